@@ -22,7 +22,19 @@ RECORDED: Final = frozenset(ref.table for table in TABLES for ref in table.refs 
 VOCABULARY: Final = frozenset(
     [
         *("action", "call_id", "category", "channel", "circuit_state", "content_type", "delivered_call_id"),
-        *("answer", "basis", "call_key", "decision", "direction", "quiet_hours", "scope", "zone"),
+        *(
+            "answer",
+            "basis",
+            "call_hash",
+            "call_key",
+            "decision",
+            "how",
+            "signals",
+            "direction",
+            "quiet_hours",
+            "scope",
+            "zone",
+        ),
         *("fact_type", "hook_point", "kind", "lane", "media_type", "mode", "model", "origin", "outcome"),
         *("provider",),
         *("relation", "role", "script_hash", "script_path", "sha256", "source", "sort", "source_text_hash"),
