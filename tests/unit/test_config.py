@@ -41,7 +41,12 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "prices": {"NAME": asdict(PriceConfig())},
         "agents": asdict(Config().agents),
         "budgets": asdict(Config().budgets),
-        "tools": {**asdict(Config().tools), "directories": [], "ask": []},
+        "tools": {
+            **asdict(Config().tools),
+            "directories": [],
+            "ask": [],
+            "ask_when_tainted": list(Config().tools.ask_when_tainted),
+        },
         "web": asdict(Config().web),
         "attachments": asdict(Config().attachments),
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},

@@ -74,7 +74,7 @@ def test_examples_import_public_names_only(script: Path) -> None:
 
 
 def test_the_public_names_of_the_ledgers_are_these() -> None:
-    assert ledgers.__all__ == ["Database", "Ledgers", "create"]
+    assert ledgers.__all__ == ["Database", "Ledgers", "create", "rebuild_if_damaged"]
     assert all(hasattr(ledgers, name) for name in ledgers.__all__)
 
 

@@ -57,7 +57,10 @@ def correct(ctx: click.Context, fact_id: str, statement: str, how: str | None, a
 @as_json_option
 @click.pass_context
 def keep_both(ctx: click.Context, fact_id: str, other_id: str | None, as_json: bool) -> None:
-    """Say that the fact ID and the one that replaced it, or OTHER, are both true."""
+    """Keep two facts as both true.
+
+    ID and the fact that replaced it, or OTHER, are no longer linked, and never again.
+    """
 
     async def work(ledgers: Ledgers) -> dict[str, Any]:
         return await Memory(ledgers).keep_both(fact_id, other_id, person())
