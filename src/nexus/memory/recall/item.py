@@ -5,13 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from nexus.errors import UsageError
-
-# For types alone: a command that asks a served home loads no SQLite.
-if TYPE_CHECKING:
-    from nexus.ledgers.memory import How
 
 Kind = Literal["event", "fact", "observation", "mental_model", "episode", "entity"]
 Budget = Literal["low", "mid", "high"]
@@ -76,13 +72,14 @@ class Replacement:
     id: str
     text: str
     at: str
-    how: "How" = "changed"
+    how: Literal["corrected", "changed", "cancelled"] = "changed"
     basis: str = "stated"  # or judged
     signals: tuple[str, ...] = ()  # what the judge went by, the strongest first
 
     @property
     def note(self) -> str:
         """What holds instead, in the words that every surface uses."""
+        # A command that asks a served home loads no SQLite before it is needed.
         from nexus.ledgers.memory import replacement_note
 
         return replacement_note(self.how, self.at, self.text)
