@@ -6,12 +6,13 @@ from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from browser.conftest import Served
 from nexus.config import LedgersConfig
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, sql
 from nexus.memory.operations import Memory
 from nexus.memory.writing import Provenance
 from nexus.testing import Turn
@@ -110,7 +111,7 @@ def test_a_memory_under_an_answer_says_why_and_is_corrected_there(
     served: Served, page: Page, width: int
 ) -> None:
     thing, value, other = _ASKED_ABOUT[width]
-    _learn(served, f"Tyler's {thing} is {value}")
+    _tell(served, f"Tyler's {thing} is {value}")
     served.model.script(Turn(f"{value}."))
     page.goto(f"{served.url}/chat/asked-{width}")
     page.get_by_label("Message", exact=True).fill(f"What is Tyler's {thing}?")
@@ -205,6 +206,23 @@ def _learn(served: Served, *facts: str, about: str = "Tyler", **more: str) -> No
                 await memory.run("fact", {"about": about, "fact": fact, **more}, WRITER)
 
     _run(work())
+
+
+def _tell(served: Served, fact: str) -> None:
+    """Let the home itself write a fact about Tyler, and embed it."""
+    token = {"Authorization": f"Bearer {(served.home.root / 'token').read_text()}"}
+    told = httpx.post(
+        f"{served.url}/api/memory/facts", json={"fact": fact, "about": "Tyler"}, headers=token, timeout=60
+    )
+    id_ = told.raise_for_status().json()["id"]
+    query = "SELECT count(*) FROM embeddings WHERE target_id = ?"
+
+    async def wait() -> None:
+        async with Ledgers(served.home, LedgersConfig()) as opened:
+            while not await opened.embeddings.read(sql.value, query, (id_,)):
+                await asyncio.sleep(0.05)
+
+    _run(wait())
 
 
 def _entity(served: Served, name: str) -> None:

@@ -116,7 +116,8 @@ def create(home: Home) -> list[str]:
 
     One that is missing from a home in use is lost, and an empty one would hide that: it is refused.
     """
-    while True:
+    # A look into a file leaves traces beside it: a complete home is left as it is.
+    while not all(home.ledger(name).exists() for name in LEDGERS):
         # An old file of hooks in the place of a ledger is no ledger: it is imported later.
         exists = [_is_used(home.ledger(name), "schema_migrations") for name in LEDGERS]
         missing = [name for name, there in zip(LEDGERS, exists, strict=True) if not there and name != REBUILT]
