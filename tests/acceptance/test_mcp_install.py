@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from acceptance.program import NEXUS, nexus
+from nexus.cli.mcp_clients import CLIENTS, find_home
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +45,25 @@ def test_a_home_that_is_not_there_is_not_installed(tmp_path: Path) -> None:
     refused = nexus(tmp_path / "nowhere", "mcp", "install", "cursor")
     assert refused.returncode == 1
     assert f"nexus --home {tmp_path / 'nowhere'} init" in refused.stderr
+
+
+def test_the_entry_of_another_home_is_replaced_only_if_asked(tmp_path: Path) -> None:
+    first, second, file = tmp_path / "first", tmp_path / "second", tmp_path / ".claude.json"
+    nexus(first, "init")
+    nexus(first, "mcp", "install", "claude-code")
+    before = file.read_bytes()
+    file_of_codex = tmp_path / ".codex" / "config.toml"
+    file_of_codex.parent.mkdir()
+    assert nexus(second, "init", "--yes").returncode == 0
+    assert not file_of_codex.exists()
+    refused = nexus(second, "mcp", "install", "claude-code")
+    assert refused.returncode == 1
+    assert f"Claude Code uses the memory of {first}" in refused.stderr
+    assert str(second) in refused.stderr
+    assert file.read_bytes() == before
+    rows = {row.split()[0]: row for row in nexus(second, "mcp", "list").stdout.splitlines() if row.strip()}
+    assert "not connected" not in rows["claude-code"]
+    assert find_home(CLIENTS["claude-code"], file) == str(first)
+    assert "not connected" in rows["codex"]
+    assert "Connected Claude Code" in nexus(second, "mcp", "install", "claude-code", "--replace").stdout
+    assert str(second) in file.read_text()

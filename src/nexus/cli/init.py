@@ -88,7 +88,7 @@ def init(
         if language or is_new:
             _choose_embedding(home, language, asking, download=yes)
         if not no_mcp:
-            _offer_memory(ctx, clients, asking, install=yes)
+            _offer_memory(ctx, clients, asking)
         if start is None:
             start = asking.is_person and serving(home) is None and asking.yes("Start it now?", default=True)
     except (click.Abort, KeyboardInterrupt):
@@ -213,13 +213,13 @@ def _write(home: Home, changes: list[Change]) -> None:
             click.echo(f"  The environment variable {name} is set and overrides it.")
 
 
-def _offer_memory(ctx: click.Context, named: tuple[str, ...], asking: Asking, *, install: bool) -> None:
-    """Write the memory into the settings of agents; one that cannot be written keeps no other from it."""
+def _offer_memory(ctx: click.Context, named: tuple[str, ...], asking: Asking) -> None:
+    """Connect the agents that were named or that the person agrees to; one that fails stops no other."""
     from nexus.cli import init_agents
     from nexus.cli.mcp import install as install_into
 
     wanted = list(named)
-    if not named and (asking.is_person or install):
+    if not named and asking.is_person:
         wanted = [
             client.name
             for client in init_agents.found()
@@ -227,6 +227,6 @@ def _offer_memory(ctx: click.Context, named: tuple[str, ...], asking: Asking, *,
         ]
     for name in wanted:
         try:
-            ctx.invoke(install_into, client=name, project=None, only_print=False)
+            ctx.invoke(install_into, client=name, project=None, only_print=False, replace=False)
         except (NexusError, OSError) as error:
             click.echo(f"nexus: {printable(str(error))}", err=True)

@@ -9,6 +9,7 @@ import click
 
 from nexus.cli.place import chosen_home, opened_home
 from nexus.cli.tables import print_table
+from nexus.errors import UsageError
 
 _project = click.option(
     "--project",
@@ -41,30 +42,39 @@ def serve(ctx: click.Context) -> None:
 @click.argument("client")
 @_project
 @click.option("--print", "only_print", is_flag=True, help="Print the entry without writing it.")
+@click.option("--replace", is_flag=True, help="Replace the entry of another home without asking.")
 @click.pass_context
-def install(ctx: click.Context, client: str, project: Path | None, only_print: bool) -> None:
+def install(ctx: click.Context, client: str, project: Path | None, only_print: bool, replace: bool) -> None:
     """Connect CLIENT to this memory.
 
-    `nexus mcp clients` lists supported clients. The rest of its configuration is kept, with a backup next
-    to it. Running it again changes nothing.
+    `nexus mcp list` shows supported clients. The rest of its configuration is kept, with a backup next
+    to it. Running it again changes nothing. If it uses the memory of another home, you are asked first.
     """
     from nexus.cli import mcp_clients as clients
-    from nexus.cli import mcp_clients as listing
 
-    found = clients.client(client)
-    launch = clients.Launch(
-        command=_program(), args=("--home", str(chosen_home(ctx).require().root), "mcp", "serve")
-    )
+    found, home = clients.client(client), str(chosen_home(ctx).require().root)
+    launch = clients.Launch(command=_program(), args=("--home", home, "mcp", "serve"))
     file = clients.place(found, project)
     if only_print:
         click.echo(f"In {file}:", err=True)
-        click.echo(listing.alone(found, launch), nl=False)
+        click.echo(clients.alone(found, launch), nl=False)
         return
-    text = listing.listed(found, file, launch)
+    text = clients.listed(found, file, launch)
     if text is None:
         click.echo(f"{found.title} is already connected ({file}).")
         return
-    _written(file, listing.write(file, text))
+    other = clients.find_home(found, file)
+    if other not in {None, home} and not replace:
+        question = f"{found.title} uses the memory of {other}. Use {home} instead?"
+        if not sys.stdin.isatty():
+            raise UsageError(
+                f"{found.title} uses the memory of {other}",
+                hint=f"Connect it to {home} with `nexus --home {home} mcp install {client} --replace`.",
+            )
+        if not click.confirm(question, default=False):
+            click.echo("Nothing changed.")
+            return
+    _written(file, clients.write(file, text))
     click.echo(f"Connected {found.title}. {found.after}")
 
 
@@ -74,25 +84,30 @@ def install(ctx: click.Context, client: str, project: Path | None, only_print: b
 def uninstall(client: str, project: Path | None) -> None:
     """Disconnect CLIENT."""
     from nexus.cli import mcp_clients as clients
-    from nexus.cli import mcp_clients as listing
 
     found = clients.client(client)
     file = clients.place(found, project)
-    text = listing.unlisted(found, file)
+    text = clients.unlisted(found, file)
     if text is None:
         click.echo(f"{found.title} is not connected ({file}).")
         return
-    _written(file, listing.write(file, text))
+    _written(file, clients.write(file, text))
     click.echo(f"Disconnected {found.title}. Restart it to apply.")
 
 
-@mcp.command("clients")
+@mcp.command("list")
 def list_clients() -> None:
-    """List supported programs and their configuration files."""
-    from nexus.cli.mcp_clients import CLIENTS
+    """List supported programs, their configuration files, and the home whose memory each one uses."""
+    from nexus.cli import mcp_clients as clients
 
-    rows = [(each.name, each.title, str(each.file()), each.project_file or "") for each in CLIENTS.values()]
-    print_table(("client", "program", "your file", "file of a project"), rows)
+    rows = list[tuple[str, str, str, str, str]]()
+    for each in clients.CLIENTS.values():
+        try:
+            home = clients.find_home(each, each.file()) or "not connected"
+        except UsageError:
+            home = "unreadable file"
+        rows.append((each.name, each.title, home, str(each.file()), each.project_file or ""))
+    print_table(("client", "program", "home", "your file", "file of a project"), rows)
 
 
 def _written(file: Path, kept: Path | None) -> None:

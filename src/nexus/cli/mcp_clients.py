@@ -180,6 +180,20 @@ def listed(client: Client, file: Path, launch: Launch) -> str | None:
     return _text(client, document)
 
 
+def find_home(client: Client, file: Path) -> str | None:
+    """The home that the program's entry starts the server of; None without an entry."""
+    entry: object = _servers(client, file, _read(client, file)).get(NAME)
+    if not isinstance(entry, MutableMapping):
+        return None
+    found = cast("Document", entry)
+    words = [str(word) for key in ("command", "args") for word in _as_list(found.get(key))]
+    return words[words.index("--home") + 1] if "--home" in words[:-1] else "its own choice"
+
+
+def _as_list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
 def unlisted(client: Client, file: Path) -> str | None:
     """The file's text without the entry; None where it is not there."""
     document = _read(client, file)
