@@ -243,7 +243,13 @@ class Channels:
             if channel.is_connected.is_set():
                 pause_s = self._pause_s
                 channel.is_connected.clear()
-            _log.warning("a channel is started again soon: %s", reason, extra={"channel": channel.name})
+            _log.warning(
+                "Reconnecting to %s in %.0f s: %s",
+                channel.name,
+                pause_s,
+                reason,
+                extra={"channel": channel.name},
+            )
             await self._note(channel, "waiting", self._redact(reason))
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)

@@ -24,9 +24,9 @@ _LOOK = (
 )
 
 _TRUTH = (
-    "All of it is invented, also the Signal, Slack and email messages. `nexus channels add` connects a real\n"
-    "home to email, Slack and others; Signal would need a program of your own.\n"
-    "To do what its agent does, a home needs [models] manager, [web] search_url and [tools] directories."
+    "Everything here is invented, including the Signal, Slack and email messages. `nexus channels add`\n"
+    "connects a real home to email, Slack and others; Signal would need a program of your own.\n"
+    "To get the same from your own agent, set [models] manager, [web] search_url and [tools] directories."
 )
 
 
