@@ -341,11 +341,13 @@ class AgentRun:
         call_id: str,
         interrupted: bool,
     ) -> bool:
-        """Wait for the owner, where the settings say so. What may not be called anyway isn't asked for."""
+        """Wait for the owner, where the settings say so. ToolError where the call may not be made."""
         waits, access = self._parts.approvals, self._access(request)
         execution_id, key = self._turn.execution.id, journal.key(call_id)
         if not access.may_call(tool.name):
-            return False
+            raise ToolError(
+                f"`{tool.name}` may not be used here", hint="Do without it, or say why it is needed."
+            )
         if interrupted and not tool.repeatable and not await waits.was_asked(execution_id, key):
             return False  # it may have been made already, so it won't be made now
         effects = find_effects(tool, access)
@@ -395,10 +397,6 @@ class AgentRun:
         arguments: Mapping[str, Any],
         call_id: str,
     ) -> str:
-        if not self._access(request).may_call(tool.name):
-            raise ToolError(
-                f"`{tool.name}` may not be used here", hint="Do without it, or say why it is needed."
-            )
         known = await asyncio.to_thread(self._parts.secrets)
         given = await self._tool_context(request, context, journal, call_id)
         try:

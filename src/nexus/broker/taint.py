@@ -25,8 +25,6 @@ _ARGUMENTS: Final = 120
 _MEMORY_IDS: Final = re.compile(r"\b(?:evt|fact)_[0-9A-HJKMNP-TV-Z]{26}\b")
 _RECALL: Final = "recall"
 _SERVER_MARK: Final = "__"
-# How our own errors begin: such a call was never made, so it has read nothing.
-_REFUSALS: Final = ("The user declined", "There is no argument", "The argument", "`")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +107,6 @@ def _results(
         "requests": json.dumps(list(request_ids)),
         "tools": json.dumps([*tools, _RECALL]),
         "mark": _SERVER_MARK,
-        "refusals": json.dumps(_REFUSALS),
     }
     rows = connection.execute(sql.queries("agents")["results_of_others"], values)
     found, recalled = list[Source](), list[str]()
