@@ -18,6 +18,7 @@ from nexus.broker.agent import library
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Limits
 from nexus.broker.approvals import Approvals
+from nexus.broker.attached import read_late
 from nexus.broker.budgets import Budgets, Spender
 from nexus.broker.compaction import compact
 from nexus.broker.dispatch import Dispatcher
@@ -245,7 +246,7 @@ class AgentRun:
         journal = self._journal(request, context, opened, context.event_id)
         before = await history.before(self._ledgers, request, context.session_label, opened)
         job = replace(
-            self._job(request, context, context.user_turn(), before.messages, opened, stream),
+            self._job(request, context, await self._prompt(context), before.messages, opened, stream),
             journal=journal,
             call=partial(self._call, request, context, journal),
             approve=partial(self._approve, request, context, journal, stream),
@@ -328,7 +329,13 @@ class AgentRun:
 
     async def _steered(self) -> list[str]:
         said = [AssembledContext.from_json(input_["context"]) for input_ in await self._turn.steered()]
-        return [context.user_turn() for context in said]
+        return [await self._prompt(context) for context in said]
+
+    async def _prompt(self, context: AssembledContext) -> str:
+        """What the model is told now, with files that took too long to read when they came."""
+        given, home = self._parts.config.attachments, self._parts.home
+        late = await read_late(context.current_message, context.attachments, home, given)
+        return "\n\n".join(filter(None, (context.user_turn(), late)))
 
     async def _approve(
         self,
