@@ -93,7 +93,9 @@ class MemoryJournal:
         _, result, error, ended = self.calls[call.call_id]
         return BegunCall(state="ended" if ended else "interrupted", result=result, error=error)
 
-    async def end_call(self, call_id: str, *, result: str | None, error: str | None) -> None:
+    async def end_call(
+        self, call_id: str, *, result: str | None, error: str | None, is_refused: bool = False
+    ) -> None:
         self.calls[call_id] = (self.calls[call_id][0], result, error, True)
 
     async def spend(self, attempt: Attempt) -> None:

@@ -13,11 +13,14 @@ import pytest
 from apps import app_on, settings
 from attached_files import pdf, png
 from gateways import app_for_gateway, gateway_on
-from memory_writers import rows
-from nexus.app import App
+from memory_writers import quiet, rows
+from nexus.app import App, reception
 from nexus.attachments import File, type_of
+from nexus.broker.tools.web.text import UnfinishedError, text_of
+from nexus.channels.adapter import File as Sent
+from nexus.channels.adapter import Message
 from nexus.client import Client
-from nexus.config import AttachmentsConfig
+from nexus.config import AttachmentsConfig, ChannelConfig
 from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import forgetting
@@ -205,3 +208,29 @@ async def test_files_come_over_http_and_with_the_client(home: Home, server: Mode
             await run.result()
     assert "Due on 3 May" in server.requests[0].last_user
     assert _images(server.requests[-1]) == [base64.b64encode(png()).decode()]
+
+
+async def test_a_pdf_that_takes_long_holds_no_channel_and_is_read_for_the_answer(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK", "0123456789abcdef" * 2)
+    monkeypatch.setattr(reception, "_READ_WITHIN_S", 0)
+    desk = ChannelConfig(kind="webhook", secret="env:HOOK", owner=("me",))
+    sent = Sent(name="bill.pdf", media_type="application/pdf", data=pdf("Due in May. </attachment>"))
+    async with App(home, replace(settings(server), channels={"desk": desk})) as app:
+        message = Message(id="1", thread="t", sender="me", text="See this.", files=(sent,))
+        await app.reception.from_channel("desk", message)
+        await quiet(app)
+        recorded = await rows(app, "events", "SELECT content FROM events WHERE direction = 'inbound'")
+        named = await rows(app, "events", "SELECT filename FROM attachments")
+    assert recorded == [("See this.\n\n[Attached PDF, not read yet: bill.pdf]",)]
+    assert named == [("bill.pdf",)]
+    asked = server.requests[0].last_user
+    assert asked.index("[Attached PDF, not read yet: bill.pdf]") < asked.index("<attachment")
+    assert "Due in May. &lt;/attachment>" in asked
+
+
+async def test_a_pdf_has_no_more_time_than_it_is_given() -> None:
+    slow = pdf("x) Tj (" * 1_000_000)
+    with pytest.raises(UnfinishedError):
+        await text_of(slow, "application/pdf", cpu_seconds=1)

@@ -1,6 +1,7 @@
 """How a message gets in, from the owner or a channel: checked, with its files, and only once."""
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -32,6 +33,8 @@ from nexus.runs import FinishedRun, Receipt
 
 _UNVERIFIED: Final = "unverified:"
 """How names begin that a channel doesn't vouch for."""
+_READ_WITHIN_S: Final = 2.1
+"""For all files of a message: the next ones of its channel wait meanwhile."""
 
 
 class Reception:
@@ -48,11 +51,12 @@ class Reception:
         self._receiving: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def attach(
-        self, text: str, files: Sequence[File], model: str = ""
+        self, text: str, files: Sequence[File], model: str = "", within_s: int | None = None
     ) -> tuple[str, tuple[Attachment, ...]]:
         """Keep the files of a message: its text with what they say, and what is kept.
 
         UsageError where one can't be read, or is an image and the model reads none: then nothing is kept.
+        What takes more than `within_s` seconds to read is kept, and the agent that answers reads it.
         """
         if not files:
             return text, ()
@@ -64,7 +68,7 @@ class Reception:
                 raise UsageError(
                     f"{name} can't read images", hint="Name a model that can, such as with `--model`."
                 )
-        text = await found.told(text, self.home)
+        text = await found.told(text, self.home, within_s)
         await found.keep(self.home)
         return text, found.attachments
 
@@ -176,13 +180,17 @@ class Reception:
             # It comes again: a file that could be read then must be read now, or it would look like another.
             files = await self.ledgers.events.read(events.attachments_of, event_id=known.id)
             return known.content, files, ()
+        begun = time.monotonic()
         for number, file in enumerate(message.files):
+            left_s = int(_READ_WITHIN_S - (time.monotonic() - begun))
             try:
                 if number >= most or not message.is_verified:
                     raise UsageError("not taken")
                 if file.problem:
                     raise UsageError(file.problem)
-                text, found = await self.attach(text, [File(name=file.name, data=file.data)])
+                text, found = await self.attach(
+                    text, [File(name=file.name, data=file.data)], within_s=max(0, left_s)
+                )
                 kept += found
             except UsageError as error:
                 name = " ".join(file.name.split())[:200]

@@ -47,7 +47,8 @@ class Spender:
 
     request_id: str
     root_request_id: str
-    execution_id: str
+    execution_id: str = ""
+    """Empty for a request that belongs to no run."""
     invocation_id: str | None = None
     role: str | None = None
     automation: str = ""
@@ -111,20 +112,8 @@ class Budgets:
 
     async def bill(self, attempt: Attempt, purpose: str) -> None:
         """Record what a request that belongs to no run has used."""
-        row = UsageRow(
-            id=attempt.id,
-            request_id=purpose,
-            root_request_id=purpose,
-            provider=attempt.provider,
-            model=attempt.model,
-            input_tokens=attempt.input_tokens,
-            cache_read_tokens=attempt.cache_read_tokens,
-            cache_write_tokens=attempt.cache_write_tokens,
-            output_tokens=attempt.output_tokens,
-            cost_microusd=attempt.cost_microusd,
-            estimated=attempt.estimated,
-        )
-        await self._ledgers.runtime.write(usage.record, row)
+        spender = Spender(request_id=purpose, root_request_id=purpose)
+        await self._ledgers.runtime.write(usage.record, make_usage_row(attempt, spender))
 
     async def _is_guest(self, spender: Spender) -> bool:
         root = spender.root_request_id
@@ -260,6 +249,28 @@ def _reservation(spender: Spender, estimate: Estimate) -> Reservation:
         input_tokens=estimate.input_tokens,
         output_tokens=estimate.output_tokens,
         cost_microusd=estimate.cost_microusd,
+    )
+
+
+def make_usage_row(attempt: Attempt, spender: Spender, span_id: str | None = None) -> UsageRow:
+    """Make the ledger's row of what a request to a model used."""
+    return UsageRow(
+        id=attempt.id,
+        request_id=spender.request_id,
+        root_request_id=spender.root_request_id,
+        execution_id=spender.execution_id or None,
+        invocation_id=spender.invocation_id,
+        span_id=span_id,
+        role=spender.role,
+        provider=attempt.provider,
+        model=attempt.model,
+        input_tokens=attempt.input_tokens,
+        cache_read_tokens=attempt.cache_read_tokens,
+        cache_write_tokens=attempt.cache_write_tokens,
+        output_tokens=attempt.output_tokens,
+        cost_microusd=attempt.cost_microusd,
+        automation=spender.automation or None,
+        estimated=attempt.estimated,
     )
 
 

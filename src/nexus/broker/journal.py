@@ -12,14 +12,13 @@ import apsw
 
 from nexus import clock
 from nexus.broker.agent.records import Attempt, BegunCall, Estimate, Message, ToolCall
-from nexus.broker.budgets import Budgets, Spender
+from nexus.broker.budgets import Budgets, Spender, make_usage_row
 from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import messages, tool_calls
 from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import executions, reservations, spans, usage
 from nexus.ledgers.runtime.spans import Span
-from nexus.ledgers.runtime.usage import UsageRow
 from nexus.request import Request
 from nexus.runs import Totals
 
@@ -87,15 +86,17 @@ class LedgerJournal:
         )
         span = self._span(begun.id.replace("tcl_", "spn_"), "tool", call.tool)
         self._calls[call.call_id] = (begun.id, span)
-        if begun.status in {"done", "failed"}:
+        if begun.status in {"done", "failed"} or begun.error is not None:
             return BegunCall(state="ended", result=begun.result, error=begun.error)
         await self._ledgers.runtime.write(spans.record, span=span)
         return BegunCall(state="interrupted" if begun.is_interrupted else "new")
 
-    async def end_call(self, call_id: str, *, result: str | None, error: str | None) -> None:
-        """Record what came of a call."""
+    async def end_call(
+        self, call_id: str, *, result: str | None, error: str | None, is_refused: bool = False
+    ) -> None:
+        """Record what came of a call; one that was refused was never made."""
         id_, span = self._calls[call_id]
-        status = "done" if error is None else "failed"
+        status = "done" if error is None else "cancelled" if is_refused else "failed"
         await self._ledgers.agents.write(
             tool_calls.end, tool_call_id=id_, status=status, result=result, error=error
         )
@@ -120,7 +121,7 @@ class LedgerJournal:
         def record(connection: apsw.Connection) -> None:
             spans.record(connection, span)
             if attempt.reached:  # else nobody was asked: a long outage must not use up `max_requests`
-                usage.record(connection, self._row(attempt, span.id))
+                usage.record(connection, make_usage_row(attempt, self._spender, span.id))
             reservations.release(connection, attempt.id)
 
         await self._ledgers.runtime.write(record)
@@ -155,26 +156,6 @@ class LedgerJournal:
     async def used(self) -> Totals:
         """What this run has used."""
         return await self._ledgers.runtime.read(usage.of_execution, execution_id=self._execution_id)
-
-    def _row(self, attempt: Attempt, span_id: str) -> UsageRow:
-        return UsageRow(
-            id=attempt.id,
-            request_id=self._request.request_id,
-            root_request_id=self._request.root_request_id,
-            execution_id=self._execution_id,
-            invocation_id=self._spender.invocation_id,
-            span_id=span_id,
-            role=self._spender.role,
-            provider=attempt.provider,
-            model=attempt.model,
-            input_tokens=attempt.input_tokens,
-            cache_read_tokens=attempt.cache_read_tokens,
-            cache_write_tokens=attempt.cache_write_tokens,
-            output_tokens=attempt.output_tokens,
-            cost_microusd=attempt.cost_microusd,
-            automation=self._spender.automation or None,
-            estimated=attempt.estimated,
-        )
 
     def _span(self, id_: str, kind: str, name: str) -> Span:
         return Span(

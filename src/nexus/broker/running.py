@@ -18,6 +18,7 @@ from nexus.broker.agent import library
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Limits
 from nexus.broker.approvals import Approvals
+from nexus.broker.attached import read_late
 from nexus.broker.budgets import Budgets, Spender
 from nexus.broker.compaction import compact
 from nexus.broker.dispatch import Dispatcher
@@ -245,7 +246,7 @@ class AgentRun:
         journal = self._journal(request, context, opened, context.event_id)
         before = await history.before(self._ledgers, request, context.session_label, opened)
         job = replace(
-            self._job(request, context, context.user_turn(), before.messages, opened, stream),
+            self._job(request, context, await self._prompt(context), before.messages, opened, stream),
             journal=journal,
             call=partial(self._call, request, context, journal),
             approve=partial(self._approve, request, context, journal, stream),
@@ -328,7 +329,13 @@ class AgentRun:
 
     async def _steered(self) -> list[str]:
         said = [AssembledContext.from_json(input_["context"]) for input_ in await self._turn.steered()]
-        return [context.user_turn() for context in said]
+        return [await self._prompt(context) for context in said]
+
+    async def _prompt(self, context: AssembledContext) -> str:
+        """What the model is told now, with files that took too long to read when they came."""
+        given, home = self._parts.config.attachments, self._parts.home
+        late = await read_late(context.current_message, context.attachments, home, given)
+        return "\n\n".join(filter(None, (context.user_turn(), late)))
 
     async def _approve(
         self,
@@ -341,11 +348,13 @@ class AgentRun:
         call_id: str,
         interrupted: bool,
     ) -> bool:
-        """Wait for the owner, where the settings say so. What may not be called anyway isn't asked for."""
+        """Wait for the owner, where the settings say so. ToolError where the call may not be made."""
         waits, access = self._parts.approvals, self._access(request)
         execution_id, key = self._turn.execution.id, journal.key(call_id)
         if not access.may_call(tool.name):
-            return False
+            raise ToolError(
+                f"`{tool.name}` may not be used here", hint="Do without it, or say why it is needed."
+            )
         if interrupted and not tool.repeatable and not await waits.was_asked(execution_id, key):
             return False  # it may have been made already, so it won't be made now
         effects = find_effects(tool, access)
@@ -395,10 +404,6 @@ class AgentRun:
         arguments: Mapping[str, Any],
         call_id: str,
     ) -> str:
-        if not self._access(request).may_call(tool.name):
-            raise ToolError(
-                f"`{tool.name}` may not be used here", hint="Do without it, or say why it is needed."
-            )
         known = await asyncio.to_thread(self._parts.secrets)
         given = await self._tool_context(request, context, journal, call_id)
         try:

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import apsw
 
 from nexus.broker.tools import BASH, Effect, Tool, send_file
+from nexus.context.quoting import split_quotes
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import Event
 from nexus.ledgers.identity import senders
@@ -25,8 +26,6 @@ _ARGUMENTS: Final = 120
 _MEMORY_IDS: Final = re.compile(r"\b(?:evt|fact)_[0-9A-HJKMNP-TV-Z]{26}\b")
 _RECALL: Final = "recall"
 _SERVER_MARK: Final = "__"
-# How our own errors begin: such a call was never made, so it has read nothing.
-_REFUSALS: Final = ("The user declined", "There is no argument", "The argument", "`")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +74,7 @@ async def find_source(
         elif said is not None:
             files = await ledgers.events.read(events.attachments_of, event_id=said.id)
             found += [Source(name=f"the attached file {file.name}", text=said.content) for file in files]
+            found += _quotes(said)
 
     memories = [str(added.get("memories") or "") for added in below.values()]
     found += await _memories(ledgers, [*memories, *recalled])
@@ -109,7 +109,6 @@ def _results(
         "requests": json.dumps(list(request_ids)),
         "tools": json.dumps([*tools, _RECALL]),
         "mark": _SERVER_MARK,
-        "refusals": json.dumps(_REFUSALS),
     }
     rows = connection.execute(sql.queries("agents")["results_of_others"], values)
     found, recalled = list[Source](), list[str]()
@@ -141,14 +140,21 @@ async def _memories(ledgers: Ledgers, texts: Iterable[str]) -> list[Source]:
         if said is None or said.direction == "outbound":
             continue
         sender = await ledgers.identity.read(senders.find, channel=said.channel, identifier=said.sender or "")
-        if sender is None or not sender.is_owner:
-            found.append(_message(said))
+        found += [_message(said)] if sender is None or not sender.is_owner else _quotes(said)
     return found
 
 
 def _message(event: Event) -> Source:
     by = f"a message from {event.sender or 'somebody'} on {event.channel} ({event.occurred_at[:16]})"
     return Source(name=by, text=event.content)
+
+
+def _quotes(event: Event) -> list[Source]:
+    """What a message of the owner's quotes or forwards."""
+    return [
+        Source(name=f"what {quote.author or 'somebody'} wrote, in a message of yours", text=quote.text)
+        for quote in split_quotes(event.content)[1]
+    ]
 
 
 def _shortened(text: str) -> str:

@@ -13,6 +13,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Literal, cast
 
 import httpx
@@ -58,6 +59,7 @@ class Webhook:
         self._body = _template(name, body or _BODY)
         self._now_s = now_s
         self._inbox: Inbox | None = None
+        self._has_started = asyncio.Event()
         self._client: httpx.AsyncClient | None = None
 
     async def run(self, inbox: Inbox) -> None:
@@ -66,14 +68,20 @@ class Webhook:
             self._inbox, self._client = inbox, client
             try:
                 await inbox.connected()
+                self._has_started.set()
                 await asyncio.Event().wait()
             finally:
+                self._has_started.clear()
                 self._inbox = self._client = None
 
-    async def heard(self, headers: Mapping[str, str], body: bytes) -> Message | None:
-        """Take in a request. None where the channel doesn't run."""
+    async def heard(
+        self, headers: Mapping[str, str], body: bytes, start_timeout_s: float = 0
+    ) -> Message | None:
+        """Take in a request. None where the channel doesn't run, nor starts in time."""
         if not self.is_signed(headers, body):
             raise AccessError("The signature is wrong, or too old")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._has_started.wait(), start_timeout_s)
         if self._inbox is None:
             return None
         message = self._message(headers, body)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from nexus import clock
 from nexus.attachments import Attachment
+from nexus.context.quoting import wrap_quotes
 from nexus.context.wrapping import quoted, wrapped
 from nexus.errors import ConfigError
 from nexus.home import Home
@@ -141,9 +142,11 @@ def _is_the_message(request: Request, session_label: str, task: str) -> bool:
 
 def _attributed(request: Request, task: str) -> str:
     """The owner's words are the task, and a worker's task is its own; anybody else's words are quoted."""
-    is_quoted = request.parent_request_id is None and request.event.content == task
-    if request.access.level == "owner" or not is_quoted:
+    is_message = request.parent_request_id is None and request.event.content == task
+    if not is_message:
         return task
+    if request.access.level == "owner":
+        return wrap_quotes(task)
     return quoted(task, sender=request.event.sender_id, trust=request.access.level)
 
 

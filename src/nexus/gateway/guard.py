@@ -163,8 +163,8 @@ UPLOADS: Final = "/api/uploads"
 """What is sent there may be of any size: its own endpoint writes it to disk as it comes, up to a limit."""
 HOOKS: Final = "/hooks/"
 """What is sent there proves itself by its signature."""
-CheckSignature = Callable[[str, Headers, bytes], Awaitable[bool | None]]
-"""Whether a request to the hook of that name is signed; None if only its home can tell, once it is open."""
+CheckSignature = Callable[[str, Headers, bytes], Awaitable[bool]]
+"""Whether a request to the hook of that name is signed."""
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _REFUSALS_PER_S: Final = 5
 _REFUSALS_AT_ONCE: Final = 50
@@ -256,7 +256,7 @@ class Guard:
             return self._exceeded()
         if not self._refusals.take():
             return refusal(429, "Too many attempts", "Wait a moment, then try again.")
-        return unsigned() if is_signed is False else None
+        return unsigned()
 
     def _foreign(self, headers: Headers) -> Response | None:
         """A page of another site, or a name that was made to point here, gets nothing."""

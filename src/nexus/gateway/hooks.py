@@ -4,6 +4,8 @@ The guard lets these requests in by their signature instead of the home's token.
 the channel's secret is answered the same whether there is such a channel or not.
 """
 
+from typing import Final
+
 from fastapi import FastAPI
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -16,6 +18,9 @@ from nexus.errors import AccessError
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.guard import HOOKS
 from nexus.gateway.refusals import refusal, unsigned
+from nexus.ledgers.runtime import channels
+
+_START_S: Final = 10.0
 
 
 def is_signed(app: App, name: str, headers: Headers, body: bytes) -> bool:
@@ -28,11 +33,15 @@ def join(server: FastAPI) -> None:
     """Put the endpoint under /hooks."""
 
     async def heard(request: Request) -> Response:
-        adapter = served_by(request).app.adapters.made.get(request.path_params["name"])
+        app, name = served_by(request).app, request.path_params["name"]
+        adapter = app.adapters.made.get(name)
         try:
             if not isinstance(adapter, Webhook):
                 raise AccessError("Unknown webhook")
-            message = await adapter.heard(request.headers, await request.body())
+            state = await app.ledgers.runtime.read(channels.state, name=name)
+            # The request may have opened the home, whose channels start afterwards.
+            patience_s = 0 if state.paused else _START_S
+            message = await adapter.heard(request.headers, await request.body(), patience_s)
         except AccessError:
             return unsigned()
         except MessageError as error:

@@ -13,7 +13,7 @@ import os
 import socket
 import time
 from collections import OrderedDict
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
@@ -62,6 +62,7 @@ _MOST_FRONTS: Final = 2_048
 _LONGEST_NAME: Final = 63
 # Longer than it takes to find out that a hook isn't signed: the time tells nobody whether a home exists.
 _UNSIGNED_S: Final = 0.1
+_COPIED_S: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +196,9 @@ class HostGateway:
     def find_open(self, home_id: str) -> OpenHome | None:
         return self._host.pool.find_open(home_id)
 
+    async def read_settings(self, home_id: str) -> str:
+        return await self._host.pool.read_settings(home_id)
+
     @property
     def is_in_fleet(self) -> bool:
         return self._router is not None
@@ -283,6 +287,9 @@ class _Front:
         self._under_way = 0
         self._channels: dict[str, ChannelConfig] = {}
         self._channels_file: os.stat_result | None = None
+        self._copied_at: float | None = None
+        """When the settings were read from the home's copy; None if its folder is here."""
+        self._reading = asyncio.Lock()
         secret = ids.new("key") * 2 if found is None else gateway.registry.key(found.id)
         # In a fleet a browser's cookie is good on each host, whatever its port.
         port = 0 if gateway.is_in_fleet else gateway.port
@@ -304,30 +311,42 @@ class _Front:
             return self.found is found
         return (self.found.id, self.found.limits) == (found.id, found.limits)
 
-    async def check_signature(self, name: str, headers: Headers, body: bytes) -> bool | None:
-        """Whether a hook is signed, found without opening the home; None if its folder isn't here."""
+    async def check_signature(self, name: str, headers: Headers, body: bytes) -> bool:
+        """Whether a hook is signed, found without opening the home."""
         began = time.monotonic()
         opened = self.found and self._gateway.find_open(self.found.id)
         if opened:
             is_signed = hooks.is_signed(opened.app, name, headers, body)
         else:
+            await self._read_copied_settings()
             is_signed = await asyncio.to_thread(self._is_signed, name, headers, body)
         if not is_signed:
             await asyncio.sleep(began + _UNSIGNED_S - time.monotonic())
         return is_signed
 
-    def _is_signed(self, name: str, headers: Headers, body: bytes) -> bool | None:
+    async def _read_copied_settings(self) -> None:
+        """Read the settings of a home of which only the copy is left, now and then."""
+        async with self._reading:
+            if self._home is None or await asyncio.to_thread(self._home.root.is_dir):
+                self._copied_at = None
+            elif self._copied_at is None or time.monotonic() - self._copied_at > _COPIED_S:
+                self._channels, self._channels_file = {}, None
+                with suppress(NexusError, UnicodeDecodeError):
+                    text = await self._gateway.read_settings(self.found.id) if self.found else ""
+                    self._channels = config.parse(text, self._home.config_file).channels
+                self._copied_at = time.monotonic()
+
+    def _is_signed(self, name: str, headers: Headers, body: bytes) -> bool:
         """Check by the settings of a closed home. Waits for the disk."""
         if self._home is None:
             return False
-        if not self._home.root.is_dir():  # it is with another host, or only its copy is left
-            return None
         adapters = Adapters(home=self._home)
         try:
-            file = self._home.config_file.stat()
-            if self._channels_file is None or _identity(file) != _identity(self._channels_file):
-                self._channels = config.load(self._home.config_file).channels
-                self._channels_file = file
+            if self._copied_at is None:
+                file = self._home.config_file.stat()
+                if self._channels_file is None or _identity(file) != _identity(self._channels_file):
+                    self._channels = config.load(self._home.config_file).channels
+                    self._channels_file = file
             settings = self._channels.get(name)
             if settings is None or settings.kind != "webhook":
                 return False

@@ -1,7 +1,6 @@
-"""What a mail says, whatever program wrote it. Run as a program, it reads mail and writes JSON.
+"""What a mail says, whatever program wrote it.
 
-Parsers of strangers' bytes are where programs are attacked, and a few kilobytes can keep one busy for
-minutes. So `parser_process` runs this in a process with limits. It imports nothing of Nexus, to start fast.
+Mail is read in the parser's process, which has a sandbox and limits: nothing of Nexus is imported.
 """
 
 import binascii
@@ -11,16 +10,11 @@ import email.message
 import email.parser
 import email.utils
 import importlib
-import json
 import re
-import resource
 import secrets
-import select
-import signal
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 _MOST_HEADERS: Final = 1_000
@@ -319,48 +313,3 @@ class _Stripper:
 def _line(quotes: int, parts: list[str]) -> str:
     text = " ".join("".join(parts).split())
     return f"{'> ' * quotes}{text}" if text else ""
-
-
-def _answer(data: bytes) -> list[bytes]:
-    """What is said of a mail, as JSON, and then the data of its parts."""
-    try:
-        mail = read_mail(data)
-    except MemoryError:
-        return [b'{"error": "it takes too much"}']
-    except Exception as error:  # the parser meets whatever anybody ever sends; a message may quote the mail
-        return [json.dumps({"error": type(error).__name__}).encode()]
-    told = asdict(replace(mail, parts=tuple(replace(part, data=b"") for part in mail.parts)))
-    return [json.dumps({"mail": told}, default=bytes.decode).encode(), *(part.data for part in mail.parts)]
-
-
-# Decoding a large attachment takes its time on a slow machine; a small mail never does.
-_CPU_MS_PER_MIB = 50
-
-
-def main(cpu_ms: int, memory_bytes: int, idle_s: int) -> None:
-    """Read mails until none comes any more. A line with the length of what follows is before each of them.
-
-    Before each answer it has several: of the JSON, and of the data of each part.
-    """
-    for kind, most in (
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NPROC, 0),
-    ):
-        with suppress(ValueError, OSError):  # not every system has all of them
-            resource.setrlimit(kind, (most, most))
-    asked, answers = sys.stdin.buffer, sys.stdout.buffer
-    while select.select([asked], [], [], idle_s)[0] and (size := asked.readline()):
-        data = asked.read(int(size))
-        # The kernel ends the process when this is used up, whatever code it is in.
-        signal.setitimer(signal.ITIMER_PROF, (cpu_ms + _CPU_MS_PER_MIB * (len(data) >> 20)) / 1000)
-        answer = _answer(data)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        answers.write(b" ".join(b"%d" % len(each) for each in answer) + b"\n")
-        answers.writelines(answer)
-        answers.flush()
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))

@@ -72,6 +72,12 @@ def unpack(database: Path, home: Home) -> None:
             target.chmod(stat.S_IMODE(mode))
 
 
+def read_file(database: Path, path: str) -> bytes:
+    """One packed file; empty where there is none."""
+    with closing(apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        return connection.execute("SELECT content FROM files WHERE path = ?", (path,)).get or b""
+
+
 def _opened(database: Path) -> apsw.Connection:
     connection = apsw.Connection(str(database))
     connection.set_busy_timeout(_BUSY_MS)

@@ -229,6 +229,18 @@ class Pool:
             opened.leases -= 1
             opened.used_at = time.monotonic()
 
+    async def read_settings(self, id_: str) -> str:
+        """The config.toml of a home whose folder isn't here, from its copy. ReplicaError if there is none."""
+        copies = [id_]
+        if self.fleet is not None:
+            epochs = await asyncio.to_thread(self.fleet.registry.copies, id_)
+            if not epochs:  # it was never opened
+                return await asyncio.to_thread(self.fleet.registry.settings, id_) or ""
+            copies = [f"{id_}/{epoch}" for epoch in epochs]
+        if self.copies is None:
+            raise ReplicaError("The home has no copy", hint="Open it with its token first.")
+        return await self.copies.read_settings(copies[0])
+
     async def evict(self, id_: str) -> None:
         """Close a home once it is not in use, and keep it closed as long as it is suspended."""
         self._engine.suspended.add(id_)

@@ -186,6 +186,18 @@ class Replicas:
                     f"The copy {home_id} lacks events of the home", hint="The host's log says more."
                 )
 
+    async def read_settings(self, home_id: str) -> str:
+        """The config.toml of a copy, without making a home from it."""
+        with contextlib.ExitStack() as stack:
+            made = tempfile.TemporaryDirectory(
+                prefix="copy-", dir=self._root / "run", ignore_cleanup_errors=True
+            )
+            files = Path(await asyncio.to_thread(stack.enter_context, made)) / "files.db"
+            await self._restore(self._address(home_id, _PACKED), files)
+            settings = await asyncio.to_thread(packed.read_file, files, "config.toml")
+            await asyncio.to_thread(stack.close)
+            return settings.decode()
+
     @contextlib.asynccontextmanager
     async def reading(self, home_id: str, *, only_messages: bool = False) -> AsyncGenerator[Home]:
         """A copy, or what is left of it, read back into a folder that is deleted afterwards."""

@@ -1,5 +1,6 @@
 """The gateway of a host: who gets into which home, and that nothing of a home gets out of another."""
 
+import asyncio
 import json
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -20,6 +21,7 @@ from nexus.hosting import audit
 from nexus.hosting.host import Host
 from nexus.hosting.limits import Limits
 from nexus.hosting.local import LocalRegistry
+from nexus.hosting.pool import Bounds
 from nexus.hosting.registry import TokenScope
 from nexus.testing import ModelServer, Turn
 from push_service import PushService
@@ -78,7 +80,12 @@ async def scene(tmp_path: Path, server: ModelServer) -> AsyncIterator[Scene]:
 
 @asynccontextmanager
 async def hosting(
-    folder: Path, server: ModelServer, limits: Limits | None = None, more: str = ""
+    folder: Path,
+    server: ModelServer,
+    limits: Limits | None = None,
+    more: str = "",
+    bounds: Bounds | None = None,
+    copies: str = "",
 ) -> AsyncGenerator[Scene]:
     root = folder / "host"
     ids = make_homes(root, write_settings(folder, server, more), *CANARY)
@@ -87,7 +94,7 @@ async def hosting(
             for id_ in ids.values():
                 registry.set_limits(id_, limits)
     with bound("127.0.0.1", 0) as listening:
-        async with host_on(root) as host, HostGateway(host, listening) as gateway:
+        async with host_on(root, bounds, copies=copies) as host, HostGateway(host, listening) as gateway:
             yield Scene(host, gateway, ids)
 
 
@@ -173,15 +180,39 @@ async def test_a_hook_opens_a_home_by_its_signature_alone(
         assert len(scene.host.pool) == 0
 
         async with scene.client("ada", None) as sender:
-            status = 503  # while the channel of the home that it opened starts
-            while status == 503:
-                headers = {"nexus-signature": signature}
-                status = (await sender.post("/hooks/desk", content=body, headers=headers)).status_code
-                assert len(scene.host.pool) == 1
-            assert status == 202
+            headers = {"nexus-signature": signature}
+            taken = await sender.post("/hooks/desk", content=body, headers=headers)
+            assert taken.status_code == 202  # once the channel of the home that it opened has started
+            assert len(scene.host.pool) == 1
             assert "sender" not in scene.host.pool.redact("refused: only the sender knows")
             refused = await sender.post("/hooks/desk", content=body, headers={"nexus-signature": wrong})
             assert refused.status_code == 401
+
+
+async def test_a_hook_opens_a_home_of_which_only_the_copy_is_left_by_its_signature_alone(
+    tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "only the sender knows")
+    hook = '\n[channels.desk]\nkind = "webhook"\nsecret = "env:HOOK_SECRET"\nowner = ["me"]\n'
+    body = b'{"id": "1", "thread": "t", "sender": "me", "text": "Hello"}'
+    bounds = Bounds(idle_s=0.0, evict_after_hours=1e-9)
+    copies = f"file://{tmp_path}/copies"
+    async with hosting(tmp_path, server, more=hook, bounds=bounds, copies=copies) as scene:
+        folder = scene.host.registry.home("ada").root
+        async with scene.host.pool.use(scene.ids["ada"]) as opened:
+            await opened.app.remember("The cat is grey.")
+        async with asyncio.timeout(300):
+            while folder.exists():
+                await asyncio.sleep(0.05)
+                await scene.host.pool.evict_cold()
+        async with scene.client("ada", None) as sender:
+            for secret, status in (("a guess", 401), ("only the sender knows", 202)):
+                signature = Webhook("desk", secret=secret).signed(body)
+                answer = await sender.post(
+                    "/hooks/desk", content=body, headers={"nexus-signature": signature}
+                )
+                assert answer.status_code == status
+                assert folder.exists() == (status == 202)
 
 
 async def test_a_home_names_no_push_service_in_the_networks_of_its_host(scene: Scene) -> None:

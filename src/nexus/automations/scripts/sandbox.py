@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from nexus import bubblewrap
 from nexus.automations.scripts.script import Script
-from nexus.broker.tools import bubblewrap
-from nexus.broker.tools.bubblewrap import Grant, Spec
+from nexus.bubblewrap import Grant, Spec
 from nexus.home import Home
 
 PYTHON: Final = os.path.realpath(sys.executable)

@@ -51,6 +51,8 @@ class BegunCall:
     state: Literal["new", "interrupted", "ended"]
     result: str | None = None
     error: str | None = None
+    is_refused: bool = False
+    """The error is our own, and the tool was never called."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +164,9 @@ class Journal(Account, Protocol):
         """Record that a call is about to be made, and tell what is known of it."""
         ...
 
-    async def end_call(self, call_id: str, *, result: str | None, error: str | None) -> None:
+    async def end_call(
+        self, call_id: str, *, result: str | None, error: str | None, is_refused: bool = False
+    ) -> None:
         """Record what came of a call."""
         ...
 

@@ -109,7 +109,9 @@ class RecordedTools(AbstractToolset[Any]):
                 if repeats
                 else await self._made(call, arguments, interrupted=is_interrupted)
             )
-            await self._journal.end_call(call.call_id, result=begun.result, error=begun.error)
+            await self._journal.end_call(
+                call.call_id, result=begun.result, error=begun.error, is_refused=begun.is_refused
+            )
         self._ended[call.call_id] = begun
         self._stream.publish(
             Delta(
@@ -128,6 +130,9 @@ class RecordedTools(AbstractToolset[Any]):
             arguments = dict(tool.prepare(arguments))
             with self._waiting():
                 unmade = await self._approve(tool, arguments, call.call_id, interrupted)
+        except ToolError as error:
+            return BegunCall(state="ended", error=str(error), is_refused=True)
+        try:
             if interrupted and not unmade and not tool.repeatable:
                 return BegunCall(state="ended", error=_INTERRUPTED)
             return BegunCall(state="ended", result=await self._call(tool, arguments, call.call_id))

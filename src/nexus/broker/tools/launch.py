@@ -13,9 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from nexus.broker.tools.bubblewrap import Grant, Spec
 from nexus.broker.tools.process import Child
 from nexus.broker.tools.watchdog import Limits
+from nexus.bubblewrap import Grant, Spec
 from nexus.errors import NexusError
 
 _VARIABLE: Final = "NEXUS_SANDBOX"

@@ -10,7 +10,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Self
 
-from nexus.broker.tools import bubblewrap, watchdog
+from nexus import bubblewrap
+from nexus.broker.tools import watchdog
 from nexus.broker.tools.watchdog import Limits, Reason, Watchdog
 from nexus.errors import SandboxError
 

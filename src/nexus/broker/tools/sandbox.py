@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus.broker.tools import bubblewrap, launch
-from nexus.broker.tools.bubblewrap import Grant
+from nexus import bubblewrap
+from nexus.broker.tools import launch
 from nexus.broker.tools.process import Child
 from nexus.broker.tools.watchdog import Limits, Reason
+from nexus.bubblewrap import Grant
 from nexus.errors import SandboxError
 
 __all__ = ["Grant", "Limits", "Outcome", "Reason", "Sandbox", "Unavailable", "availability"]

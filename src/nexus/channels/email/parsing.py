@@ -4,7 +4,8 @@ import hashlib
 from typing import Final
 
 from nexus.channels.adapter import MAX_TEXT_BYTES, File, Message, MessageError
-from nexus.history import mail_authentication, mime, parser_process, quoting
+from nexus.context import quoting
+from nexus.history import mail_authentication, mime, parser_process
 from nexus.history.mail_addresses import normalize_address
 from nexus.history.parser_process import UnreadableError
 

@@ -4,19 +4,19 @@ A card becomes a document, an entity with its addresses, and hard facts such as 
 becomes a document with whom it is with.
 """
 
-import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final
 
+from nexus.history import parser_process
 from nexus.history.files import Files
 from nexus.history.items import Card, Item, Mark, Message, Person, SetAside, Thread
 from nexus.history.lines import lines
+from nexus.history.parser_process import UnreadableError
 from nexus.history.source import Source, beginning, cursor_place, place_cursor
 
 _LARGEST_BYTES: Final = 4 * 1024 * 1024
-_MOST_ATTENDEES: Final = 100
 
 
 class _Components(Source):
@@ -68,8 +68,10 @@ class _Components(Source):
             return
         try:
             yield from list(self.component(data, name))
-        except Exception as error:  # the libraries meet whatever anybody's phone wrote
-            yield SetAside(reason=f"the entry cannot be read: {type(error).__name__}", place=place)
+        except UnreadableError as error:
+            yield SetAside(reason=error.message, place=place)
+        except (ValueError, OverflowError) as error:  # a time that no calendar has
+            yield SetAside(reason=f"the entry can't be read: {type(error).__name__}", place=place)
 
 
 class VCard(_Components):
@@ -83,40 +85,27 @@ class VCard(_Components):
     suffixes: ClassVar[tuple[str, ...]] = (".vcf", ".vcard")
 
     def component(self, data: bytes, name: str) -> Iterator[Item]:
-        import vobject
-
-        # Pictures are most of a card's bytes, and nobody asks for them by words.
-        lean = re.sub(rb"(?mi)^(?:PHOTO|LOGO|KEY|SOUND)[;:].*\r?\n(?:[ \t].*\r?\n)*", b"", data)
-        read_one = cast("Any", vobject).readOne  # the library says nothing about its types
-        card = read_one(lean.decode("utf-8", "replace"), ignoreUnreadable=True)
-        held = cast("dict[str, list[Any]]", card.contents)
-        shown = _first(held, "fn") or _first(held, "n") or _first(held, "org") or _first(held, "email")
-        if not shown:
+        card = parser_process.read_card(data)
+        if card is None:
             return
-        emails = [str(each.value).strip() for each in held.get("email", []) if "@" in str(each.value)]
-        phones = [str(each.value).strip() for each in held.get("tel", [])]
-        facts = _hard_facts(held)
-        said = [
-            shown,
-            *emails,
-            *phones,
-            *(f"{type_.replace('_', ' ')}: {value}" for _, type_, value in facts),
-        ]
-        note = _first(held, "note")
-        uid = _first(held, "uid") or hashlib.sha256(lean).hexdigest()[:32]
+        facts = (f"{type_.replace('_', ' ')}: {value}" for _, type_, value in card.facts)
+        said = [card.name, *card.emails, *card.phones, *facts, *([card.note] if card.note else [])]
         yield Message(
-            external_id=uid,
+            external_id=card.uid,
             thread=name,
             author="system",
-            content="Contact: " + "\n".join([*said, *([note] if note else [])]),
+            content="Contact: " + "\n".join(said),
             at=self.files.modified(name),
             kind="contact",
             card=None
-            if self.options.is_owner(shown, *emails, *phones)
+            if self.options.is_owner(card.name, *card.emails, *card.phones)
             else Card(
-                name=shown,
-                aliases=(*((each, "email") for each in emails), *((each, "phone") for each in phones)),
-                facts=tuple(facts),
+                name=card.name,
+                aliases=(
+                    *((each, "email") for each in card.emails),
+                    *((each, "phone") for each in card.phones),
+                ),
+                facts=card.facts,
             ),
         )
 
@@ -132,32 +121,26 @@ class ICalendar(_Components):
     suffixes: ClassVar[tuple[str, ...]] = (".ics", ".ical")
 
     def component(self, data: bytes, name: str) -> Iterator[Item]:
-        from icalendar import Event
-
-        event: Any = Event.from_ical(data.decode("utf-8", "replace"))
-        start = event.get("DTSTART")
-        if start is None:
+        found = parser_process.read_appointment(data)
+        if found is None:
             return
-        begins = self._moment(start.dt)
-        people = tuple(self._people(event))[:_MOST_ATTENDEES]
-        when = start.dt.strftime("%Y-%m-%d %H:%M" if isinstance(start.dt, datetime) else "%Y-%m-%d")
-        said = [f"Appointment: {event.get('SUMMARY', 'without a title')}", f"When: {when}"]
-        said += [f"Repeats: {event.get('RRULE').to_ical().decode()}"] if event.get("RRULE") else []
-        for label, key in (("Where", "LOCATION"), ("Notes", "DESCRIPTION")):
-            said += [f"{label}: {event.get(key)}"] if event.get(key) else []
+        start = _time(found.start)
+        begins = self._moment(start)
+        people = tuple(self._people(found.attendees))
+        when = start.strftime("%Y-%m-%d %H:%M" if isinstance(start, datetime) else "%Y-%m-%d")
+        said = [f"Appointment: {found.title or 'without a title'}", f"When: {when}"]
+        for label, text in (("Repeats", found.repetition), ("Where", found.place), ("Notes", found.notes)):
+            said += [f"{label}: {text}"] if text else []
         said += [f"With: {', '.join(each.name or each.identifier for each in people)}"] if people else []
-        recurrence = event.get("RECURRENCE-ID")
-        uid = str(event.get("UID") or hashlib.sha256(data).hexdigest()[:32])
-        stamp = event.get("DTSTAMP")
         # One that is still to come was said when it was written down.
-        future = begins > datetime.now(UTC)
+        is_future = begins > datetime.now(UTC)
         yield Message(
-            external_id=f"{uid}/{recurrence.dt.isoformat()}" if recurrence is not None else uid,
+            external_id=f"{found.uid}/{found.replaced_start}" if found.replaced_start else found.uid,
             thread=name,
             author="owner",
             recipients=people,
             content="\n".join(said),
-            at=self._moment(stamp.dt) if future and stamp is not None else begins,
+            at=self._moment(_time(found.written_at)) if is_future and found.written_at else begins,
             kind="appointment",
             metadata={"starts_at": begins.isoformat()},
         )
@@ -166,28 +149,12 @@ class ICalendar(_Components):
         whole = given if isinstance(given, datetime) else datetime.combine(given, time())
         return (whole if whole.tzinfo else whole.replace(tzinfo=self.options.timezone)).astimezone(UTC)
 
-    def _people(self, event: Any) -> Iterator[Person]:
-        given: object = event.get("ATTENDEE") or []
-        for each in cast("list[Any]", given if isinstance(given, list) else [given]):
-            address = re.sub(r"(?i)^mailto:", "", str(each)).strip().casefold()
+    def _people(self, attendees: Iterable[tuple[str, str | None]]) -> Iterator[Person]:
+        for given, shown in attendees:
+            address = re.sub(r"(?i)^mailto:", "", given).strip().casefold()
             if "@" in address and not self.options.is_owner(address):
-                shown = each.params.get("CN")
-                yield Person(identifier=address, kind="email", name=str(shown) if shown else None)
+                yield Person(identifier=address, kind="email", name=shown)
 
 
-def _first(held: dict[str, list[Any]], key: str) -> str:
-    values = held.get(key)
-    if not values:
-        return ""
-    value = values[0].value
-    joined = " ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
-    return " ".join(joined.split())
-
-
-def _hard_facts(held: dict[str, list[Any]]) -> list[tuple[str, str, str]]:
-    wanted = (
-        ("personal", "birthday", "bday"), ("professional", "employer", "org"),
-        ("professional", "job_title", "title"), ("contact", "address", "adr"), ("contact", "website", "url"),
-    )  # fmt: skip
-    found = [(category, type_, _first(held, key)) for category, type_, key in wanted]
-    return [(category, type_, value) for category, type_, value in found if value]
+def _time(text: str) -> date | datetime:
+    return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)

@@ -117,6 +117,9 @@ WHERE o.id = :id
 -- name: lock_home
 SELECT host, epoch, schema, settings FROM homes WHERE id = :id FOR UPDATE
 
+-- name: settings
+SELECT settings FROM homes WHERE id = :id
+
 -- name: lock_host
 -- Nobody joins under that name until the transaction has ended.
 SELECT url, lease_until > clock_timestamp() FROM hosts WHERE name = :host FOR SHARE

@@ -273,6 +273,14 @@ class FleetRegistry(Registry):
         self._known.clear()
         return Holding(epoch=epoch, is_local=is_local, copies=copies, settings=settings)
 
+    def copies(self, home_id: str) -> list[int]:
+        """The epochs that a home can be brought back from, the best first."""
+        return [row[0] for row in self._run("copies", id=home_id)]
+
+    def settings(self, home_id: str) -> str | None:
+        """The config.toml that a home begins with; None: the usual one."""
+        return next((row[0] for row in self._run("settings", id=home_id)), None)
+
     def begun(self, home_id: str, epoch: int, events_seq: int, base: int | None) -> None:
         """An epoch begins with the events up to that one, from the copy of an older epoch."""
         self._run("begun", id=home_id, epoch=epoch, events_seq=events_seq, base=base)

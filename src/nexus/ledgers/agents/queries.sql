@@ -118,13 +118,12 @@ SELECT DISTINCT turn.request_id FROM line CROSS JOIN agent_turns AS turn ON turn
 WHERE turn.request_id IS NOT NULL
 
 -- name: results_of_others
--- A server that fails may say anything too; what we refused ourselves was never made.
+-- A server that fails may say anything too; what we refused ourselves is cancelled: it was never made.
 SELECT call.tool_name, call.arguments_json, coalesce(call.result, call.error)
 FROM agent_turns AS turn JOIN agent_tool_calls AS call ON call.turn_id = turn.id
 WHERE turn.request_id IN (SELECT value FROM json_each(:requests))
   AND (call.tool_name IN (SELECT value FROM json_each(:tools)) OR instr(call.tool_name, :mark) > 0)
-  AND (call.result IS NOT NULL OR (call.error IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM json_each(:refusals) WHERE instr(call.error, value) = 1)))
+  AND (call.result IS NOT NULL OR (call.error IS NOT NULL AND call.status = 'failed'))
 ORDER BY call.id DESC
 
 -- name: answers_with_search

@@ -2,9 +2,11 @@
 
 import base64
 import random
+import threading
 import time
 from contextlib import suppress
 from email.message import EmailMessage
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -240,6 +242,35 @@ def test_a_mail_that_takes_too_much_memory_is_unread_and_the_next_one_read(
         with pytest.raises(UnreadableError):
             process.read_mail(b"From: eve@evil.example\r\n\r\n" + b"x\n" * 20_000_000)
         assert process.read_mail(_mail("Hello").as_bytes()).text == "Hello"
+    finally:
+        process.close()
+
+
+def test_the_parser_sees_nothing_of_the_machine() -> None:
+    process = parser_process.ParserProcess()
+    try:
+        assert process.read_mail(_mail("Hello").as_bytes()).text == "Hello"
+        running = process._process  # pyright: ignore[reportPrivateUsage]
+        assert running is not None
+        mine = Path("/proc/self/ns")
+        [inner] = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        for kind in ("net", "pid", "mnt", "user"):
+            assert Path(f"/proc/{inner}/ns/{kind}").readlink() != (mine / kind).readlink()
+        assert not Path(f"/proc/{inner}/root/home").exists()
+        assert not Path(f"/proc/{inner}/root/etc/hostname").exists()
+    finally:
+        process.close()
+
+
+def test_the_parser_outlives_the_thread_that_began_it() -> None:
+    process = parser_process.ParserProcess()
+    try:
+        began = threading.Thread(target=process.read_mail, args=(_mail("Hello").as_bytes(),))
+        began.start()
+        began.join()
+        running = process._process  # pyright: ignore[reportPrivateUsage]
+        assert process.read_mail(_mail("Again").as_bytes()).text == "Again"
+        assert process._process is running  # pyright: ignore[reportPrivateUsage]
     finally:
         process.close()
 

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from nexus.context.wrapping import wrapped
+
 _SIGNATURE: Final = re.compile(r"--[ \t]?")
 _SEPARATOR: Final = re.compile(
     r"[ \t]*(?:-{2,}[ \t]*(?:original message|original appointment|ursprüngliche nachricht|message d'origine|"
@@ -53,8 +55,32 @@ def split_quotes(text: str) -> tuple[str, list[Quote]]:
 
     From the first line on that begins a forwarded mail, all of it is another's.
     """
-    own: list[str] = []
-    quotes: list[tuple[str, list[str]]] = []
+    passages = _passages(text)
+    own = "\n".join(line for author, lines in passages if author is None for line in lines)
+    return own.strip(), [
+        Quote("\n".join(map(_without_marks, lines)).strip()[:_LONGEST_QUOTE], author[:_LONGEST_AUTHOR])
+        for author, lines in passages
+        if author is not None and any(_without_marks(line).strip() for line in lines)
+    ]
+
+
+def wrap_quotes(text: str) -> str:
+    """A text in which what it quotes or forwards stands between tags with its author."""
+    passages = _passages(text)
+    if all(author is None for author, _ in passages):
+        return text
+    parts = (
+        "\n".join(lines).strip()
+        if author is None
+        else wrapped("quoted", "\n".join(lines), author=author[:_LONGEST_AUTHOR] or "unknown")
+        for author, lines in passages
+    )
+    return "\n\n".join(filter(None, parts))
+
+
+def _passages(text: str) -> list[tuple[str | None, list[str]]]:
+    """The lines of a text, cut where another begins to speak. The author is None for whoever sent it."""
+    passages: list[tuple[str | None, list[str]]] = []
     lines = text.split("\n")
     for number, line in enumerate(lines):
         near = lines[number : number + _NEAR]
@@ -62,23 +88,24 @@ def split_quotes(text: str) -> tuple[str, list[Quote]]:
         is_mail = _has_headers(lines, number) and any(map(_SUBJECT.match, near))
         if is_mail or _FORWARDED.fullmatch(line) or _SEPARATOR.fullmatch(line):
             found = next(filter(None, map(_FROM.match, near)), None)
-            quotes.append((found[1].strip() if found else "", lines[number:]))
+            passages.append((found[1].strip() if found else "", lines[number:]))
             break
         if not line.lstrip().startswith(">"):
-            own.append(line)
-            continue
-        if not quotes or number == 0 or not lines[number - 1].lstrip().startswith(">"):
+            if not passages or passages[-1][0] is not None:
+                passages.append((None, []))
+        elif number == 0 or not lines[number - 1].lstrip().startswith(">"):
+            own = passages[-1][1] if passages else []
             while own and not own[-1].strip():
                 own.pop()
             count = _attribution(own)
-            quotes.append((_author(" ".join(own[len(own) - count :])) if count else "", []))
+            passages.append((_author(" ".join(own[len(own) - count :])) if count else "", []))
             del own[len(own) - count :]
-        quotes[-1][1].append(re.sub(r"^[ \t]*(?:>[ \t]?)+", "", line))
-    return "\n".join(own).strip(), [
-        Quote("\n".join(said).strip()[:_LONGEST_QUOTE], author[:_LONGEST_AUTHOR])
-        for author, said in quotes
-        if any(each.strip() for each in said)
-    ]
+        passages[-1][1].append(line)
+    return passages
+
+
+def _without_marks(line: str) -> str:
+    return re.sub(r"^[ \t]*(?:>[ \t]?)+", "", line)
 
 
 def _author(attribution: str) -> str:

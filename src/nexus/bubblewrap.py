@@ -4,12 +4,15 @@ import errno
 import os
 import platform
 import shutil
+import sys
+import sysconfig
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from nexus.broker.tools import seccomp
+from nexus import seccomp
 from nexus.errors import SandboxError
 
 _INSTALL = (
@@ -86,6 +89,24 @@ def program() -> str:
     if found is None:
         raise SandboxError("Tools need a sandbox, and bubblewrap is not installed", hint=_INSTALL)
     return found
+
+
+@cache
+def package_folders() -> list[str]:
+    """Where packages are installed: the interpreter in a sandbox knows nothing of an environment."""
+    own = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+    linked = [entry for entry in sys.path if Path(entry).name == "site-packages"]
+    return list(dict.fromkeys(os.path.realpath(path) for path in (*own, *linked)))
+
+
+@cache
+def python_program(file: str) -> tuple[list[str], tuple[Grant, ...]]:
+    """The command of one of our scripts, and what its sandbox must show: Python, it, and packages."""
+    script = Path(file).resolve()
+    shown = {Path(sys.base_prefix).resolve(), script.parent, *map(Path, package_folders())}
+    grants = tuple(Grant(path=path) for path in sorted(shown) if not path.is_relative_to("/usr"))
+    # Without `site`: where a system has packages of its own, they would come before those installed here.
+    return [os.path.realpath(sys.executable), "-I", "-S", "-B", str(script)], grants
 
 
 def joining(spec: Spec) -> tuple[str, ...]:
