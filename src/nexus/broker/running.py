@@ -358,7 +358,8 @@ class AgentRun:
         if interrupted and not tool.repeatable and not await waits.was_asked(execution_id, key):
             return False  # it may have been made already, so it won't be made now
         effects = find_effects(tool, access)
-        look = partial(find_source, self._ledgers, request, context.session_label, self._parts.tools.values())
+        tools = self._parts.tools.values()
+        look = partial(find_source, self._ledgers, request, context.session_label, tools, access)
         reason = await waits.find_reason(tool.name, arguments, effects, look)
         if reason is None:
             return False

@@ -19,11 +19,12 @@ from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import Event
 from nexus.ledgers.identity import senders
 from nexus.ledgers.runtime import requests
+from nexus.memory.correction import SPEAKER
 from nexus.request import Access, Request
 
 _MOST_NAMED: Final = 4
 _ARGUMENTS: Final = 120
-_MEMORY_IDS: Final = re.compile(r"\b(?:evt|fact)_[0-9A-HJKMNP-TV-Z]{26}\b")
+_MEMORY_IDS: Final = re.compile(r"\b(?:evt|fact|epi|obs|mod)_[0-9A-HJKMNP-TV-Z]{26}\b")
 _RECALL: Final = "recall"
 _SERVER_MARK: Final = "__"
 
@@ -48,23 +49,24 @@ def find_effects(tool: Tool, access: Access) -> frozenset[Effect]:
 
 
 async def find_source(
-    ledgers: Ledgers, request: Request, session_label: str, tools: Iterable[Tool]
+    ledgers: Ledgers, request: Request, session_label: str, tools: Iterable[Tool], access: Access
 ) -> Source | None:
     """Other people's text that a run may have read; None where the owner wrote all of it.
 
-    The whole conversation counts, and all that works for it: what a worker read is in its result.
+    The whole conversation counts, and all that works for it: what a worker read is in its result, and what
+    the conversation read may be in the worker's task.
     """
-    asked = await ledgers.agents.read(_requests_of, session_label=session_label)
+    labels = await ledgers.runtime.read(_labels_above, request=request)
+    asked = await _find_asked(ledgers, {session_label, *labels})
     authors = await ledgers.runtime.read(requests.parties, request_ids=[*asked, request.request_id])
     roots = {request.root_request_id, *(author.root_request_id for author in authors.values())}
     below = await ledgers.runtime.read(requests.enriched, root_request_ids=sorted(roots))
     working = sorted({*below, *authors, request.request_id})
 
-    readers = {tool.name for tool in tools if tool.reads_others}
-    if request.access.network:
-        readers.add(BASH.name)
-    results, recalled = await ledgers.agents.read(_results, request_ids=working, tools=readers)
-    found = [*results, *await ledgers.agents.read(_searches, request_ids=working)]
+    readers = frozenset(tool.name for tool in tools if tool.reads_others)
+    found, recalled = await _find_results(ledgers, working, readers)
+    if access.network:
+        found += (await ledgers.agents.read(_results, request_ids=[request.request_id], tools={BASH.name}))[0]
 
     lineage = await ledgers.runtime.read(requests.parties, request_ids=sorted(roots))
     for author in sorted(lineage.values(), key=lambda each: each.created_at, reverse=True):
@@ -77,12 +79,42 @@ async def find_source(
             found += _quotes(said)
 
     memories = [str(added.get("memories") or "") for added in below.values()]
-    found += await _memories(ledgers, [*memories, *recalled])
+    found += await _memories(ledgers, [*memories, *recalled], readers)
     added = [context for each in below.values() if (context := each.get("context"))]
     found += [
         Source(name="what automations added", text=json.dumps(each, ensure_ascii=False)) for each in added
     ]
     return _joined(found)
+
+
+def _labels_above(connection: apsw.Connection, request: Request) -> list[str]:
+    """The sessions of the requests that led to one."""
+    known = {each.id: each for each in requests.lineage(connection, request.root_request_id)}
+    labels, above = list[str](), known.get(request.request_id)
+    while above is not None:
+        labels += [above.session_label] if above.session_label else []
+        above = known.get(above.parent_request_id or "")
+    return labels
+
+
+async def _find_asked(ledgers: Ledgers, labels: Iterable[str]) -> list[str]:
+    """The requests that some sessions have worked on."""
+    given = (json.dumps(sorted(labels)),)
+    turns = await ledgers.agents.read(sql.rows, sql.queries("agents")["requests_in_lineage"], given)
+    runs = await ledgers.runtime.read(sql.rows, sql.queries("runtime")["requests_in_sessions"], given)
+    return list({str(row[0]) for row in (*turns, *runs)})
+
+
+async def _find_results(
+    ledgers: Ledgers, request_ids: list[str], readers: Collection[str]
+) -> tuple[list[Source], list[str]]:
+    """What tools gave to some requests that others may have written; and what was recalled."""
+    results, recalled = await ledgers.agents.read(_results, request_ids=request_ids, tools=readers)
+    known = await ledgers.runtime.read(requests.parties, request_ids=request_ids)
+    networked = [id_ for id_, each in known.items() if each.access.network]
+    downloaded, _ = await ledgers.agents.read(_results, request_ids=networked, tools={BASH.name})
+    searches = await ledgers.agents.read(_searches, request_ids=request_ids)
+    return [*results, *downloaded, *searches], recalled
 
 
 def _joined(found: list[Source]) -> Source | None:
@@ -94,11 +126,6 @@ def _joined(found: list[Source]) -> Source | None:
     names = "; ".join(each.name for each in named) + (f"; and {more} more" if more else "")
     text = "\n\n".join(f"{each.name}:\n{each.text}" for each in named) if len(named) > 1 else named[0].text
     return Source(name=names, text=text)
-
-
-def _requests_of(connection: apsw.Connection, session_label: str) -> list[str]:
-    rows = connection.execute(sql.queries("agents")["requests_in_lineage"], (session_label,))
-    return [cast("str", row[0]) for row in rows]
 
 
 def _results(
@@ -126,22 +153,45 @@ def _searches(connection: apsw.Connection, request_ids: Collection[str]) -> list
     return [Source(name="a web search by the provider", text=str(row[0])) for row in rows]
 
 
-async def _memories(ledgers: Ledgers, texts: Iterable[str]) -> list[Source]:
-    """Those of the memories in some texts that others said."""
+async def _memories(ledgers: Ledgers, texts: Iterable[str], readers: Collection[str]) -> list[Source]:
+    """Those of the memories in some texts that rest on more than the owner's own words."""
     ids = {id_ for text in texts for id_ in _MEMORY_IDS.findall(text)}
     if not ids:
         return []
-    query, values = sql.queries("memory")["events_of_facts"], (json.dumps(sorted(ids)),)
-    learned = await ledgers.memory.read(sql.rows, query, values)
-    event_ids = {each for each in ids if each.startswith("evt_")} | {str(row[0]) for row in learned}
+    query, values = sql.queries("memory")["sources_of_memories"], (json.dumps(sorted(ids)),)
+    rows = await ledgers.memory.read(sql.rows, query, values)
     found: list[Source] = []
-    for event_id in sorted(event_ids, reverse=True):
-        said = await ledgers.events.read(events.get, event_id=event_id)
-        if said is None or said.direction == "outbound":
+    for id_, event_id, speaker, fact in sorted(
+        cast("Any", rows), key=lambda row: (row[0], row[1] or ""), reverse=True
+    ):
+        source = id_ if id_.startswith("evt_") else event_id
+        if source is None:
+            if fact is not None:
+                found.append(Source(name="a memory whose source isn't recorded", text=fact))
             continue
-        sender = await ledgers.identity.read(senders.find, channel=said.channel, identifier=said.sender or "")
-        found += [_message(said)] if sender is None or not sender.is_owner else _quotes(said)
+        said = await ledgers.events.read(events.get, event_id=source)
+        if said is None:
+            found.append(Source(name="a memory of a forgotten message", text=fact or ""))
+        elif said.direction == "outbound":
+            found += await _find_read_in(ledgers, said, readers)
+        else:
+            identifier = said.sender or ""
+            sender = await ledgers.identity.read(senders.find, channel=said.channel, identifier=identifier)
+            if sender is None or not sender.is_owner:
+                found.append(_message(said))
+            elif fact is None:
+                found += _quotes(said)
+            elif speaker not in {None, SPEAKER, said.sender}:
+                found.append(Source(name=f"what the memory has from {speaker}", text=fact))
     return found
+
+
+async def _find_read_in(ledgers: Ledgers, answer: Event, readers: Collection[str]) -> list[Source]:
+    """What was read in the conversation of an answer that is remembered."""
+    query, values = sql.queries("runtime")["requests_in_thread"], (answer.channel, answer.thread_id)
+    asked = [str(row[0]) for row in await ledgers.runtime.read(sql.rows, query, values)]
+    below = await ledgers.runtime.read(requests.enriched, root_request_ids=asked)
+    return (await _find_results(ledgers, sorted(below), readers))[0]
 
 
 def _message(event: Event) -> Source:

@@ -123,12 +123,15 @@ def test_always_suggests_calls_like_this_one() -> None:
         ("get_message", set[str]()),
         ("list_orders", set[str]()),
         ("get_and_delete", {"delete"}),
-        ("add_note", set[str]()),
+        ("add_note", {"send"}),
+        ("http_request", {"send"}),
+        ("execute", {"send"}),
     ],
 )
 def test_a_servers_tool_is_known_by_its_name(name: str, effects: set[str]) -> None:
     assert guess_effects(name, is_read_only=False, is_destructive=False) == effects
-    assert guess_effects(name, is_read_only=True, is_destructive=False) == set()
+    certain = effects if name in {"send_email", "deleteFile", "get_and_delete"} else set[str]()
+    assert guess_effects(name, is_read_only=True, is_destructive=False) == certain
     assert "delete" in guess_effects(name, is_read_only=False, is_destructive=True)
 
 

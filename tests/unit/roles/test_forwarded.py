@@ -31,7 +31,7 @@ async def test_a_forwarded_mail_keeps_its_author(home: Home, server: ModelServer
         )
         request = await requests.restore(app.ledgers, str(request_id))
         assert request is not None
-        source = await find_source(app.ledgers, request, request.agent.session_label, ())
+        source = await find_source(app.ledgers, request, request.agent.session_label, (), request.access)
     assert found == [("mentioned", 1, "Mallory <mallory@evil.example>")]
     own, _, quoted = asked.partition('<quoted author="Mallory &lt;mallory@evil.example&gt;">')
     assert own.endswith("Please file this.\n\n")

@@ -107,9 +107,9 @@ FROM agent_turns AS turn JOIN agent_sessions AS session ON session.id = turn.ses
 WHERE session.label = ? AND turn.request_id IS NOT NULL
 
 -- name: requests_in_lineage
--- Of a session and of those that it was forked from.
+-- Of some sessions and of those that they were forked from.
 WITH RECURSIVE line (session_id) AS (
-  SELECT id FROM agent_sessions WHERE label = ?
+  SELECT id FROM agent_sessions WHERE label IN (SELECT value FROM json_each(?))
   UNION
   SELECT fork.parent_session_id FROM line JOIN agent_sessions AS fork ON fork.id = line.session_id
   WHERE fork.parent_session_id IS NOT NULL

@@ -614,6 +614,14 @@ SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id
        confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
 FROM facts WHERE id = ?
 
--- name: events_of_facts
-SELECT DISTINCT source_event_id FROM facts
-WHERE id IN (SELECT value FROM json_each(?)) AND source_event_id IS NOT NULL
+-- name: sources_of_memories
+-- What some memories rest on: facts, each with its message and who is named as its speaker, and messages.
+WITH RECURSIVE base (id) AS (
+  SELECT value FROM json_each(?)
+  UNION
+  SELECT of_observation.fact_id FROM base JOIN observation_facts AS of_observation ON observation_id = base.id
+  UNION
+  SELECT of_model.source_id FROM base JOIN mental_model_sources AS of_model ON model_id = base.id
+)
+SELECT base.id, coalesce(fact.source_event_id, member.event_id), json_extract(fact.metadata_json, '$.speaker'), fact.fact
+FROM base LEFT JOIN facts AS fact ON fact.id = base.id LEFT JOIN episode_events AS member ON member.episode_id = base.id

@@ -211,6 +211,14 @@ SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, ses
        depth, access_json, stage, status, error, created_at, ended_at
 FROM requests WHERE id IN (SELECT value FROM json_each(?))
 
+-- name: requests_in_sessions
+-- What some sessions have worked on, also what was said to a run that was already at work.
+SELECT DISTINCT request_id FROM executions
+WHERE session_label IN (SELECT value FROM json_each(?)) AND (status <> 'queued' OR taken_by IS NOT NULL)
+
+-- name: requests_in_thread
+SELECT id FROM requests WHERE channel = ? AND thread_id IS ?
+
 -- name: said_to_runs
 -- The messages that each of some runs answered, with what their senders were to the home; not what workers
 -- reported.
