@@ -22,7 +22,7 @@ import httpx
 import psycopg
 
 from acceptance.agents import rows
-from acceptance.fleet import RunningFleet, RunningHost, holds
+from acceptance.fleet import RunningFleet, RunningHost, read_copy
 from acceptance.halting_host import STEPS
 from hosts import write_settings
 from long_form import times
@@ -239,13 +239,13 @@ class _Storm:
         killed_at = time.monotonic()
         shutil.rmtree(host.root)
         for sender in self.senders:
-            recent = [name for name, at in list(sender.accepted.items()) if at > killed_at - 30]
+            recent = {name for name, at in list(sender.accepted.items()) if at > killed_at - 30}
+            if not recent:
+                continue
             folder = self._copies / self.registry.named(sender.home).id
             newest = max((int(each.name) for each in folder.glob("[0-9]*")), default=0)
-            for name in recent:
-                query = f"SELECT 1 FROM events WHERE content = 'Message {name}.'"
-                if not holds(folder / str(newest) / "events", query):
-                    self.lost.add(name)
+            copied = read_copy(folder / str(newest) / "events", "SELECT content FROM events")
+            self.lost |= {name for name in recent if f"Message {name}." not in copied}
 
 
 def test_no_home_is_lost_stuck_or_doubled_whatever_happens_to_its_hosts(
