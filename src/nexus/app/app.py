@@ -1,7 +1,7 @@
 """The composition root of one home, as programs use it."""
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -163,10 +163,20 @@ class App(Lifecycle):
                 continue
             await self._erase(target)
 
+    async def resume_forgetting(self) -> None:
+        """Finish what a crash interrupted in erasing."""
+        if await forgetting.unfinished(self.ledgers):
+            async with self._erasing() as beside:
+                await forgetting.resume(self.ledgers, beside=beside)
+
     async def _erase(self, target: forgetting.Target) -> forgetting.Report | None:
-        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
-        async with self.shared.forgetting() if self.shared else nullcontext():
+        async with self._erasing() as beside:
             return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+
+    @asynccontextmanager
+    async def _erasing(self) -> AsyncGenerator[Forgetting]:
+        async with self.shared.forgetting() if self.shared else nullcontext():
+            yield Forgetting(Settings.of_home(self.home, self.config.engine))
 
     async def remind(
         self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"
