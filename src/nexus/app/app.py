@@ -1,7 +1,7 @@
 """The composition root of one home, as programs use it."""
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -166,17 +166,16 @@ class App(Lifecycle):
     async def resume_forgetting(self) -> None:
         """Finish what a crash interrupted in erasing."""
         if await forgetting.unfinished(self.ledgers):
-            async with self._erasing() as beside:
-                await forgetting.resume(self.ledgers, beside=beside)
+            await forgetting.resume(self.ledgers, beside=self._copies)
 
     async def _erase(self, target: forgetting.Target) -> forgetting.Report | None:
-        async with self._erasing() as beside:
-            return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=self._copies)
 
-    @asynccontextmanager
-    async def _erasing(self) -> AsyncGenerator[Forgetting]:
-        async with self.shared.forgetting() if self.shared else nullcontext():
-            yield Forgetting(Settings.of_home(self.home, self.config.engine))
+    @property
+    def _copies(self) -> Forgetting:
+        """What there is of the home beside its ledgers."""
+        elsewhere = self.shared.forgetting if self.shared else nullcontext
+        return Forgetting(Settings.of_home(self.home, self.config.engine), elsewhere=elsewhere)
 
     async def remind(
         self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"

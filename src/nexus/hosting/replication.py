@@ -279,7 +279,7 @@ class Replicas:
         await self._unregister(home_id, home)
         for name, path in self._databases(home_id, home).items():
             await asyncio.to_thread(shutil.rmtree, path.with_name(f".{path.name}-litestream"), True)
-            await asyncio.to_thread(_delete, self._address(copy, name))
+            await asyncio.to_thread(delete_copy, self._address(copy, name))
         await self._register(home_id, home, copy)
         await self._upload(home_id, home)
         await self._check(copy, await asyncio.to_thread(last_event, home))
@@ -486,7 +486,7 @@ def last_event(home: Home) -> int:
 
 def drop(url: str, home_id: str) -> None:
     """Delete the copy of a home, or of one of its epochs. Waits for the disk or the network."""
-    _delete(_address(url, home_id, ""))
+    delete_copy(_address(url, home_id, ""))
 
 
 def _address(url: str, home_id: str, name: str) -> str:
@@ -495,7 +495,7 @@ def _address(url: str, home_id: str, name: str) -> str:
     return f"{place.rstrip('/')}/{home_id}/{name}".rstrip("/") + f"{mark}{options}"
 
 
-def _delete(address: str) -> None:
+def delete_copy(address: str) -> None:
     """Delete a copy, whether it is there or not. Waits for the disk or the network."""
     parts = urlsplit(address)
     if parts.scheme == "file":

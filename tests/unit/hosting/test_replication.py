@@ -191,7 +191,7 @@ async def test_a_copy_is_whole_when_its_host_dies_while_it_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_in: str
 ) -> None:
     home, copies, root = made(tmp_path / "homes" / "anna"), tmp_path / "copies", tmp_path / "host"
-    delete = replication._delete
+    delete = replication.delete_copy
 
     def die(address: str) -> None:
         delete(address)
@@ -204,7 +204,7 @@ async def test_a_copy_is_whole_when_its_host_dies_while_it_is_replaced(
             connection.execute("CREATE TABLE scrap AS SELECT 'xyzzy'").fetchall()
             await replicas.follow(ID, home)
             with monkeypatch.context() as patched:
-                patched.setattr(replication, "_delete", die)
+                patched.setattr(replication, "delete_copy", die)
                 with pytest.raises(ReplicaError, match="killed"):
                     async with replicas.forgetting(ID):
                         connection.execute("DROP TABLE scrap; VACUUM").fetchall()
@@ -292,8 +292,9 @@ async def test_forgetting_in_a_hosted_home_reaches_its_copy(server: ModelServer,
         file.close()
 
 
+@pytest.mark.parametrize("is_disk_lost", [False, True])
 async def test_forgetting_that_was_interrupted_is_finished_when_the_home_is_opened(
-    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_disk_lost: bool
 ) -> None:
     root, copies = tmp_path / "host", tmp_path / "copies"
     (id_,) = make_homes(root, write_settings(tmp_path, server), "anna").values()
@@ -304,6 +305,8 @@ async def test_forgetting_that_was_interrupted_is_finished_when_the_home_is_open
             patched.setattr(removal, "remove", AsyncMock(side_effect=asyncio.CancelledError))
             with pytest.raises(asyncio.CancelledError):
                 await opened.app.forget_fact(fact)
+    if is_disk_lost:
+        shutil.rmtree(root / "homes" / "anna")
     async with host_on(root, copies=f"file://{copies}") as host, host.pool.use(id_) as opened:
         assert opened.checking is not None
         await opened.checking
