@@ -28,7 +28,7 @@ from nexus.errors import (
 )
 from nexus.home import Home, locate
 from nexus.runs import Delta, FinishedRun, Receipt, Result, Run, Totals
-from nexus.serving import Service, serving
+from nexus.serving import SILENCE_S, Service, serving
 
 _log = logging.getLogger(__name__)
 
@@ -36,8 +36,6 @@ T = TypeVar("T")
 Notify = Callable[[str], None]
 _TRIES: Final = 4
 _PAUSE_S: Final = 0.25
-# After so long without a response, the person is told.
-_SILENCE_S: Final = 1.5
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
 # The gateway sends keep-alives: a stream that is silent for this long is broken.
 _STREAM_TIMEOUT: Final = httpx.Timeout(60.0, connect=5.0)
@@ -347,12 +345,12 @@ class _Connection:
         """
         waiting = asyncio.ensure_future(response)
         try:
-            while not (await asyncio.wait({waiting}, timeout=_SILENCE_S))[0]:
+            while not (await asyncio.wait({waiting}, timeout=SILENCE_S))[0]:
                 stopped = self._service is not None and self._service.is_stopped
                 if not self._is_silent and (stopped or not is_slow):
                     self._is_silent = True
-                    silence = self._service.silence if self._service else f"{self._url} doesn't respond"
-                    self._notify(f"{silence}. Waiting; press Ctrl-C to stop.")
+                    silence = f"{self._url} doesn't respond. Waiting; press Ctrl-C to stop."
+                    self._notify(self._service.silence if self._service else silence)
             self._is_silent = False
             return waiting.result()
         finally:

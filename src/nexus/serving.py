@@ -7,14 +7,22 @@ a file that says nothing.
 import fcntl
 import json
 import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
+from urllib.parse import urlsplit
 
 from nexus import clock
 from nexus.errors import GatewayError, HomeBusyError
 from nexus.home import PRIVATE_FILE, Home
+
+SILENCE_S: Final = 1.5
+"""After so long without a response, the person is told."""
+_PATIENCE_S: Final = 30.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +37,10 @@ class Service:
     @property
     def silence(self) -> str:
         """What to say about it when it doesn't respond."""
+        return f"{self._silence}. Waiting; press Ctrl-C to stop."
+
+    @property
+    def _silence(self) -> str:
         where = f" at {self.url}" if self.url else ""
         resume = f" (resume it: `kill -CONT {self.pid}`)" if self.is_stopped else ""
         verb = "is stopped" if resume else "doesn't respond"
@@ -47,9 +59,31 @@ class Service:
         """Refuse to ask a process that is stopped: it would work on the question when it is resumed."""
         if self.is_stopped:
             raise GatewayError(
-                self.silence,
+                self._silence,
                 hint=f"Or end it with `kill -9 {self.pid}` and start it again: accepted messages are kept.",
             )
+
+    def await_response(self, notify: Callable[[str], None]) -> None:
+        """Wait until the process responds, whatever it says. `notify` is told if that takes a while.
+
+        It needs no more than a socket, so a command can do it before its slow imports. An error is left to
+        whoever asks the process next.
+        """
+        self.check()
+        with suppress(OSError):
+            try:
+                self._ask(SILENCE_S)
+            except TimeoutError:
+                notify(self.silence)
+                self._ask(_PATIENCE_S)
+
+    def _ask(self, timeout_s: float) -> None:
+        address = urlsplit(self.url)
+        if address.scheme != "http" or not address.hostname:
+            return  # it is starting, or behind a proxy
+        with socket.create_connection((address.hostname, address.port or 80), timeout_s) as connection:
+            connection.sendall(f"HEAD / HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
+            connection.recv(1)
 
 
 class Serving:

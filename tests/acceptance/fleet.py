@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import apsw
 import httpx
@@ -25,16 +25,21 @@ _ANSWERED = {
 }
 
 
-def holds(copy: Path, query: str) -> bool:
-    """Whether a question to the copy of a ledger, as it is restored now, has a true answer."""
+def read_copy(copy: Path, query: str) -> list[Any]:
+    """The first column of what the copy of a ledger, as it is restored now, answers; nothing without one."""
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder) / "ledger.db"
         words = ["litestream", "restore", "-o", str(found), f"file://{copy}"]
         subprocess.run(words, capture_output=True, check=False)
         if not found.exists():
-            return False
+            return []
         with closing(apsw.Connection(str(found))) as connection:
-            return bool(connection.execute(query).get)
+            return [row[0] for row in connection.execute(query).fetchall()]
+
+
+def holds(copy: Path, query: str) -> bool:
+    """Whether a question to the copy of a ledger, as it is restored now, has a true answer."""
+    return any(read_copy(copy, query))
 
 
 def holds_second(copy: Path, answer: str, question: str) -> bool:

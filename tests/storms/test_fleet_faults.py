@@ -1,6 +1,6 @@
 """Hosts of a fleet are killed, frozen, wiped and cut off from Postgres and the copies, also in takeovers.
 
-NEXUS_LONG=1: 30 homes and 40 rounds. NEXUS_SEED=… repeats a run.
+NEXUS_LONG=1: 30 homes and 40 rounds. NEXUS_SEED=… repeats a run; NEXUS_HOMES and NEXUS_ROUNDS set its size.
 """
 
 import json
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import httpx
 import psycopg
 
 from acceptance.agents import rows
-from acceptance.fleet import RunningFleet, RunningHost, holds
+from acceptance.fleet import RunningFleet, RunningHost, read_copy
 from acceptance.halting_host import STEPS
 from hosts import write_settings
 from long_form import times
@@ -32,8 +33,8 @@ from nexus.home import Home
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.testing import ModelRequest, ModelServer, Turn
 
-_HOMES = times(6, long=30)
-_ROUNDS = times(7, long=40)
+_HOMES = int(os.environ.get("NEXUS_HOMES", times(6, long=30)))
+_ROUNDS = int(os.environ.get("NEXUS_ROUNDS", times(7, long=40)))
 _AWAY_S = times(8, long=30)
 _AVAILABLE_S = 60.0
 _SETTLED_S = 300.0
@@ -89,6 +90,7 @@ class _Storm:
         self.lost: set[str] = set()
         """What was on a disk only that was lost."""
         self.violations: list[str] = []
+        self.struck: Counter[str] = Counter()
         self._has_copies = True
         self._copies = fleet.folder / "copies"
         for name in ("one", "two", "three"):
@@ -145,7 +147,8 @@ class _Storm:
     def halt(self) -> None:
         """A host is killed; one that takes over is frozen after a step, and wakes, or dies with its disk."""
         step = self.chance.choice(list(STEPS))
-        first = self._choose()
+        # One that has homes: otherwise nobody takes anything over.
+        first = self.fleet.hosts[self.owner_of(self.chance.choice(self.senders))]
         for name in self.fleet.hosts:
             if name != first.name:
                 self._halts(name).write_text(json.dumps({"*": step}))
@@ -156,7 +159,9 @@ class _Storm:
         for name in self.fleet.hosts:
             self._halts(name).write_text("{}")
         end = self.chance.choice(("wake", "wake late", "lose"))
-        _tell(f"  {[each.name for each in self._stopped()]} halted after {step!r}: {end}")
+        halted = [each.name for each in self._stopped()]
+        _tell(f"  {halted} halted after {step!r}: {end}")
+        self.struck["a takeover halted" if halted else "no takeover halted"] += 1
         if end == "wake late":
             self._outlast()
         for host in self._stopped():
@@ -191,6 +196,12 @@ class _Storm:
             self.fleet.postgres.resume()
 
     # Parts of it.
+
+    def owner_of(self, sender: _Sender) -> str:
+        """The host that owns a home. It has one, because homes are placed before anything happens."""
+        host = self.registry.named(sender.home).host
+        assert host is not None
+        return host
 
     def _choose(self) -> RunningHost:
         return self.chance.choice(list(self.fleet.hosts.values()))
@@ -228,13 +239,13 @@ class _Storm:
         killed_at = time.monotonic()
         shutil.rmtree(host.root)
         for sender in self.senders:
-            recent = [name for name, at in list(sender.accepted.items()) if at > killed_at - 30]
+            recent = {name for name, at in list(sender.accepted.items()) if at > killed_at - 30}
+            if not recent:
+                continue
             folder = self._copies / self.registry.named(sender.home).id
             newest = max((int(each.name) for each in folder.glob("[0-9]*")), default=0)
-            for name in recent:
-                query = f"SELECT 1 FROM events WHERE content = 'Message {name}.'"
-                if not holds(folder / str(newest) / "events", query):
-                    self.lost.add(name)
+            copied = read_copy(folder / str(newest) / "events", "SELECT content FROM events")
+            self.lost |= {name for name in recent if f"Message {name}." not in copied}
 
 
 def test_no_home_is_lost_stuck_or_doubled_whatever_happens_to_its_hosts(
@@ -250,6 +261,8 @@ def test_no_home_is_lost_stuck_or_doubled_whatever_happens_to_its_hosts(
         faults.append(storm.take_postgres_away)
         watching = threading.Thread(target=storm.watch, daemon=True)
         with storm.registry:
+            for sender, host in zip(storm.senders, cycle(list(fleet.hosts)), strict=False):
+                storm.registry.place(storm.registry.named(sender.home).id, host)
             watching.start()
             for sender in storm.senders:
                 sender.start()
@@ -257,8 +270,9 @@ def test_no_home_is_lost_stuck_or_doubled_whatever_happens_to_its_hosts(
                 time.sleep(storm.chance.uniform(2, 8))
                 fault = faults[number % len(faults)] if number < len(faults) else storm.chance.choice(faults)
                 accepted = sum(len(each.accepted) for each in storm.senders)
-                _tell(f"round {number}: {fault.__name__}, {accepted} accepted")
+                _tell(f"{time.strftime('%H:%M:%S')} round {number}: {fault.__name__}, {accepted} accepted")
                 fault()
+                storm.struck[fault.__name__] += 1
                 assert storm.violations == []
 
             ended = time.monotonic()
@@ -275,15 +289,15 @@ def test_no_home_is_lost_stuck_or_doubled_whatever_happens_to_its_hosts(
                 while missing := wanted - set(_answers(storm, sender)):
                     assert time.monotonic() < deadline, (sender.home, sorted(missing))
                     time.sleep(0.5)
-            owners = {each.home: storm.registry.named(each.home).host for each in storm.senders}
+            owners = {each.home: storm.owner_of(each) for each in storm.senders}
             for host in fleet.hosts.values():
                 host.signal(signal.SIGCONT)
         total = sum(len(each.accepted) for each in storm.senders)
-        _tell(f"{total} accepted, {len(storm.lost)} in no copy")
+        _tell(f"{total} accepted, {len(storm.lost)} in no copy, {dict(storm.struck)}")
         for host in list(fleet.hosts.values()):
             host.kill()
         for sender in storm.senders:
-            home = Home(fleet.folder / str(owners[sender.home]) / "homes" / sender.home)
+            home = Home(fleet.folder / owners[sender.home] / "homes" / sender.home)
             said = rows(home, "events", "SELECT direction, content FROM events")
             counts = Counter(said)
             assert {key: count for key, count in counts.items() if count > 1} == {}

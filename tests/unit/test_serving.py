@@ -1,12 +1,14 @@
 """Who serves a home."""
 
 import os
+import socket
+import threading
 
 import pytest
 
 from nexus.errors import HomeBusyError
 from nexus.home import Home
-from nexus.serving import Serving, serving
+from nexus.serving import Service, Serving, serving
 
 
 def test_others_see_who_serves_a_home_while_it_does(home: Home) -> None:
@@ -34,3 +36,36 @@ def test_a_second_one_is_refused_and_told_by_whom(home: Home) -> None:
 def test_what_a_killed_process_left_says_nothing(home: Home) -> None:
     (home.run / "serving").write_text('{"pid": 1, "url": "http://127.0.0.1:1", "since": "x"}')
     assert serving(home) is None
+
+
+def test_a_process_that_does_not_respond_is_named_once_and_waited_for() -> None:
+    is_told = threading.Event()
+    told: list[str] = []
+
+    def answer_late() -> None:
+        # Keeps every connection open without a word, as a process does whose loop is held up.
+        waiting = [listener.accept()[0]]
+        is_told.wait()
+        waiting.append(listener.accept()[0])
+        for connection in waiting:
+            connection.sendall(b"HTTP/1.1 401 Unauthorized\r\n\r\n")
+            connection.close()
+
+    def notify(text: str) -> None:
+        told.append(text)
+        is_told.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        answering = threading.Thread(target=answer_late)
+        answering.start()
+        Service(pid=os.getpid(), url=url, since="").await_response(notify)
+        answering.join()
+    assert told == [
+        f"Process {os.getpid()}, which serves this home at {url}, doesn't respond. "
+        "Waiting; press Ctrl-C to stop."
+    ]
+    # Gone, or still starting: whoever asks it next says so.
+    for gone in (url, ""):
+        Service(pid=os.getpid(), url=gone, since="").await_response(notify)
+    assert len(told) == 1

@@ -163,10 +163,19 @@ class App(Lifecycle):
                 continue
             await self._erase(target)
 
+    async def resume_forgetting(self) -> None:
+        """Finish what a crash interrupted in erasing."""
+        if await forgetting.unfinished(self.ledgers):
+            await forgetting.resume(self.ledgers, beside=self._copies)
+
     async def _erase(self, target: forgetting.Target) -> forgetting.Report | None:
-        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
-        async with self.shared.forgetting() if self.shared else nullcontext():
-            return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=self._copies)
+
+    @property
+    def _copies(self) -> Forgetting:
+        """What there is of the home beside its ledgers."""
+        elsewhere = self.shared.forgetting if self.shared else nullcontext
+        return Forgetting(Settings.of_home(self.home, self.config.engine), elsewhere=elsewhere)
 
     async def remind(
         self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"

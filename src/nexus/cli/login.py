@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nexus.cli.place import note, opened_home
+from nexus.serving import serving
 
 if TYPE_CHECKING:
     from nexus.client import Client
@@ -23,6 +24,8 @@ def login(ctx: click.Context, token: bool) -> None:
     if token:
         click.echo(home.token())
         return
+    if (service := serving(home)) is not None:
+        service.await_response(note)
     # Imported here, because it takes longer than `nexus login --token` may.
     from nexus.client import Client
 

@@ -66,11 +66,11 @@ def opened_home(ctx: click.Context) -> tuple[Home, config.Config]:
 def answering_home(ctx: click.Context, model: str, role: str = "manager") -> tuple[Home, config.Config]:
     """The home and its settings, or an error where no model is set that could answer in a role.
 
-    An error, too, if the process that serves it is stopped.
+    An error, too, if the process that serves it is stopped. If it doesn't respond, the person is told.
     """
     home, settings = opened_home(ctx)
     if (service := serving(home)) is not None:
-        service.check()
+        service.await_response(note)
     try:
         if not model:
             models_of(settings.models, role)

@@ -257,7 +257,7 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
     )
     service = serving(home)
     if service is not None and service.url and len(text) <= _LONGEST_ASKED:
-        service.check()
+        service.await_response(note)
         answer = asyncio.run(asked(service, home.token(), query, options["scope"]))
         notes = [] if "embed" in answer.timings_ms else _missing_model(settings)
     else:

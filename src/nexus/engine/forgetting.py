@@ -7,7 +7,8 @@ about it; of what has not ended, only what is named goes, after its code has sto
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 from sqlalchemy.exc import OperationalError
@@ -27,9 +28,16 @@ _TOGETHER = 500
 class Forgetting:
     """Forgets in the database of an engine that other processes may be serving."""
 
-    def __init__(self, settings: Settings, *, stop_within_s: float = _STOP_WITHIN_S) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        stop_within_s: float = _STOP_WITHIN_S,
+        elsewhere: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    ) -> None:
         self._settings = settings
         self._stop_within_s = stop_within_s
+        self.elsewhere = elsewhere
 
     async def remove(self, execution_ids: Sequence[str]) -> None:
         """Stop these executions, and remove them and all that has ended. It may be repeated."""

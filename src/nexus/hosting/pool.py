@@ -100,7 +100,7 @@ class OpenHome:
     following: "asyncio.Task[None] | None" = None
     """Makes its copy complete, where copies are kept."""
     checking: "asyncio.Task[None] | None" = None
-    """Reads its copy back, in a fleet; then older copies are deleted."""
+    """Reads its copy back, in a fleet; then older copies are deleted, and what was to be erased is."""
     copy: str = ""
     """What its copy is called: its id, in a fleet with its epoch."""
     is_copied: bool = False
@@ -382,8 +382,8 @@ class Pool:
             opened.attach(app)
             opened.keeps_open = any(not isinstance(each, Webhook) for each in app.adapters.made.values())
             await asyncio.to_thread(self._registry.settled, opened.id, keeps_open=opened.keeps_open)
-            if self.fleet is not None:
-                opened.checking = asyncio.create_task(self._check_copy(self.fleet, opened, home))
+            if self.copies is not None:
+                opened.checking = asyncio.create_task(self._check_copy(self.copies, opened, home))
             self._stacks[opened.id] = opening.pop_all()
         opened.used_at = time.monotonic()
         await self.measure(opened)
@@ -443,16 +443,25 @@ class Pool:
             await asyncio.shield(opened.following)
             await self.copies.sync(opened.copy)
 
-    async def _check_copy(self, fleet: Fleet, opened: OpenHome, home: Home) -> None:
-        """Read the copy of an epoch back, once. Until it is whole, the copies of older epochs stay.
+    async def _check_copy(self, copies: Replicas, opened: OpenHome, home: Home) -> None:
+        """Read the copy of an epoch back, once, in a fleet. Until it is whole, copies of older epochs stay.
 
-        One that could not be made when the home was opened is begun again.
+        One that could not be made when the home was opened is begun again, and one that has what was erased
+        is replaced. What a crash interrupted in erasing is finished.
         """
         pause_s = _CHECK_AGAIN_S
         while True:
             try:
-                async with self._checks:
-                    await self._check_copy_now(fleet.registry, opened, home)
+                if self.fleet is not None:
+                    async with self._checks:
+                        await self._check_copy_now(self.fleet.registry, opened, home)
+                if await asyncio.to_thread(copies.is_outdated, opened.copy):
+                    await self.sync_copy(opened)
+                opened.leases += 1
+                try:
+                    await opened.app.resume_forgetting()
+                finally:
+                    opened.leases -= 1
                 return
             except (NexusError, OSError) as error:
                 _log.warning("a copy was not checked: %s", error, extra={"home": opened.id})
@@ -583,8 +592,13 @@ class Pool:
             # Older copies have it, too.
             async with self._checks:
                 await self._check_copy_now(self.fleet.registry, opened, opened.app.home)
-        async with self.copies.forgetting(opened.copy):
-            yield
+        try:
+            async with self.copies.forgetting(opened.copy):
+                yield
+        except ReplicaError:
+            if opened.checking is not None and opened.checking.done():
+                opened.checking = asyncio.create_task(self._check_copy(self.copies, opened, opened.app.home))
+            raise
 
     async def _leave_copy(self, opened: OpenHome) -> None:
         """Bring the copy of a home up to date, once the home is closed."""

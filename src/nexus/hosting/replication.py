@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _PACKED: Final = "files"
+_NEXT: Final = "next"
 _HOST: Final = "host"
 _SYNC_S: Final = 60.0
 _START_S: Final = 30.0
@@ -71,6 +72,7 @@ class Replicas:
         self._open: dict[str, Home] = {}
         self._registered: dict[str, datetime] = {}
         """Since when each open database is to be copied."""
+        self._locks: dict[str, asyncio.Lock] = {}
         self._has_host = False
         self._task: asyncio.Task[None] | None = None
         self._packing: asyncio.Task[None] | None = None
@@ -114,7 +116,8 @@ class Replicas:
         """Begin to copy a home that has just been opened. When this returns, its copy is complete."""
         await asyncio.to_thread(self._pack, home_id, home)
         self._open[home_id] = home
-        await self._register(home_id, home)
+        if not await asyncio.to_thread(self.is_outdated, home_id):
+            await self._register(home_id, home)
         await self.sync(home_id)
 
     async def sync(self, home_id: str) -> None:
@@ -122,6 +125,14 @@ class Replicas:
         home = self._open.get(home_id)
         if home is None:
             raise ReplicaError("The home is not being copied", hint="Try again in a moment.")
+        # While something is erased, this waits.
+        async with self._locks.setdefault(home_id, asyncio.Lock()):
+            if await asyncio.to_thread(self.is_outdated, home_id):
+                await self._renew(home_id, home)
+            else:
+                await self._upload(home_id, home)
+
+    async def _upload(self, home_id: str, home: Home) -> None:
         await asyncio.to_thread(self._pack, home_id, home)
         for path in self._databases(home_id, home).values():
             await self._ask("/sync", path=str(path), timeout=int(_SYNC_S), wait=True)
@@ -139,10 +150,8 @@ class Replicas:
     async def leave(self, home_id: str) -> None:
         """Bring the copy of a home up to now and let go of it: the home is closed."""
         await self.sync(home_id)
-        home = self._open.pop(home_id)
-        for path in self._databases(home_id, home).values():
-            await self._ask("/unregister", path=str(path), timeout=int(_SYNC_S))
-            self._registered.pop(str(path), None)
+        await self._unregister(home_id, self._open.pop(home_id))
+        self._locks.pop(home_id, None)
 
     async def abandon(self) -> None:
         """Let go of every home as it is: others may own them, and have copies of their own."""
@@ -167,6 +176,19 @@ class Replicas:
         """Make a home from its copy, where there is none. It is reconciled when it is opened."""
         if await asyncio.to_thread(staging.occupied, home):
             raise ReplicaError(f"{home.root} already exists", hint="Move it away first.")
+        try:
+            await self._bring_back(home_id, home)
+        except ReplicaError as error:
+            # Its host may have been lost while it replaced the copy: then the next one is whole.
+            try:
+                await self._bring_back(f"{home_id}/{_NEXT}", home)
+            except ReplicaError:
+                raise error from None
+            await asyncio.to_thread(self._outdated(home_id).write_text, _NEXT)
+        else:
+            await self.drop(f"{home_id}/{_NEXT}")
+
+    async def _bring_back(self, home_id: str, home: Home) -> None:
         with contextlib.ExitStack() as stack:
             place = await asyncio.to_thread(stack.enter_context, staging.staged(home))
             await self._read(home_id, place)
@@ -180,10 +202,13 @@ class Replicas:
         expected = await asyncio.to_thread(last_event, home)
         if home_id in self._open:
             await self.sync(home_id)
-        async with self.reading(home_id) as place:
+        await self._check(home_id, expected)
+
+    async def _check(self, copy: str, expected: int) -> None:
+        async with self.reading(copy) as place:
             if await asyncio.to_thread(last_event, place) < expected:
                 raise ReplicaError(
-                    f"The copy {home_id} lacks events of the home", hint="The host's log says more."
+                    f"The copy {copy} lacks events of the home", hint="The host's log says more."
                 )
 
     async def read_settings(self, home_id: str) -> str:
@@ -226,23 +251,50 @@ class Replicas:
 
     @contextlib.asynccontextmanager
     async def forgetting(self, home_id: str) -> AsyncGenerator[None]:
-        """Let go of a home while something is erased from it; then its copy begins anew, without its history.
+        """Let go of a home while something is erased from it; then its copy is replaced, with its history.
 
         Litestream reads the write-ahead logs all the time, and a log that is read can't be emptied. A bucket
         that keeps old versions of objects keeps them all the same.
+
+        Where a copy can't be replaced, or the host dies before it is, the next sync does it: also when the
+        home is opened again.
         """
-        home = self._open[home_id]
-        databases = self._databases(home_id, home)
-        for path in databases.values():
-            await self._ask("/unregister", path=str(path), timeout=int(_SYNC_S))
-        try:
-            yield
-        finally:
-            for name, path in databases.items():
-                await asyncio.to_thread(shutil.rmtree, path.with_name(f".{path.name}-litestream"), True)
-                await asyncio.to_thread(_delete, self._address(home_id, name))
-            await self._register(home_id, home)
-            await self.sync(home_id)
+        await self.sync(home_id)
+        async with self._locks[home_id]:
+            home = self._open[home_id]
+            # Before anything is erased: what is in the copy stays there unless somebody knows.
+            await asyncio.to_thread(self._outdated(home_id).touch, PRIVATE_FILE)
+            await self._unregister(home_id, home)
+            try:
+                yield
+            finally:
+                await self._renew(home_id, home)
+
+    async def _renew(self, home_id: str, home: Home) -> None:
+        """Replace a copy by one without history. There is a complete one at any moment.
+
+        The next one is made beside it and read back; then the old one is deleted, made again in its place
+        and read back; only then does the other one go.
+        """
+        outdated = self._outdated(home_id)
+        if await asyncio.to_thread(outdated.read_text) != _NEXT:
+            await self._make(home_id, home, f"{home_id}/{_NEXT}")
+            await asyncio.to_thread(outdated.write_text, _NEXT)
+        await self._make(home_id, home, home_id)
+        await self.drop(f"{home_id}/{_NEXT}")
+        await asyncio.to_thread(outdated.unlink)
+
+    async def _make(self, home_id: str, home: Home, copy: str) -> None:
+        """Copy a home from nothing, and read that back."""
+        if self._open.get(home_id) is not home:
+            raise ReplicaError("The home is not being copied", hint="Try again in a moment.")
+        await self._unregister(home_id, home)
+        for name, path in self._databases(home_id, home).items():
+            await asyncio.to_thread(shutil.rmtree, path.with_name(f".{path.name}-litestream"), True)
+            await asyncio.to_thread(delete_copy, self._address(copy, name))
+        await self._register(home_id, home, copy)
+        await self._upload(home_id, home)
+        await self._check(copy, await asyncio.to_thread(last_event, home))
 
     def _databases(self, home_id: str, home: Home) -> dict[str, Path]:
         return {name: home.ledger(name) for name in LEDGERS} | {_PACKED: self._packed(home_id)}
@@ -263,10 +315,23 @@ class Replicas:
                 with contextlib.suppress(OSError):  # it is being closed; then it is packed once more
                     await asyncio.to_thread(self._pack, home_id, home)
 
-    async def _register(self, home_id: str, home: Home) -> None:
+    async def _register(self, home_id: str, home: Home, copy: str = "") -> None:
         for name, path in self._databases(home_id, home).items():
-            await self._ask("/register", path=str(path), replica_url=self._address(home_id, name))
+            await self._ask("/register", path=str(path), replica_url=self._address(copy or home_id, name))
             self._registered[str(path)] = clock.now()
+
+    async def _unregister(self, home_id: str, home: Home) -> None:
+        for path in self._databases(home_id, home).values():
+            if self._registered.pop(str(path), None) is not None:
+                await self._ask("/unregister", path=str(path), timeout=int(_SYNC_S))
+
+    def is_outdated(self, home_id: str) -> bool:
+        """Whether a copy may have what was erased from its home, and is to be replaced."""
+        return self._outdated(home_id).exists()
+
+    def _outdated(self, home_id: str) -> Path:
+        """There while a copy is to be replaced; it says `next` once the other one is whole."""
+        return self._packed(home_id).with_suffix(".outdated")
 
     async def _ask(self, command: str, *, method: str = "POST", **values: object) -> Mapping[str, Any]:
         transport = httpx.AsyncHTTPTransport(uds=str(self._socket), verify=_NO_TLS)
@@ -352,8 +417,10 @@ logging: {{level: warn, type: text, stderr: true}}
                 if await self._answers(process):
                     if self._has_host:
                         await self._register_host()
+                    self._registered.clear()
                     for home_id, home in list(self._open.items()):
-                        await self._register(home_id, home)
+                        if not await asyncio.to_thread(self.is_outdated, home_id):
+                            await self._register(home_id, home)
                     self.pid = process.pid
                     self._ready.set()
                     pause_s = 0.5
@@ -431,7 +498,7 @@ def last_event(home: Home) -> int:
 
 def drop(url: str, home_id: str) -> None:
     """Delete the copy of a home, or of one of its epochs. Waits for the disk or the network."""
-    _delete(_address(url, home_id, ""))
+    delete_copy(_address(url, home_id, ""))
 
 
 def _address(url: str, home_id: str, name: str) -> str:
@@ -440,7 +507,7 @@ def _address(url: str, home_id: str, name: str) -> str:
     return f"{place.rstrip('/')}/{home_id}/{name}".rstrip("/") + f"{mark}{options}"
 
 
-def _delete(address: str) -> None:
+def delete_copy(address: str) -> None:
     """Delete a copy, whether it is there or not. Waits for the disk or the network."""
     parts = urlsplit(address)
     if parts.scheme == "file":

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contract.postgres import Postgres
+from nexus import clock
 from nexus.testing import ModelServer
 
 from . import place as places
@@ -37,7 +38,7 @@ class Weather:
     faults: int = 4
     sessions: int = 6
     limit_s: float = 0.0
-    """After so long no further fault strikes, for a machine that is too slow for all. Zero: all do."""
+    """A storm whose faults have not all struck after so long has failed. Zero: it may take any time."""
     older: str = ""
     """The `src` folder of an older version: it begins, and the home is upgraded in the middle."""
 
@@ -63,21 +64,26 @@ class Report:
     struck: Counter[str] = field(default_factory=Counter[str])
     skipped: dict[str, str] = field(default_factory=dict[str, str])
     refused: Counter[str] = field(default_factory=Counter[str])
+    excused: int = 0
+    """Background runs that failed because the models were away."""
     problems: list[str] = field(default_factory=list[str])
     starts_s: list[float] = field(default_factory=list[float])
     took_s: float = 0.0
     kept: Path | None = None
 
     def __str__(self) -> str:
+        faults = f"{self.struck.total()} of {self.weather.faults} faults"
         lines = [
-            f"{self.accepted} messages, {self.struck.total()} faults, {self.took_s:.0f} s",
-            f"faults: {dict(self.struck)}; refused for a while: {dict(self.refused)}",
+            str(self.weather),
+            f"{self.accepted} messages, {faults}, {self.took_s:.0f} s",
+            f"faults: {dict(sorted(self.struck.items()))}; refused for a while: {dict(self.refused)}",
+            f"background runs that failed while the models were away: {self.excused}",
             f"starts took {min(self.starts_s, default=0):.1f} to {max(self.starts_s, default=0):.1f} s",
             *(f"without {fault}: {reason}" for fault, reason in self.skipped.items()),
             *self.problems,
         ]
         if self.problems:
-            lines.append(f"The home is in {self.kept}. Run it again: {self.weather}")
+            lines.append(f"The home is in {self.kept}.")
         return "\n".join(lines)
 
 
@@ -109,6 +115,8 @@ class _Storm:
         self._report = report
         self._loud = loud
         self._chance = random.Random(weather.seed)
+        self._outages: list[tuple[str, str]] = []
+        """When the models were away."""
         self._talk = Talk(
             place,
             weather.seed,
@@ -133,9 +141,10 @@ class _Storm:
         self._talk.start()
         try:
             for number, name in enumerate(order):
-                if self._weather.limit_s and time.monotonic() - began > self._weather.limit_s:
-                    self._report.skipped[f"the last {len(order) - number} faults"] = "the time was over"
-                    break
+                took_s = time.monotonic() - began
+                assert not self._weather.limit_s or took_s < self._weather.limit_s, (
+                    f"only {number} of {len(order)} faults struck within {took_s:.0f} s"
+                )
                 # So that people talk before, during and after each fault, however long it takes.
                 self._talk.allow(self._share(number + 2))
                 self._await_messages(self._share(number + 1))
@@ -153,7 +162,8 @@ class _Storm:
             self._report.accepted = len(self._talk.accepted)
             self._report.refused = self._talk.refused
         self._judge("the end", verdict.quiet(self._place))
-        self._judge("the end", verdict.final(self._place, self._talk))
+        self._judge("the end", verdict.final(self._place, self._talk, self._outages))
+        self._report.excused = len(verdict.excused(self._place.home, self._outages))
         told = self._place.doctor()
         # A circuit that opened on a slow machine is told and closes by itself: nothing is lost by it.
         errors = [
@@ -213,6 +223,7 @@ class _Storm:
 
     def _models(self) -> None:
         """The model server goes away and comes back; the program may be started meanwhile."""
+        began = clock.timestamp(clock.now())
         self._place.server.stop()
         try:
             time.sleep(self._chance.uniform(1, 8))
@@ -220,6 +231,7 @@ class _Storm:
                 self._kill()
         finally:
             self._place.server.start()
+            self._outages.append((began, clock.timestamp(clock.now())))
 
     def _freeze(self) -> None:
         seconds = LEASE_MS / 1000 * self._chance.uniform(1.3, 2.5)

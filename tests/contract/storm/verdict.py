@@ -3,7 +3,7 @@
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any, cast
 
@@ -59,7 +59,7 @@ def quiet(place: Place) -> list[str]:
     return []
 
 
-def final(place: Place, talk: Talk) -> list[str]:
+def final(place: Place, talk: Talk, outages: Sequence[tuple[str, str]]) -> list[str]:
     """Everything that is wrong with a home after its storm."""
     verdict = check(place.home, place.settings, patience_s=_PATIENCE_S, strict=True)
     return [
@@ -68,7 +68,7 @@ def final(place: Place, talk: Talk) -> list[str]:
         *_answers(place.home, talk),
         *_effects(place, talk),
         *_order(place.home, talk),
-        *_failures(place.home),
+        *_failures(place.home, outages),
         *(
             f"{run} was noted {count} times"
             for run, count in rows(place.home, "runtime", _NOTES)
@@ -142,15 +142,25 @@ def _order(home: Home, talk: Talk) -> Iterable[str]:
                 yield f"{label} is out of order: {name} is before {passed} in {names}"
 
 
-def _failures(home: Home) -> Iterable[str]:
-    for status, error, count in rows(
-        home,
-        "runtime",
-        # The program's own background work doesn't wait for a model server: it is done again later.
-        "SELECT status, error, count(*) FROM executions WHERE status IN ('failed', 'timeout')"
-        " AND NOT (session_label LIKE 'meeseeks:%' AND error LIKE '%Connection%') GROUP BY status, error",
-    ):
-        yield f"{count} runs ended as {status}: {error}"
+def excused(home: Home, outages: Sequence[tuple[str, str]]) -> set[str]:
+    """Background runs that failed in an outage of the models: they don't wait, and are made again later."""
+    statement = """SELECT id, coalesce(started_at, enqueued_at), ended_at FROM executions
+    WHERE status = 'failed' AND session_label LIKE 'meeseeks:%' AND error LIKE '%Connection%'"""
+    return {
+        id_
+        for id_, started_at, ended_at in rows(home, "runtime", statement)
+        if any(started_at <= end and ended_at >= began for began, end in outages)
+    }
+
+
+def _failures(home: Home, outages: Sequence[tuple[str, str]]) -> Iterable[str]:
+    statement = (
+        "SELECT id, status, session_label, error FROM executions WHERE status IN ('failed', 'timeout')"
+    )
+    allowed = excused(home, outages)
+    for id_, status, label, error in rows(home, "runtime", statement):
+        if id_ not in allowed:
+            yield f"{id_} of {label} ended as {status}: {error}"
 
 
 def _damage(home: Home) -> Iterable[str]:

@@ -65,3 +65,11 @@ def test_talking_with_a_served_home_imports_neither_engine_nor_agents(module: st
 
 def test_a_home_is_served_before_the_agent_library_is_imported() -> None:
     assert not _imported(_UP) & ({"dbos"} | _AGENT)
+
+
+@pytest.mark.parametrize("module", ["run", "chat", "login", "recall"])
+def test_a_silent_process_is_noticed_before_anything_slow_is_imported(module: str) -> None:
+    """`Service.await_response` is what the module calls before its function's imports."""
+    imported = _imported(f"import sys, nexus.cli.{module}; print('imported:', *sys.modules)")
+
+    assert not imported & (_ENGINE | _AGENT | {"httpx", "numpy", "rich", "prompt_toolkit", "nexus.client"})

@@ -3,11 +3,13 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import apsw
 import httpx
@@ -20,11 +22,12 @@ from memory_writers import quiet, rows
 from new_homes import new_home
 from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home
-from nexus.hosting import packed
+from nexus.hosting import packed, replication
 from nexus.hosting.local import LocalRegistry
 from nexus.hosting.pool import Bounds
 from nexus.hosting.replication import ReplicaError, Replicas
-from nexus.ledgers import Ledgers, reconcile, sql
+from nexus.ledgers import Ledgers, forgetting, reconcile, sql
+from nexus.ledgers.forgetting import removal
 from nexus.testing import ModelServer
 
 ID = "hom_1"
@@ -183,6 +186,55 @@ async def test_what_was_forgotten_leaves_the_copy(replicas: Replicas, tmp_path: 
     assert b"xyzzy" not in there.ledger("memory").read_bytes()
 
 
+@pytest.mark.parametrize("killed_in", [f"{ID}/next/memory", f"{ID}/memory"])
+async def test_a_copy_is_whole_when_its_host_dies_while_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_in: str
+) -> None:
+    home, copies, root = made(tmp_path / "homes" / "anna"), tmp_path / "copies", tmp_path / "host"
+    delete = replication.delete_copy
+
+    def die(address: str) -> None:
+        delete(address)
+        if address.endswith(killed_in):
+            raise ReplicaError("killed")
+
+    (root / "run").mkdir(parents=True)
+    async with Replicas(root, f"file://{copies}") as replicas:
+        with closing(apsw.Connection(str(home.ledger("memory")))) as connection:
+            connection.execute("CREATE TABLE scrap AS SELECT 'xyzzy'").fetchall()
+            await replicas.follow(ID, home)
+            with monkeypatch.context() as patched:
+                patched.setattr(replication, "delete_copy", die)
+                with pytest.raises(ReplicaError, match="killed"):
+                    async with replicas.forgetting(ID):
+                        connection.execute("DROP TABLE scrap; VACUUM").fetchall()
+
+    # With its disk lost, another host goes on from what is there.
+    shutil.copytree(copies, tmp_path / "seen")
+    there = Home(tmp_path / "other" / "anna")
+    (tmp_path / "other-host" / "run").mkdir(parents=True)
+    async with Replicas(tmp_path / "other-host", f"file://{tmp_path}/seen") as replicas:
+        await replicas.bring_back(ID, there)
+        assert (there.state / "PROMPT.md").read_text() == "Be brief."
+        await replicas.follow(ID, there)
+        assert not (tmp_path / "seen" / ID / "next").exists()
+
+    # With its disk, it finishes when it opens the home again.
+    kept = [file.open("rb") for file in copies.rglob("*.ltx")]
+    async with Replicas(root, f"file://{copies}") as replicas:
+        await replicas.follow(ID, home)
+        assert not {os.fstat(file.fileno()).st_ino for file in kept} & {
+            file.stat().st_ino for file in copies.rglob("*.ltx")
+        }
+        assert not (copies / ID / "next").exists()
+        assert not replicas.is_outdated(ID)
+        back = Home(tmp_path / "back" / "anna")
+        await replicas.bring_back(ID, back)
+    assert b"xyzzy" not in back.ledger("memory").read_bytes()
+    for file in kept:
+        file.close()
+
+
 async def test_a_copy_that_is_not_there_is_an_error_and_leaves_nothing(
     replicas: Replicas, tmp_path: Path
 ) -> None:
@@ -238,6 +290,28 @@ async def test_forgetting_in_a_hosted_home_reaches_its_copy(server: ModelServer,
         assert not before & {file.stat().st_ino for file in (copies / id_).rglob("*.ltx")}
     for file in kept:
         file.close()
+
+
+@pytest.mark.parametrize("is_disk_lost", [False, True])
+async def test_forgetting_that_was_interrupted_is_finished_when_the_home_is_opened(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_disk_lost: bool
+) -> None:
+    root, copies = tmp_path / "host", tmp_path / "copies"
+    (id_,) = make_homes(root, write_settings(tmp_path, server), "anna").values()
+    async with host_on(root, copies=f"file://{copies}") as host, host.pool.use(id_) as opened:
+        fact = (await opened.app.remember("The cat is called Minka."))["id"]
+        with monkeypatch.context() as patched:
+            # It dies once its plan is written down.
+            patched.setattr(removal, "remove", AsyncMock(side_effect=asyncio.CancelledError))
+            with pytest.raises(asyncio.CancelledError):
+                await opened.app.forget_fact(fact)
+    if is_disk_lost:
+        shutil.rmtree(root / "homes" / "anna")
+    async with host_on(root, copies=f"file://{copies}") as host, host.pool.use(id_) as opened:
+        assert opened.checking is not None
+        await opened.checking
+        assert await forgetting.unfinished(opened.app.ledgers) == []
+        assert await opened.app.ledgers.memory.read(sql.rows, "SELECT id FROM facts") == []
 
 
 def pieces(endpoint: str) -> set[str]:

@@ -1,7 +1,8 @@
 """Forgetting, from the plan to the last byte. A crash at any moment loses nothing of the intent.
 
 No transaction spans two databases. The plan is written down first, in the runtime ledger; each ledger
-then follows it and is written anew, and only then does the plan go. `resume` finishes what was begun.
+then follows it and is written anew, copies elsewhere are replaced, and only then does the plan go. `resume`
+finishes what was begun.
 """
 
 import asyncio
@@ -105,11 +106,12 @@ async def resume(ledgers: Ledgers, *, tell: Tell = lambda _: None, beside: Besid
 async def _carry_out(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> Report:
     began = time.perf_counter()
     try:
-        entry = await _remove(ledgers, entry, tell, beside)
-        removed = time.perf_counter()
-        await ledgers.events.write(entry.publish)
-        await _drop_streams(ledgers)
-        await _scrub(ledgers, entry, tell, beside)
+        async with beside.elsewhere():
+            entry = await _remove(ledgers, entry, tell, beside)
+            removed = time.perf_counter()
+            await ledgers.events.write(entry.publish)
+            await _drop_streams(ledgers)
+            await _scrub(ledgers, entry, tell, beside)
         await ledgers.runtime.write(entry.complete)
     except (LedgerBusyError, LedgerFullError) as error:
         raise CareError(

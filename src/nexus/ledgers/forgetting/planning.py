@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Protocol, cast
 
@@ -124,6 +125,10 @@ class Beside(Protocol):
         """Take the removed bytes out of its files; returns what could not be done."""
         ...
 
+    def elsewhere(self) -> AbstractAsyncContextManager[None]:
+        """Entered once the plan is written down. When it is left, copies elsewhere have lost it, too."""
+        ...
+
 
 class Nothing:
     """Where the ledgers are all there is."""
@@ -133,6 +138,9 @@ class Nothing:
 
     async def scrub(self) -> str:
         return ""
+
+    def elsewhere(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
