@@ -168,6 +168,7 @@ class Pool:
         self._embedders = Embedders()
         self._homes: dict[str, OpenHome] = {}
         self._failures: dict[str, _Failure] = {}
+        self._failed_reads: dict[str, int] = {}
         self._checks = asyncio.Semaphore(_CHECKED_AT_ONCE)
         self._full: set[str] = set()
         self._stacks: dict[str, AsyncExitStack] = {}
@@ -318,6 +319,8 @@ class Pool:
                 await self._make_room(opened)
                 await self._enter(opened)
             self._failures.pop(opened.id, None)
+            for copy in [each for each in self._failed_reads if each.startswith(f"{opened.id}/")]:
+                del self._failed_reads[copy]
             self.on_open(opened, time.perf_counter() - began, None)
         except (UnknownHomeError, asyncio.CancelledError):
             del self._homes[opened.id]
@@ -327,10 +330,10 @@ class Pool:
             self._suspend(opened.id, _LOOK_S)
             raise
         except Exception as error:
-            count = self._failure_count(opened.id) + 1
-            pause_s = min(_PAUSE_S * 2 ** (count - 1), _LONGEST_PAUSE_S)
-            self._failures[opened.id] = _Failure(count=count, retry_at=time.monotonic() + pause_s)
             del self._homes[opened.id]
+            count = self._failure_count(opened.id) + 1
+            pause_s = min(_PAUSE_S * 2 ** min(count - 1, 10), _LONGEST_PAUSE_S)
+            self._failures[opened.id] = _Failure(count=count, retry_at=time.monotonic() + pause_s)
             self._suspend(opened.id, pause_s)
             self.on_open(opened, time.perf_counter() - began, error)
             problem = error.message if isinstance(error, NexusError) else type(error).__name__
@@ -409,15 +412,27 @@ class Pool:
     async def _bring_back_newest(self, opened: OpenHome, epochs: tuple[int, ...], home: Home) -> int:
         """Make a home from its newest copy that can be read; returns the epoch of that."""
         newest: ReplicaError | None = None
+        unread: list[int] = []
         for epoch in epochs:
+            copy = f"{opened.id}/{epoch}"
             try:
-                await self._bring_back(opened, f"{opened.id}/{epoch}", home)
+                if unread and self.copies is not None:
+                    # If an older one can be read, the storage isn't away: the newer ones get a last chance.
+                    async with self.copies.reading(copy):
+                        pass
+                    for newer in unread:
+                        with suppress(ReplicaError):
+                            await self._bring_back(opened, f"{opened.id}/{newer}", home)
+                            return newer
+                await self._bring_back(opened, copy, home)
                 return epoch
             except ReplicaError as error:
                 newest = newest or error
-                is_lasting = isinstance(error, DamagedCopyError)
-                if not is_lasting and self._failure_count(opened.id) < _READS_BEFORE_OLDER:
-                    raise
+                if not isinstance(error, DamagedCopyError):
+                    self._failed_reads[copy] = self._failed_reads.get(copy, 0) + 1
+                    if self._failed_reads[copy] < _READS_BEFORE_OLDER:
+                        raise
+                    unread.append(epoch)
                 told = {"home": opened.id, "epoch": epoch}
                 _log.warning("a copy can't be used: %s", error.message, extra=told)
         assert newest is not None  # noqa: S101 - an invariant, for the reader and the type checker
@@ -470,7 +485,9 @@ class Pool:
             if opened.following is not None and opened.following.done() and opened.following.exception():
                 opened.following = asyncio.create_task(self._follow(opened, home))
 
-    async def _check_copy_now(self, registry: FleetRegistry, opened: OpenHome, home: Home) -> None:
+    async def _check_copy_now(
+        self, registry: FleetRegistry, opened: OpenHome, home: Home, *, is_forgetting: bool = False
+    ) -> None:
         copies, fence = self.copies, opened.fence
         if copies is None or fence is None or opened.following is None:
             return
@@ -484,15 +501,25 @@ class Pool:
             await asyncio.to_thread(registry.dropped, opened.id, epoch)
 
         # What only an older owner's copy has, which could not be restored as a whole.
+        failed: ReplicaError | None = None
         for epoch, after in await asyncio.to_thread(registry.unreadable, opened.id):
-            async with copies.reading(f"{opened.id}/{epoch}", only_messages=True) as old:
-                for message in await asyncio.to_thread(list, salvaged.messages(old, after)):
-                    await opened.app.reception.take_salvaged(salvaged.Salvaged.from_json(message))
-            await copies.sync(opened.copy)
+            told = {"home": opened.id, "epoch": epoch}
+            try:
+                async with copies.reading(f"{opened.id}/{epoch}", only_messages=True) as old:
+                    for message in await asyncio.to_thread(list, salvaged.messages(old, after)):
+                        await opened.app.reception.take_salvaged(salvaged.Salvaged.from_json(message))
+                await copies.sync(opened.copy)
+                _log.warning("the messages of an unreadable copy were salvaged", extra=told)
+            except ReplicaError as error:
+                if not is_forgetting or not isinstance(error, DamagedCopyError):
+                    # The others may be readable, and this one later.
+                    failed = failed or error
+                    continue
+                _log.warning("a damaged copy is deleted, as it may have what is forgotten", extra=told)
             await copies.drop(f"{opened.id}/{epoch}")
             await asyncio.to_thread(registry.dropped, opened.id, epoch)
-            told = {"home": opened.id, "epoch": epoch}
-            _log.warning("the messages of an unreadable copy were salvaged", extra=told)
+        if failed is not None and (not is_forgetting or not isinstance(failed, DamagedCopyError)):
+            raise failed
 
     async def _handed_over(self, id_: str) -> None:
         fleet = self.fleet
@@ -534,15 +561,15 @@ class Pool:
     async def _evict_cold(self, found: HostedHome) -> None:
         try:
             home = self._registry.home(found.name)
-            is_cold = await asyncio.to_thread(self._registry.evicted, found.id)
             # Keys aren't copied: a home that has some of its own stays.
-            if self.copies is None or not is_cold or await asyncio.to_thread(homes.has_keys, home):
+            if self.copies is None or await asyncio.to_thread(homes.has_keys, home):
                 return
             epoch = self.fleet and await asyncio.to_thread(self.fleet.local_epoch, found.id, home)
             await self.copies.check(found.id if epoch is None else f"{found.id}/{epoch}", home)
-            await asyncio.to_thread(self._delete, found.id, home)
-            _log.info("a home was evicted to its copy", extra={"home": found.id})
-        except ReplicaError as error:
+            if await asyncio.to_thread(self._registry.evicted, found.id):
+                await asyncio.to_thread(self._delete, found.id, home)
+                _log.info("a home was evicted to its copy", extra={"home": found.id})
+        except (NexusError, OSError) as error:
             _log.warning("a cold home was not evicted: %s", error, extra={"home": found.id})
         finally:
             del self._moving[found.id]
@@ -591,7 +618,7 @@ class Pool:
         if self.fleet is not None:
             # Older copies have it, too.
             async with self._checks:
-                await self._check_copy_now(self.fleet.registry, opened, opened.app.home)
+                await self._check_copy_now(self.fleet.registry, opened, opened.app.home, is_forgetting=True)
         try:
             async with self.copies.forgetting(opened.copy):
                 yield

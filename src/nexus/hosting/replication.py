@@ -26,6 +26,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 from urllib.parse import parse_qsl, urlsplit
 
+import apsw
 import httpx
 
 from nexus import clock
@@ -34,6 +35,7 @@ from nexus.home import LEDGERS, PRIVATE_FILE, Home
 from nexus.hosting import packed
 from nexus.ledgers import attach, events, reconcile, staging
 from nexus.ledgers.backup.verification import require_sound
+from nexus.ledgers.failures import translated
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -42,6 +44,7 @@ _PACKED: Final = "files"
 _NEXT: Final = "next"
 _HOST: Final = "host"
 _SYNC_S: Final = 60.0
+_RESTORE_S: Final = 3600.0
 _START_S: Final = 30.0
 _LONGEST_PAUSE_S: Final = 60.0
 _PACK_EVERY_S: Final = 10.0
@@ -242,11 +245,16 @@ class Replicas:
         files = place.root / "files.db"
         try:
             await self._restore(self._address(home_id, _PACKED), files)
-        except ReplicaError:
+            await asyncio.to_thread(packed.unpack, files, place)
+        except (ReplicaError, apsw.Error) as error:
             if only_messages:
                 return  # a message without its files is better than none
-            raise
-        await asyncio.to_thread(packed.unpack, files, place)
+            if isinstance(error, ReplicaError):
+                raise
+            raise DamagedCopyError(
+                "The copy of the home's files is damaged",
+                hint="Bring the disk of the host back that had the home, or restore a backup.",
+            ) from error
         await asyncio.to_thread(files.unlink)
 
     @contextlib.asynccontextmanager
@@ -359,8 +367,13 @@ class Replicas:
             stdout=DEVNULL,
             stderr=PIPE,
         )
+        said = b"it took too long"
         try:
-            _, said = await process.communicate()
+            async with asyncio.timeout(_RESTORE_S):
+                _, said = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
         finally:
             if process.returncode is None:
                 process.kill()
@@ -492,7 +505,8 @@ def _check(file: Path, ledger: str) -> None:
 
 def last_event(home: Home) -> int:
     """The number of the last event in a home. Waits for the disk."""
-    with contextlib.closing(staging.as_it_is(home.ledger("events"), "events")) as connection:
+    file = home.ledger("events")
+    with translated("events", file), contextlib.closing(staging.as_it_is(file, "events")) as connection:
         return events.last_seq(connection)
 
 
