@@ -25,7 +25,7 @@ from nexus.home import LEDGERS, Home
 from nexus.hosting import packed, replication
 from nexus.hosting.local import LocalRegistry
 from nexus.hosting.pool import Bounds
-from nexus.hosting.replication import ReplicaError, Replicas
+from nexus.hosting.replication import DamagedCopyError, ReplicaError, Replicas
 from nexus.ledgers import Ledgers, forgetting, reconcile, sql
 from nexus.ledgers.forgetting import removal
 from nexus.testing import ModelServer
@@ -147,6 +147,21 @@ async def test_a_damaged_copy_is_refused(slow: Replicas, tmp_path: Path) -> None
     with pytest.raises(ReplicaError, match="the runtime ledger is damaged"):
         await slow.bring_back(ID, there)
     assert not there.root.exists()
+
+
+async def test_damaged_files_of_a_copy_are_told_apart_and_keep_no_message(
+    replicas: Replicas, tmp_path: Path
+) -> None:
+    home = made(tmp_path / "host" / "homes" / "anna")
+    await replicas.follow(ID, home)
+    await replicas.leave(ID)
+    copy = tmp_path / "copies" / ID
+    shutil.rmtree(copy / "files")
+    shutil.copytree(copy / "events", copy / "files")
+    with pytest.raises(DamagedCopyError, match="the home's files is damaged"):
+        await replicas.bring_back(ID, Home(tmp_path / "other" / "anna"))
+    async with replicas.reading(ID, only_messages=True) as messages:
+        assert said(messages) == []
 
 
 @pytest.mark.parametrize("has_copies", [True, False])
