@@ -18,6 +18,7 @@ FOUND = {
     "open comments": b"From: a@b.example\r\nTo: " + b"(" * 100_000 + b"\r\n\r\nx",
     "nested lines": b'{"id": "1", "text": "a", "x": ' + _NESTED + b'}\n{"id": "2", "text": "b"}\n',
     "nested items": b'[{"id": "c", "mapping": ' + _NESTED + b"}]",
+    "long name": b"14.02.26, 18:30 - Max: IMG-" + b"9" * 1_000_000 + "1.jpg (Datei angehängt)\n".encode(),
     "long number": b'{"id": ' + b"9" * 100_000 + b', "text": "x"}',
 }
 """Inputs that held a channel, or ended an import, in some earlier version."""

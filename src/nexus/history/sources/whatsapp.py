@@ -33,6 +33,7 @@ _PROBED: Final = 200_000
 # Of one message, so that a text file that is no chat doesn't fill the memory.
 _MOST_LINES: Final = 20_000
 _LONGEST_LINE: Final = 100_000
+_LONGEST_NAME: Final = 500
 
 Parts = tuple[int, int, int]
 
@@ -69,11 +70,11 @@ class WhatsApp(Source):
                     if raw is None:
                         yield SetAside(reason="the line is longer than 16 MiB", place=name)
                         continue
-                    line = raw.decode("utf-8", "replace").translate(_MARKS).rstrip("\r\n")
+                    line = _text(raw).rstrip("\r\n")
                     found = _LINE.match(line)
                     if found is None:
                         if len(held) < _MOST_LINES:
-                            held.append(line[:_LONGEST_LINE])
+                            held.append(line)
                         continue
                     if head is not None:
                         message = self._message(head, held, order, title, folder, seen)
@@ -93,7 +94,7 @@ class WhatsApp(Source):
         dots = False
         with self.files.open(name) as stream:
             for number, (_, raw) in enumerate(lines(stream)):
-                found = _LINE.match((raw or b"").decode("utf-8", "replace").translate(_MARKS))
+                found = _LINE.match(_text(raw or b""))
                 if found:
                     dots = dots or found["sep"] == "."
                     parts.append((int(found["a"]), int(found["b"]), int(found["c"])))
@@ -128,7 +129,8 @@ class WhatsApp(Source):
         if len(seen) > 10_000:
             seen.clear()
         seen[key] = number
-        file = _FILE.search(content.splitlines()[0]) if content else None
+        first = content.partition("\n")[0]
+        file = _FILE.search(first) if len(first) < _LONGEST_NAME else None
         message = Message(
             external_id=key if number == 1 else f"{key}-{number}",
             thread=chat,
@@ -158,6 +160,11 @@ class WhatsApp(Source):
             return local.astimezone(UTC)
         except (ValueError, OverflowError):
             return None
+
+
+def _text(raw: bytes) -> str:
+    """A line, without the marks of its direction. WhatsApp cuts messages long before this does."""
+    return raw.decode("utf-8", "replace")[:_LONGEST_LINE].translate(_MARKS)
 
 
 def _names(files: Files) -> list[str]:
