@@ -4,7 +4,6 @@ import apsw
 
 from nexus.ledgers import sql
 from nexus.ledgers.agents import history, messages, turns
-from nexus.ledgers.agents.history import History
 from nexus.ledgers.agents.messages import NewMessage, Role
 from nexus.ledgers.agents.turns import End, OpenTurn
 
@@ -73,15 +72,18 @@ class Conversation:
         return turn
 
     def history(self, label: str = "main") -> list[str]:
-        return self._lines(history.load(self.connection, label))
+        return self._lines(label, None)
 
     def before(self, turn: OpenTurn) -> list[str]:
-        return self._lines(history.before(self.connection, turn))
+        return self._lines("", turn)
 
     def count(self, table: str) -> int:
         return int(self.connection.execute(f"SELECT count(*) FROM {table}").get)  # pyright: ignore[reportArgumentType]
 
-    def _lines(self, found: History) -> list[str]:
+    def _lines(self, label: str, before: OpenTurn | None) -> list[str]:
+        found = history.load(self.connection, label, before=before, ledger=self)
+        whole = history.load(self.connection, label, before=before)
+        assert found == whole, "what is kept is what the ledger holds"
         # What was said exactly stands in the parts; a note has only words.
         return [
             message.content if message.parts_json is None else message.parts_json[2:-2]
