@@ -100,7 +100,7 @@ class Recent:
     def __init__(self, most_characters: int = _KEPT_CHARACTERS) -> None:
         self._most_characters = most_characters
         self._segments: OrderedDict[tuple[object, str], _Segment] = OrderedDict()
-        self._characters = 0
+        self.characters = 0
         self._lock = threading.Lock()
 
     def find(self, key: tuple[object, str], stamp: tuple[object, ...]) -> _Segment | None:
@@ -116,10 +116,10 @@ class Recent:
         with self._lock:
             before = self._segments.pop(key, None)
             self._segments[key] = segment
-            self._characters += segment.characters - (before.characters if before else 0)
-            while self._characters > self._most_characters:
+            self.characters += segment.characters - (before.characters if before else 0)
+            while self.characters > self._most_characters:
                 _, dropped = self._segments.popitem(last=False)
-                self._characters -= dropped.characters
+                self.characters -= dropped.characters
 
 
 _recent: Final = Recent()

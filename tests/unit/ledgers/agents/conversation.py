@@ -18,10 +18,10 @@ def said(line: str) -> NewMessage:
 
 
 class Conversation:
-    """One agents ledger in memory."""
+    """One agents ledger, in memory or in a file."""
 
-    def __init__(self) -> None:
-        self.connection = apsw.Connection(":memory:")
+    def __init__(self, file: str = ":memory:") -> None:
+        self.connection = apsw.Connection(file)
         self.connection.execute(sql.text("agents", "schema.sql"))
         self._runs = 0
 
