@@ -27,6 +27,8 @@ _NOTE_CHARACTERS = 300
 _EVERYTHING = 2**63 - 1
 # Of all conversations of the process together: those of a few thousand turns.
 _KEPT_CHARACTERS: Final = 4_000_000
+# What a turn takes beside its text.
+_TURN_CHARACTERS: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +54,10 @@ class Turn:
 
     @property
     def characters(self) -> int:
-        return sum(len(message.content) + len(message.parts_json or "") for message in self.messages)
+        """How much room it takes, in characters of text."""
+        return _TURN_CHARACTERS + sum(
+            len(message.content) + len(message.parts_json or "") for message in self.messages
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,8 +126,14 @@ class Recent:
                 _, dropped = self._segments.popitem(last=False)
                 self.characters -= dropped.characters
 
+    def drop(self, ledger: object) -> None:
+        """Let go of what a ledger said that is closed."""
+        with self._lock:
+            for key in [key for key in self._segments if key[0] is ledger]:
+                self.characters -= self._segments.pop(key).characters
 
-_recent: Final = Recent()
+
+recent: Final = Recent()
 
 
 def load(
@@ -187,7 +198,7 @@ def _read_segment(
 ) -> list[Turn]:
     """The turns of one session, without those of its parents, that say something before a position."""
     _, after, replaced = stamp
-    known = _recent.find((ledger, session_id), stamp) or _Segment(stamp, (), after, 0)
+    known = recent.find((ledger, session_id), stamp) or _Segment(stamp, (), after, 0)
     new = _read_turns(connection, session_id, known.through, replaced)
     ended = list(takewhile(lambda turn: turn.status != "running", new))
     if ended and ledger is not None:
@@ -197,7 +208,7 @@ def _read_segment(
             through=ended[-1].position,
             characters=known.characters + sum(turn.characters for turn in ended),
         )
-        _recent.keep((ledger, session_id), kept)
+        recent.keep((ledger, session_id), kept)
     shown = [turn for turn in (*known.turns, *new) if turn.messages and turn.messages[0].position < until]
     if any(turn.last_position >= until for turn in shown):
         # It ends in the midst of a turn, whose kept form is the whole one.

@@ -140,14 +140,18 @@ def test_two_ledgers_with_the_same_sessions_are_told_apart(tmp_path: Path) -> No
 
 
 def test_what_is_kept_is_bounded(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_recent", recent := Recent(most_characters=2_000))
+    monkeypatch.setattr(history, "recent", recent := Recent(most_characters=5_000))
     for number in range(20):
         label = f"s{number % 5}"
         talk.turn(f"u:{'x' * 100}", "a:yes", label=label)
         assert talk.history(label)[-1] == "a:yes"
-        assert recent.characters <= 2_000
+        assert recent.characters <= 5_000
     assert recent.characters > 0
 
-    talk.turn(f"u:{'y' * 3_000}", "a:long", label="long")
+    talk.turn(f"u:{'y' * 6_000}", "a:long", label="long")
     assert talk.history("long")[-1] == "a:long"
-    assert recent.characters <= 2_000
+    assert recent.characters <= 5_000
+
+    talk.history("s0")
+    recent.drop(talk)
+    assert recent.characters == 0, "a closed home keeps nothing"
