@@ -7,6 +7,10 @@
 
 The model server is a process of its own, so the processor time is that of Nexus: its loop, its threads, and
 what it does behind the turns. The whole conversation is sent each time; 300 turns need no summary.
+
+Two things grow that are not the conversation's: the memory, which has 300 messages to look through in the end
+instead of 10, and the request itself. So a new chat in the same home follows, which shows the first; and bare
+calls of the agent library with the same conversation show the second.
 """
 
 import argparse
@@ -21,11 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_server import model_server
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from report import Figure, machine, progress, table, write_section
 from turn_profile import Profile
 
 from nexus import config, ledgers
 from nexus.app import App
+from nexus.broker.agent.clients import anthropic, openai
+from nexus.broker.agent.clients.client import Opening
 from nexus.home import Home
 from nexus.ledgers import attach
 
@@ -45,14 +53,23 @@ class Turn:
     sent_messages: int
 
 
-async def chat(app: App, turns: int, profiles: dict[int, Profile]) -> list[Turn]:
+@dataclass(frozen=True)
+class Measured:
+    """A long chat, a new one after it in the same home, and bare calls as long as its ends."""
+
+    turns: Sequence[Turn]
+    new: Sequence[Turn]
+    bare_ms: tuple[float, float]
+
+
+async def chat(app: App, turns: int, profiles: dict[int, Profile], session_label: str = "long") -> list[Turn]:
     """Talk, turn by turn; a profile watches the turns of a window that ends at its number."""
     found: list[Turn] = []
     watched = ExitStack()
     for number in range(1, turns + 1):
         if (profile := profiles.get(number + _WINDOW - 1)) is not None:
             watched.enter_context(profile.watching())
-        found.append(await _turn(app, number))
+        found.append(await _turn(app, number, session_label))
         if number in profiles:
             watched.close()
         if number % 50 == 0:
@@ -60,13 +77,16 @@ async def chat(app: App, turns: int, profiles: dict[int, Profile]) -> list[Turn]
     return found
 
 
-async def _turn(app: App, number: int) -> Turn:
-    text = (
+def _text(number: int) -> str:
+    return (
         f"On day {number} I bought {number} apples from farmer number {number % 17} and paid {number * 3} "
         f"euros; the weather was like on day {number // 2}."
     )
+
+
+async def _turn(app: App, number: int, session_label: str) -> Turn:
     cpu, began, first_ms = time.process_time(), time.perf_counter(), 0.0
-    run = await app.send(text, session_label="long", channel="bench")
+    run = await app.send(_text(number), session_label=session_label, channel="bench")
     async for delta in run.deltas():
         if delta.kind == "text" and not first_ms:
             first_ms = (time.perf_counter() - began) * 1000
@@ -75,7 +95,27 @@ async def _turn(app: App, number: int) -> Turn:
     return Turn(cpu_ms=(time.process_time() - cpu) * 1000, first_ms=first_ms, sent_messages=2 * number - 1)
 
 
-async def measure(wire: str, turns: int, profiles: dict[int, Profile]) -> list[Turn]:
+async def bare_call(agent: Agent, turns: int) -> float:
+    """Milliseconds of processor time of a call of the agent library after so many turns."""
+    said: list[ModelMessage] = [
+        message
+        for number in range(1, turns)
+        for message in (
+            ModelRequest(parts=[UserPromptPart(_text(number))]),
+            ModelResponse(parts=[TextPart(_ANSWER)]),
+        )
+    ]
+    spent: list[float] = []
+    for _ in range(2 * _WINDOW):
+        cpu = time.process_time()
+        async with agent.run_stream(_text(turns), message_history=said) as answer:
+            async for _ in answer.stream_text(delta=True, debounce_by=None):
+                pass
+        spent.append((time.process_time() - cpu) * 1000)
+    return statistics.median(spent)
+
+
+async def measure(wire: str, turns: int, profiles: dict[int, Profile]) -> Measured:
     """Talk in a new home with a model behind one kind of API."""
     with tempfile.TemporaryDirectory() as folder:
         script = {"always": _ANSWER}
@@ -90,7 +130,14 @@ async def measure(wire: str, turns: int, profiles: dict[int, Profile]) -> list[T
                 f'[providers.{wire}]\nkind = "{wire}"\nbase_url = "{base}"\napi_key = "env:{_KEY}"\n'
             )
             async with App(home, config.load(home.config_file)) as app:
-                return await chat(app, turns, profiles)
+                found = await chat(app, turns, profiles)
+                new = await chat(app, _EARLY + _WINDOW, {}, "new")
+            opening = Opening(base_url=base, api_key="k", auth_token=None, headers={})
+            client = (anthropic if wire == "anthropic" else openai).connect(opening)
+            agent = Agent(client.model(_WIRES[wire]))
+            bare_ms = await bare_call(agent, _EARLY), await bare_call(agent, turns)
+            await client.close()
+            return Measured(found, new, bare_ms)
 
 
 def window(turns: Sequence[Turn], end: int) -> Sequence[Turn]:
@@ -98,12 +145,15 @@ def window(turns: Sequence[Turn], end: int) -> Sequence[Turn]:
     return turns[max(0, end - _WINDOW) : end + _WINDOW]
 
 
-def figures(wire: str, turns: Sequence[Turn]) -> list[Figure]:
+def figures(wire: str, measured: Measured) -> list[Figure]:
     """What is compared: processor time and first words, early and late."""
+    turns = measured.turns
     last = len(turns)
     early, late = (statistics.median(t.cpu_ms for t in window(turns, n)) for n in (_EARLY, last))
     first, final = (statistics.median(t.first_ms for t in window(turns, n)) for n in (_EARLY, last))
     times = late / early
+    new = statistics.median(turn.cpu_ms for turn in window(measured.new, _EARLY))
+    bare_first, bare_last = measured.bare_ms
     return [
         Figure(f"{wire}: processor time of a turn, around turn {_EARLY}", f"{early:.1f} ms"),
         Figure(
@@ -111,6 +161,18 @@ def figures(wire: str, turns: Sequence[Turn]) -> list[Figure]:
             f"{late:.1f} ms, {times:.2f} times",
             f"at most {_MOST_TIMES} times",
             times <= _MOST_TIMES,
+        ),
+        Figure(
+            f"{wire}: around turn {_EARLY} of a new chat in the same home then",
+            f"{new:.1f} ms; the long chat's is {late / new:.2f} times",
+        ),
+        Figure(
+            f"{wire}: bare calls of the agent library with {_EARLY} and {last} turns",
+            f"{bare_first:.1f} and {bare_last:.1f} ms: {bare_last - bare_first:.1f} ms more",
+        ),
+        Figure(
+            f"{wire}: a turn around {_EARLY} and {last} beside the bare call",
+            f"{early / bare_first:.1f} and {late / bare_last:.1f} times",
         ),
         Figure(f"{wire}: first words, around turns {_EARLY} and {last}", f"{first:.0f} and {final:.0f} ms"),
     ]
@@ -128,12 +190,12 @@ def main() -> None:
     for wire in given.wire or list(_WIRES):
         progress(f"{given.turns} turns over the API of {wire}")
         profiles = {_EARLY + _WINDOW: Profile(), given.turns: Profile()} if given.profile else {}
-        turns = asyncio.run(measure(wire, given.turns, profiles))
+        measured = asyncio.run(measure(wire, given.turns, profiles))
         for end, profile in profiles.items():
             print(f"{wire}, turns up to {end}: {profile.cpu_s / _WINDOW * 1000:.1f} ms of a turn")
             for room, spent_ns in profile.lines.most_common(25):
                 print(f"  {spent_ns / _WINDOW / 1e6:7.2f} ms  {room}")
-        found += figures(wire, turns)
+        found += figures(wire, measured)
     print(table(found))
     if given.write:
         write_section("long_chat", f"## One long chat\n\n{machine()}\n\n{table(found)}")

@@ -24,6 +24,8 @@ from nexus.broker.tools import Tool
 from nexus.broker.tools.tool import check, parameters
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.errors import BudgetError, ToolError
+from nexus.ledgers.agents.history import Turn
+from nexus.ledgers.agents.messages import StoredMessage
 from nexus.runs import Delta
 from nexus.testing import ModelServer, Usage
 
@@ -151,6 +153,28 @@ async def _silence() -> list[str]:
     return []
 
 
+def past_turn(stored: Sequence[str]) -> Turn:
+    """A turn with messages that are known by their exact form."""
+    return Turn(
+        position=0,
+        status="done",
+        messages=tuple(
+            StoredMessage(
+                id=f"msg_{place}",
+                turn_id="trn_0",
+                position=place,
+                role="user",
+                content="",
+                parts_json=text,
+                model=None,
+                event_id=None,
+                created_at="",
+            )
+            for place, text in enumerate(stored)
+        ),
+    )
+
+
 @dataclass
 class Run:
     """What a test gives to the loop, and finds afterwards."""
@@ -198,7 +222,7 @@ class Run:
                         step=self.steps,
                         system_prompt=self.system_prompt,
                         prompt=prompt,
-                        history=self.history,
+                        history=[past_turn(self.history)] if self.history else [],
                         tools=self.tools,
                         models=models,
                         names=self.names or (self.name,),

@@ -189,6 +189,27 @@ async def test_the_public_verbs_store_find_and_erase(home: Home) -> None:
         assert (await app.recall(Query(text="Where does Kofi keep his tea?"))).results == ()
 
 
+async def test_a_model_is_told_no_more_of_what_was_forgotten_and_replaced(
+    home: Home, server: ModelServer
+) -> None:
+    server.always("Noted.")
+    async with app_on(home, server) as app:
+        await app.memory.run("entity", {"name": "Kofi Mensah", "type": "Person"}, OWNER)
+        for text in ("Kofi Mensah drinks tea.", "I like rain.", "What is next?"):
+            last = await app.send(text)
+            await last.result()
+        before = str(server.requests[-1].json["messages"])
+        await app.forget("Kofi Mensah")
+        edited = (await app.receive("What now?", replaces=last.id)).run
+        await edited.result()
+        await (await app.regenerate(edited.id)).result()
+        after = [str(request.json["messages"]) for request in server.requests[-2:]]
+    assert all(text in before for text in ("Kofi", "I like rain.", "What is next?"))
+    for told in after:
+        assert [text in told for text in ("Kofi", "I like rain.", "What is next?")] == [False, True, False]
+        assert told.count("What now?") == 1
+
+
 async def test_recall_does_not_find_the_message_that_it_is_asked_for(home: Home, server: ModelServer) -> None:
     asked = "Look up Elin's birthday and tell me the date."
     look = Turn("", [ToolCall("recall", {"query": "Look up Elin's birthday", "scope": "events"})])

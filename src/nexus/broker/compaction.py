@@ -16,7 +16,7 @@ from nexus.broker.streams import Stream, Streams
 from nexus.context import AssembledContext, compaction, history
 from nexus.errors import AgentError, ModelRefusedError
 from nexus.ledgers.agents import sessions, turns
-from nexus.ledgers.agents.messages import StoredMessage
+from nexus.ledgers.agents.history import Turn as PastTurn
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import usage
 from nexus.request import Request
@@ -24,7 +24,7 @@ from nexus.request import Request
 if TYPE_CHECKING:
     from nexus.broker.agent import loop
 
-MakeJob = Callable[[str, Sequence[StoredMessage], OpenTurn, Stream], "loop.Job"]
+MakeJob = Callable[[str, Sequence[PastTurn], OpenTurn, Stream], "loop.Job"]
 """The job of asking this conversation's model something, without tools that do anything."""
 
 # What fails as often is not taken to pass: the session would be stuck.
@@ -72,12 +72,12 @@ async def compact(
     )
     from nexus.broker.agent import loop
 
-    past = await history.before(turn.ledgers, request, context.session_label, opened)
+    past = await history.load(turn.ledgers, request, context.session_label, opened)
     # Nobody reads along: subscribers of the run wait for its answer.
     name = f"{turn.execution.id}.summary"
     with closing(streams.open(name)) as stream:
         # Its own name, because the agent library knows a run by it.
-        job = make(compaction.TASK, compaction.up_to(past, through), opened, stream)
+        job = make(compaction.TASK, past.up_to(through).blocks, opened, stream)
         most = min(job.limits.output_tokens, int((budget_tokens - fixed_tokens) * compaction.SUMMARY_SHARE))
         job = replace(job, execution_id=name, limits=replace(job.limits, output_tokens=max(1, most)))
         try:

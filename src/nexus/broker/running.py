@@ -36,7 +36,8 @@ from nexus.context.assemble import with_profile
 from nexus.errors import LEDGER_PASSES, AgentError, NexusError, ToolError
 from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.ledgers.agents import messages, tool_calls, turns
-from nexus.ledgers.agents.messages import NewMessage, StoredMessage
+from nexus.ledgers.agents.history import Turn as PastTurn
+from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.database import ungated
 from nexus.ledgers.runtime import requests, usage
@@ -244,9 +245,9 @@ class AgentRun:
         from nexus.broker.agent import loop
 
         journal = self._journal(request, context, opened, context.event_id)
-        before = await history.before(self._ledgers, request, context.session_label, opened)
+        before = await history.load(self._ledgers, request, context.session_label, opened)
         job = replace(
-            self._job(request, context, await self._prompt(context), before.messages, opened, stream),
+            self._job(request, context, await self._prompt(context), before.blocks, opened, stream),
             journal=journal,
             call=partial(self._call, request, context, journal),
             approve=partial(self._approve, request, context, journal, stream),
@@ -289,7 +290,7 @@ class AgentRun:
         request: Request,
         context: AssembledContext,
         prompt: str,
-        past: Sequence[StoredMessage],
+        past: Sequence[PastTurn],
         opened: OpenTurn,
         stream: Stream,
     ) -> "loop.Job":
@@ -302,7 +303,7 @@ class AgentRun:
             step=self._turn.mark,
             system_prompt=with_profile(context.system_prompt, self._profile),
             prompt=prompt,
-            history=[_exact(message) for message in past],
+            history=past,
             tools=(tools := self._tools(context)),
             # What a provider runs itself can't be refused when it is called, so it isn't offered.
             native=frozenset(tool.name for tool in tools if tool.native and access.may_call(tool.name)),
@@ -487,15 +488,6 @@ async def budget_tokens(
     """How long a conversation with a model may get: as the settings say, and as its window allows."""
     most = config.agents.context_tokens or _CONTEXT_TOKENS
     return min(most, await models.prompt_tokens(name, output_tokens) or most)
-
-
-def _exact(message: StoredMessage) -> str:
-    if message.parts_json:
-        return message.parts_json
-    from nexus.broker.agent import messages as stored_messages
-
-    stand_in = stored_messages.noted if message.role == "assistant" else stored_messages.asked
-    return stand_in(message.content)
 
 
 def _limits(config: Config, request: Request, context: AssembledContext) -> Limits:

@@ -56,7 +56,7 @@ def through(turns: Sequence[TurnSize], *, budget_tokens: int) -> int | None:
 
 def sizes(past: History) -> list[TurnSize]:
     """About how many tokens each turn of a history takes."""
-    return [TurnSize(position=turn.position, tokens=sum(map(_tokens, turn.messages))) for turn in past.turns]
+    return [turn.derive(_size) for turn in past.turns]
 
 
 def summary_tokens(past: History) -> int:
@@ -64,15 +64,9 @@ def summary_tokens(past: History) -> int:
     return sum(map(_tokens, past.summary))
 
 
-def up_to(past: History, position: int) -> list[StoredMessage]:
-    """The messages that are to be summed up: a part of the history from its beginning on."""
-    turns = [turn for turn in past.turns if turn.position <= position]
-    return [*past.summary, *(message for turn in turns for message in turn.messages)]
-
-
 def stand_in(past: History, position: int) -> str:
     """What is told of the older part where nobody could sum it up: that it is there, and what was asked."""
-    turns = [turn for turn in past.turns if turn.position <= position]
+    turns = past.up_to(position).turns
     earlier = [message.content for message in past.summary if message.role == "assistant"]
     lines = [f"- {asked}" for turn in turns if (asked := _asked(turn))]
     return "\n".join(
@@ -84,6 +78,10 @@ def stand_in(past: History, position: int) -> str:
             ")",
         ]
     )
+
+
+def _size(turn: PastTurn) -> TurnSize:
+    return TurnSize(position=turn.position, tokens=sum(map(_tokens, turn.messages)))
 
 
 def _asked(turn: PastTurn) -> str:

@@ -25,40 +25,29 @@ _UNASKED = "(A background task reported back.)"
 _UNANSWERED = "(This turn was not answered here.)"
 
 
-async def before(ledgers: Ledgers, request: Request, session_label: str, turn: OpenTurn) -> History:
-    """What a turn of a request builds on. It is the same whenever it is asked for again."""
-    made_by, past = await ledgers.agents.read(_plain, session_label=session_label, turn=turn)
+async def load(
+    ledgers: Ledgers, request: Request, session_label: str, before: OpenTurn | None = None
+) -> History:
+    """All of a session so far, or what one of its turns builds on, which is the same at any time."""
+
+    def read(connection: apsw.Connection, made_by: Sequence[str] | None) -> tuple[list[str], History | None]:
+        """Who summed it up, and the history unless it must be asked first whose summaries count."""
+        found = history.summarisers(connection, session_label) if made_by is None else []
+        if found:
+            return found, None
+        past = history.load(
+            connection, session_label, before=before, made_by=made_by or (), ledger=ledgers.agents
+        )
+        return [], past
+
+    summed_up, past = await ledgers.agents.read(read, made_by=None)
     if past is None:
-        summed_up = await _with_rights(ledgers, request, made_by)
-        past = await ledgers.agents.read(history.before, turn=turn, made_by=summed_up)
+        # A summary that others made tells too much, or not enough.
+        authors = await ledgers.runtime.read(requests.parties, request_ids=summed_up)
+        counted = [id_ for id_, author in authors.items() if request.has_rights_of(author)]
+        _, past = await ledgers.agents.read(read, made_by=counted)
+    assert past is not None  # noqa: S101 - an invariant, for the reader and the type checker
     return await _known_to(ledgers, request, past)
-
-
-async def load(ledgers: Ledgers, request: Request, session_label: str) -> History:
-    """All of a session so far."""
-    made_by, past = await ledgers.agents.read(_plain, session_label=session_label)
-    if past is None:
-        summed_up = await _with_rights(ledgers, request, made_by)
-        past = await ledgers.agents.read(history.load, session_label=session_label, made_by=summed_up)
-    return await _known_to(ledgers, request, past)
-
-
-def _plain(
-    connection: apsw.Connection, session_label: str, turn: OpenTurn | None = None
-) -> tuple[list[str], History | None]:
-    """Who summed up a session, and its history if nobody has: most sessions are short."""
-    made_by = history.summarisers(connection, session_label)
-    if made_by:
-        return made_by, None
-    if turn is None:
-        return [], history.load(connection, session_label, made_by=())
-    return [], history.before(connection, turn, made_by=())
-
-
-async def _with_rights(ledgers: Ledgers, request: Request, made_by: Sequence[str]) -> list[str]:
-    """The requests whose summaries count here: one that others made tells too much, or not enough."""
-    authors = await ledgers.runtime.read(requests.parties, request_ids=made_by)
-    return [id_ for id_, author in authors.items() if request.has_rights_of(author)]
 
 
 async def _known_to(ledgers: Ledgers, request: Request, past: History) -> History:

@@ -21,6 +21,7 @@ from nexus.config import LedgersConfig
 from nexus.errors import LedgerCorruptError, LedgerError
 from nexus.home import LEDGERS, Home, HomeLock
 from nexus.ledgers import migrate
+from nexus.ledgers.agents import history
 from nexus.ledgers.database import Database
 from nexus.ledgers.dated import Dated
 from nexus.ledgers.failures import REBUILT, damage_note, hint_of_damage, translated
@@ -104,6 +105,7 @@ class Ledgers:
             if self._own_threads is not None:
                 self._own_threads.shutdown()
             self._lock.release()
+            history.recent.drop(self.agents)
             if self._dated is not None:
                 self._dated.unregister()
         for end in ends:

@@ -14,7 +14,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
@@ -27,13 +27,14 @@ from pydantic_ai.exceptions import (
     ModelRequestRejectedError,
     UnexpectedModelBehavior,
 )
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
 from nexus.broker import pace
 from nexus.broker.agent import overflow, requests
 from nexus.broker.agent.advice import advice, own_error
 from nexus.broker.agent.answering import Answering, Listener
+from nexus.broker.agent.blocks import Block
 from nexus.broker.agent.images import Images
 from nexus.broker.agent.knowledge import Knowledge, measured
 from nexus.broker.agent.models import Candidate
@@ -104,7 +105,7 @@ class Asking:
     """Of the models that are out of reach in this round."""
 
     async def answer(
-        self, messages: list[ModelMessage], parameters: ModelRequestParameters, own: int = 1
+        self, blocks: Sequence[Block], parameters: ModelRequestParameters, own: int = 1
     ) -> ModelResponse:
         """The first answer that is complete; ModelError when there is none.
 
@@ -120,10 +121,10 @@ class Asking:
             for candidate in list(self.candidates):
                 retries = 0 if rounds else candidate.config.max_retries
                 conversation = requests.Conversation(
-                    messages=messages,
+                    blocks=blocks,
                     own=own,
                     parameters=parameters,
-                    images=await self.images.of(messages),
+                    images=await self.images.of(image for block in blocks for image in block.images),
                 )
                 answer = await self._ask(candidate, conversation, retries)
                 if answer is not None:

@@ -3,7 +3,7 @@
 A text can't name one: only what the runtime itself put into a message is replaced.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -44,9 +44,9 @@ class Images:
     load: Load = no_bytes
     _read: dict[str, bytes | None] = field(default_factory=dict[str, bytes | None])
 
-    async def of(self, messages: Sequence[ModelMessage]) -> Mapping[str, bytes | None]:
+    async def of(self, urls: Iterable[ImageUrl]) -> Mapping[str, bytes | None]:
         """The bytes of every image in a conversation, by its hash."""
-        for image in _urls(messages):
+        for image in urls:
             sha256 = image.url.removeprefix(_SCHEME)
             if sha256 not in self._read:
                 self._read[sha256] = await self.load(_attachment(image, sha256))
@@ -57,8 +57,6 @@ def shown(
     messages: Sequence[ModelMessage], read: Mapping[str, bytes | None], *, reads_images: bool, model: str
 ) -> list[ModelMessage]:
     """The conversation with its images, or with a word about those that a model can't be shown."""
-    if not any(True for _ in _urls(messages)):
-        return list(messages)
 
     def content(item: UserContent) -> UserContent:
         if not isinstance(item, ImageUrl) or not item.url.startswith(_SCHEME):
@@ -84,7 +82,8 @@ def shown(
     return [changed(message) for message in messages]
 
 
-def _urls(messages: Sequence[ModelMessage]) -> list[ImageUrl]:
+def find_urls(messages: Sequence[ModelMessage]) -> list[ImageUrl]:
+    """The images of a conversation, by their names in the ledger."""
     return [
         item
         for message in messages

@@ -32,6 +32,7 @@ from nexus.broker.agent.toolset import RecordedTools
 from nexus.broker.streams import Stream
 from nexus.broker.tools import Tool
 from nexus.errors import AgentError, LimitError
+from nexus.ledgers.agents.history import Turn
 
 Steered = Callable[[], Awaitable[list[str]]]
 """What was said into the run since it was last asked."""
@@ -45,8 +46,8 @@ class Job:
     step: Step
     system_prompt: str
     prompt: str
-    history: Sequence[str]
-    """The messages before, each as its exact JSON."""
+    history: Sequence[Turn]
+    """What was said before."""
     tools: Sequence[Tool]
     native: frozenset[str] = frozenset()
     """Of the tools, those whose place the provider's own may take: it is never asked before it runs one."""

@@ -3,7 +3,6 @@
 The instructions are left out: they are the system prompt, which is built anew for every run.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -26,31 +25,6 @@ Step = tuple[ToolCall, str]
 """A call and what it gave."""
 
 _ADAPTER: TypeAdapter[ModelMessage] = TypeAdapter(ModelMessage)
-# Of all conversations of the process together: those of some thousand turns.
-_KEPT_CHARACTERS = 2_000_000
-
-
-class _Recent:
-    """Messages that were parsed not long ago, by their exact text: the next turn asks for them again."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, ModelMessage] = OrderedDict()
-        self._characters = 0
-
-    def message(self, text: str) -> ModelMessage:
-        found = self._kept.get(text)
-        if found is not None:
-            self._kept.move_to_end(text)
-            return found
-        made = self._kept[text] = _ADAPTER.validate_json(text)
-        self._characters += len(text)
-        while self._characters > _KEPT_CHARACTERS:
-            dropped, _ = self._kept.popitem(last=False)
-            self._characters -= len(dropped)
-        return made
-
-
-_recent = _Recent()
 
 
 def stored(message: ModelMessage) -> Message:
@@ -65,8 +39,8 @@ def stored(message: ModelMessage) -> Message:
 
 
 def loaded(parts_json: str) -> ModelMessage:
-    """The message that was stored. Don't change it: it is kept for the next turn of its conversation."""
-    return _recent.message(parts_json)
+    """The message that was stored."""
+    return _ADAPTER.validate_json(parts_json)
 
 
 def asked(text: str) -> str:

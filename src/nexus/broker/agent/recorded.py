@@ -3,18 +3,19 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
 
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, repair_messages
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.settings import ModelSettings
 
+from nexus.broker.agent import blocks
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.records import Journal, Step
 from nexus.broker.streams import Stream
 from nexus.errors import NexusError
+from nexus.ledgers.agents.history import Turn
 from nexus.runs import Delta
 
 
@@ -22,7 +23,7 @@ class RecordedModel(FallbackModel):
     """Answers from the journal where a step was recorded, otherwise from the models in order."""
 
     def __init__(
-        self, step: Step, asking: Asking, journal: Journal, stream: Stream, history: Sequence[str]
+        self, step: Step, asking: Asking, journal: Journal, stream: Stream, history: Sequence[Turn]
     ) -> None:
         first, *others = [candidate.model for candidate in asking.candidates]
         super().__init__(first, *others)
@@ -73,7 +74,7 @@ class RecordedModel(FallbackModel):
             return
         question = stored_messages.stored(self._question)
         try:
-            conversation = repair_messages([*self._said_before, *messages])
+            conversation = blocks.join(self._history, messages)
             answer = await self._asking.answer(conversation, parameters, own=self._offset + 1)
         except BaseException:
             # Nobody answered, but it was asked. If the process dies meanwhile, the run is repeated and asks.
@@ -82,10 +83,6 @@ class RecordedModel(FallbackModel):
             raise
         await self._journal.append(self._offset, question, stored_messages.stored(answer))
         self._answer = answer
-
-    @cached_property
-    def _said_before(self) -> list[ModelMessage]:
-        return [stored_messages.loaded(text) for text in self._history]
 
     async def _kept(self) -> ModelResponse | None:
         kept = await self._journal.message(self._offset + 1)

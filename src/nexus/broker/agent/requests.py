@@ -26,10 +26,12 @@ from nexus import ids
 from nexus.broker.agent import fitting, images, text_calls
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.answering import Answering, Asked
+from nexus.broker.agent.blocks import Block
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Limits
 from nexus.broker.agent.short_ids import ShortIds
 from nexus.broker.agent.structured import Form
+from nexus.broker.agent.text_calls import CALLS_IN_TEXT
 from nexus.config import ProviderConfig
 from nexus.context.wrapping import wrapped
 from nexus.ledgers.runtime.models import Capabilities
@@ -44,8 +46,6 @@ Then you are told its result. The tools, with `?` at arguments that may be left 
 """
 # A small model takes the result of a call that it wrote as text for a reason to write the call again.
 _NEXT: Final = "\n\nThat is the result of your call. Say in words what came of it, or call another tool."
-CALLS_IN_TEXT: Final = "calls_in_text"
-"""Kept with an answer whose calls the model wrote into its text."""
 _DEFAULTS: Final = ProviderConfig()
 # Of a local server whose speed is not known, and how much slower than measured it may get.
 _FIRST_MS: Final = 900_000
@@ -60,7 +60,7 @@ _STALL_TOKENS: Final = 32
 class Conversation:
     """What is to be answered. The last `own` messages are of the present turn."""
 
-    messages: list[ModelMessage]
+    blocks: Sequence[Block]
     own: int
     parameters: ModelRequestParameters
     images: Mapping[str, bytes | None] = field(default_factory=dict[str, bytes | None])
@@ -77,23 +77,27 @@ def asked(
 ) -> Asked:
     """The request to one model."""
     short, parameters = ShortIds(), conversation.parameters
-    messages = images.shown(
-        short.shortened(conversation.messages),
-        conversation.images,
-        reads_images=known.images is not False,
-        model=candidate.name,
-    )
-    reminded = _reminded(messages)
+    blocks = [block.shorten(short) for block in conversation.blocks]
+    plain = messages = [message for block in blocks for message in block.messages]
+    if any(block.images for block in blocks):
+        messages = images.shown(
+            messages, conversation.images, reads_images=known.images is not False, model=candidate.name
+        )
+    reminded = _reminded(messages) if any(block.has_calls_in_text for block in blocks) else set[int]()
     if known.tool_calls == "none" and parameters.function_tools:
         messages, parameters = _in_words(messages, parameters)
-    messages = [
-        _with_next(message) if number in reminded else message for number, message in enumerate(messages)
-    ]
+    if reminded:
+        messages = [
+            _with_next(message) if number in reminded else message for number, message in enumerate(messages)
+        ]
     if form is not None:
         parameters = form.asked_of(candidate, known, parameters)
     room = fitting.room(known, limits.output_tokens)
     fixed = fitting.fixed_bytes(parameters)
-    length = fixed + fitting.length_bytes(messages)
+    is_plain = messages is plain
+    length = fixed + (
+        sum(block.length_bytes for block in blocks) if is_plain else fitting.length_bytes(messages)
+    )
     if room.input_tokens is not None:
         per_token = known.bytes_per_token or fitting.BYTES_PER_TOKEN
         most_bytes = int(room.input_tokens * per_token)
@@ -130,7 +134,8 @@ def with_calls(
     text = stored_messages.text_of(response)
     found = None
     if not response.tool_calls and conversation.schemas and _may_write_calls(candidate, known):
-        found = text_calls.find(text, conversation.schemas, _told(conversation.messages))
+        told = [each for block in conversation.blocks for each in block.told]
+        found = text_calls.find(text, conversation.schemas, told)
     # Where calls arrive as calls, one that stands among other text is an example.
     if found is None or (known.tool_calls == "native" and found.text):
         answering.show_rest()
@@ -156,18 +161,6 @@ def with_calls(
 def _may_write_calls(candidate: Candidate, known: Capabilities) -> bool:
     """Whether calls may come as text: of the models of the public list, none do."""
     return known.tool_calls != "native" or candidate.config.is_local
-
-
-def _told(messages: list[ModelMessage]) -> list[str]:
-    """What a model was told by others, and may quote."""
-    told: list[str] = []
-    for message in messages:
-        for part in message.parts:
-            if isinstance(part, ToolReturnPart):
-                told.append(part.model_response_str())
-            elif isinstance(part, UserPromptPart):
-                told += fitting.said(part)
-    return told
 
 
 def _temperature(config: ProviderConfig, *, fills_form: bool) -> float | None:
@@ -205,7 +198,7 @@ def _reminded(messages: Sequence[ModelMessage]) -> set[int]:
     for number, (before, message) in enumerate(pairwise(messages), start=1):
         last = message.parts[-1] if message.parts else None
         is_result = isinstance(last, ToolReturnPart) and last.outcome == "success"
-        if is_result and isinstance(before, ModelResponse) and (before.metadata or {}).get(CALLS_IN_TEXT):
+        if is_result and isinstance(before, ModelResponse) and CALLS_IN_TEXT in (before.metadata or {}):
             places.add(number)
     return places
 

@@ -36,6 +36,11 @@ class ShortIds:
     _counts: Counter[str] = field(default_factory=Counter[str])
     """How many of each kind there are."""
 
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The whole ids, in the order in which they were named."""
+        return tuple(self._short)
+
     def shortened(self, messages: Iterable[ModelMessage]) -> list[ModelMessage]:
         """The messages as a model is to read them."""
         return [self._message(message) for message in messages]
@@ -60,10 +65,12 @@ class ShortIds:
 
     def _text(self, text: str) -> str:
         # A quick look first: few texts name an id, and a conversation is gone through for every request.
-        return _LONG.sub(lambda match: self._number(match[0], match[1]), text) if "_" in text else text
+        return _LONG.sub(lambda match: self.number(match[0]), text) if "_" in text else text
 
-    def _number(self, id_: str, kind: str) -> str:
+    def number(self, id_: str) -> str:
+        """The short form of an id."""
         if id_ not in self._short:
+            kind = id_.partition("_")[0]
             self._counts[kind] += 1
             short = f"{kind}_{self._counts[kind]}"
             self._short[id_], self._long[short] = short, id_

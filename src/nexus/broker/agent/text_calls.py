@@ -13,6 +13,8 @@ from typing import Any, Final, cast
 
 from jsonschema import Draft202012Validator
 
+CALLS_IN_TEXT: Final = "calls_in_text"
+"""Kept with an answer whose calls the model wrote into its text."""
 _DECODER: Final = json.JSONDecoder(strict=False)
 _TAGS: Final = ("<tool_call>", "<function_call>", "<|python_tag|>", "[TOOL_CALLS]")
 _LANGUAGES: Final = ("", "json", "tool_call", "tool_code", "xml")

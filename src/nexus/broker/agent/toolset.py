@@ -13,7 +13,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
 from nexus.broker.agent.records import Approve, BegunCall, CallTool, Journal, Step, ToolCall, unasked
-from nexus.broker.agent.requests import CALLS_IN_TEXT
+from nexus.broker.agent.text_calls import CALLS_IN_TEXT
 from nexus.broker.streams import Stream
 from nexus.broker.tools import Tool
 from nexus.errors import LimitError, ToolError

@@ -18,10 +18,11 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from nexus import clock
-from nexus.broker.agent import requests
+from nexus.broker.agent import text_calls
 from nexus.broker.agent.advice import advice
 from nexus.broker.agent.answering import Answering, Asked
 from nexus.broker.agent.asking import Asking, told
+from nexus.broker.agent.blocks import Block
 from nexus.broker.agent.fitting import length_bytes
 from nexus.broker.agent.models import Candidate, Models
 from nexus.broker.agent.records import Attempt, Estimate, Limits
@@ -166,7 +167,7 @@ class _Tester:
             call.tool_name == _ADD.name and _is_valid(_ADD.parameters_json_schema, call.args_as_dict())
             for call in answer.tool_calls
         )
-        in_text = bool((answer.metadata or {}).get(requests.CALLS_IN_TEXT))
+        in_text = bool((answer.metadata or {}).get(text_calls.CALLS_IN_TEXT))
         known = await self.models.knowledge.of(self.candidate)
         if in_text and known.tool_calls != "none":
             return Capabilities(calls_tools=right, tool_calls="text")
@@ -211,9 +212,9 @@ class _Tester:
             slots=self.models.slots,
             measures=True,
         )
-        messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(question)])]
+        asked = Block([ModelRequest(parts=[UserPromptPart(question)])])
         try:
-            return await asking.answer(messages, parameters or ModelRequestParameters())
+            return await asking.answer([asked], parameters or ModelRequestParameters())
         except ModelError as error:
             raise _unanswered(self.models, self.candidate, asking.error or error) from asking.error
 

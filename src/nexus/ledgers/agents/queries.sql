@@ -299,24 +299,27 @@ FROM agent_turns AS turn JOIN agent_messages AS message ON message.turn_id = tur
 WHERE turn.execution_id = :execution_id AND turn.kind = 'exchange'
 ORDER BY message.position
 
--- name: history
-WITH RECURSIVE line (session_id, until) AS (
-  SELECT :session_id, :before
+-- name: line
+-- A session and those that it was forked from, the first one first, each with where it ends for the session.
+WITH RECURSIVE line (session_id, until, depth) AS (
+  SELECT :session_id, :before, 0
   UNION ALL
-  SELECT fork.parent_session_id, fork.forked_at_position
+  SELECT fork.parent_session_id, fork.forked_at_position, line.depth + 1
   FROM line JOIN agent_sessions AS fork ON fork.id = line.session_id
   WHERE fork.forked_at_position IS NOT NULL
 )
+SELECT session.id, session.revision, line.until
+FROM line CROSS JOIN agent_sessions AS session ON session.id = line.session_id ORDER BY line.depth DESC
+
+-- name: history
 SELECT turn.status, turn.error, turn.position, turn.request_id, turn.execution_id, message.id,
        message.turn_id, message.position, message.role, message.content, message.parts_json, message.model, message.event_id, message.created_at
-FROM line
--- CROSS: in this order, instead of going through every message of the home.
-CROSS JOIN agent_turns AS turn
-  ON turn.session_id = line.session_id AND turn.position > :after AND turn.kind = 'exchange'
-CROSS JOIN agent_messages AS message ON message.turn_id = turn.id AND message.position < line.until
-WHERE NOT EXISTS (SELECT 1 FROM json_each(:replaced) AS range
+FROM agent_turns AS turn
+LEFT JOIN agent_messages AS message ON message.turn_id = turn.id AND message.position < :until
+WHERE turn.session_id = :session_id AND turn.position > :after AND turn.kind = 'exchange'
+  AND NOT EXISTS (SELECT 1 FROM json_each(:replaced) AS range
                   WHERE turn.position >= range.value ->> 0 AND turn.position < range.value ->> 1)
-ORDER BY message.position
+ORDER BY turn.position, message.position
 
 -- name: begin_call
 INSERT INTO agent_tool_calls

@@ -22,7 +22,8 @@ CREATE TABLE agent_sessions (
   updated_at         TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   forked_at_position INTEGER,                          -- a fork starts with its parent's messages before this position
   title              TEXT,                             -- what the owner calls it
-  archived_at        TEXT                              -- hidden from lists since then, until it is used again
+  archived_at        TEXT,                             -- hidden from lists since then, until it is used again
+  revision           INTEGER NOT NULL DEFAULT 0        -- rises when a turn that has ended is changed or deleted
 ) STRICT;
 CREATE INDEX agent_sessions_parent ON agent_sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
 CREATE INDEX agent_sessions_thread ON agent_sessions (thread_id) WHERE thread_id IS NOT NULL;
@@ -53,6 +54,8 @@ CREATE TABLE agent_turns (
 ) STRICT;
 CREATE INDEX agent_turns_request ON agent_turns (request_id) WHERE request_id IS NOT NULL;
 CREATE UNIQUE INDEX agent_turns_execution ON agent_turns (execution_id, kind) WHERE execution_id IS NOT NULL;
+CREATE INDEX agent_turns_summary ON agent_turns (session_id, position) WHERE kind = 'summary';
+CREATE INDEX agent_turns_replacing ON agent_turns (session_id, position) WHERE replaces_from IS NOT NULL;
 
 CREATE TABLE agent_messages (
   -- Every message of a session, exactly as the model saw it.
@@ -91,3 +94,33 @@ CREATE INDEX agent_tool_calls_turn ON agent_tool_calls (turn_id);
 CREATE UNIQUE INDEX agent_tool_calls_call ON agent_tool_calls (turn_id, position, call_id)
   WHERE call_id IS NOT NULL;
 CREATE INDEX agent_tool_calls_message ON agent_tool_calls (message_id) WHERE message_id IS NOT NULL;
+
+CREATE TRIGGER revised_by_new_turn AFTER INSERT ON agent_turns
+WHEN new.status <> 'running'
+  OR EXISTS (SELECT 1 FROM agent_turns WHERE session_id = new.session_id AND position > new.position)
+BEGIN
+  UPDATE agent_sessions SET revision = revision + 1 WHERE id = new.session_id;
+END;
+CREATE TRIGGER revised_by_changed_turn AFTER UPDATE ON agent_turns WHEN old.status <> 'running'
+BEGIN
+  UPDATE agent_sessions SET revision = revision + 1 WHERE id IN (old.session_id, new.session_id);
+END;
+CREATE TRIGGER revised_by_deleted_turn AFTER DELETE ON agent_turns
+BEGIN
+  UPDATE agent_sessions SET revision = revision + 1 WHERE id = old.session_id;
+END;
+CREATE TRIGGER revised_by_new_message AFTER INSERT ON agent_messages
+WHEN (SELECT status FROM agent_turns WHERE id = new.turn_id) IS NOT 'running'
+BEGIN
+  UPDATE agent_sessions SET revision = revision + 1 WHERE id = new.session_id;
+END;
+CREATE TRIGGER revised_by_changed_message AFTER UPDATE ON agent_messages
+WHEN (SELECT status FROM agent_turns WHERE id = old.turn_id) IS NOT 'running'
+BEGIN
+  UPDATE agent_sessions SET revision = revision + 1 WHERE id IN (old.session_id, new.session_id);
+END;
+CREATE TRIGGER revised_by_deleted_message AFTER DELETE ON agent_messages
+WHEN (SELECT status FROM agent_turns WHERE id = old.turn_id) IS NOT 'running'
+BEGIN
+  UPDATE agent_sessions SET revision = revision + 1 WHERE id = old.session_id;
+END;

@@ -7,6 +7,7 @@ from typing import Final
 
 from nexus.context import history
 from nexus.ledgers import Ledgers
+from nexus.ledgers.agents.history import Turn
 from nexus.memory.recall.item import Item
 from nexus.request import Request
 
@@ -36,11 +37,17 @@ async def in_session(ledgers: Ledgers, request: Request, session_label: str) -> 
     A message that was edited and sent again counts as known: its author took it back.
     """
     past = await history.load(ledgers, request, session_label)
-    texts = [message.content for message in past.messages]
+    known = [turn.derive(_named) for turn in past.blocks]
     return Known(
-        event_ids=frozenset(message.event_id for message in past.messages if message.event_id)
-        | past.taken_back,
-        item_ids=frozenset(found for text in texts for found in _ID.findall(text)),
+        event_ids=past.taken_back.union(*(each.event_ids for each in known)),
+        item_ids=frozenset[str]().union(*(each.item_ids for each in known)),
+    )
+
+
+def _named(turn: Turn) -> Known:
+    return Known(
+        event_ids=frozenset(message.event_id for message in turn.messages if message.event_id),
+        item_ids=frozenset(found for message in turn.messages for found in _ID.findall(message.content)),
     )
 
 

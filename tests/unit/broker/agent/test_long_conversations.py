@@ -1,19 +1,30 @@
 """What a request costs grows little with the conversation before it."""
 
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models import Model, ModelRequestParameters
 
-from nexus.broker.agent import messages
+from agent_runs import Run, past_turn
+from nexus import ids
+from nexus.broker.agent import blocks, messages
+from nexus.broker.agent.answering import Asked
 from nexus.broker.agent.clients import anthropic, openai
 from nexus.broker.agent.clients.client import Opening
+from nexus.broker.agent.models import Candidate, Models
+from nexus.broker.agent.records import Limits
+from nexus.broker.agent.requests import Conversation, asked
+from nexus.ledgers.agents.history import Turn
+from nexus.ledgers.runtime.models import Capabilities
 from nexus.testing import ModelServer
 
 # Mapping a message and writing it down takes some 20; going through it by its annotations took hundreds.
 _MOST_CALLS = 60
+_MOST_CALLS_TO_PREPARE = 8
 
 
 def conversation(exchanges: int) -> list[ModelMessage]:
@@ -59,11 +70,61 @@ async def test_a_request_does_little_for_each_message_before_it(wire: str, serve
     assert len(server.requests[-1].json["messages"]) == 221
 
 
-def test_a_stored_message_is_parsed_once_and_not_kept_for_good() -> None:
-    text = messages.asked("I bought apples.")
-    first = messages.loaded(text)
-    assert messages.loaded("".join([text])) is first
-    for number in range(2_000):
-        messages.loaded(messages.noted(f"{number} " + "apples " * 200))
-    assert messages.loaded(text) is not first
-    assert messages.loaded(text) == first
+def _past(exchanges: int) -> list[Turn]:
+    """Turns that name a few facts again and again, as the memory's do."""
+    facts = [ids.new("fact") for _ in range(5)]
+    return [
+        past_turn(
+            [
+                messages.asked(f"On day {number} I bought apples ({facts[number % 5]})."),
+                messages.noted(f"Noted {number}."),
+            ]
+        )
+        for number in range(exchanges)
+    ]
+
+
+async def _ask(candidate: Candidate, past: list[Turn]) -> tuple[Asked, int]:
+    """A request after some turns, and how many functions of Python were called to make it."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    now = ModelRequest(parts=[UserPromptPart("How many?")])
+    sys.setprofile(count)
+    try:
+        conversation = Conversation(
+            blocks=blocks.join(past, [now]), own=1, parameters=ModelRequestParameters()
+        )
+        made = asked(candidate, Capabilities(), conversation, None, Limits())
+    finally:
+        sys.setprofile(None)
+    return made, calls
+
+
+async def test_what_was_said_before_is_prepared_once(made: Callable[..., Run]) -> None:
+    run = made()
+    async with Models(run.config, {"KEY": "k"}) as models:
+        (candidate,) = await models.candidates((run.name,))
+        short, long = _past(10), _past(110)
+        for past in (short, long):
+            await _ask(candidate, past)
+        _, few = await _ask(candidate, short)
+        asked_long, many = await _ask(candidate, long)
+        again, _ = await _ask(candidate, [replace(turn) for turn in long])
+
+    assert (many - few) / 200 < _MOST_CALLS_TO_PREPARE
+    assert asked_long.messages[:-1] == again.messages[:-1], "and it is the same as if it were prepared now"
+    assert asked_long.length_bytes == again.length_bytes
+    assert "On day 6 I bought apples (fact_2)." in str(asked_long.messages[12])
+
+
+def test_a_turn_without_an_answer_is_joined_with_the_next_one() -> None:
+    past = [
+        past_turn([messages.asked("Hello?")]),
+        past_turn([messages.asked("Yes?"), messages.noted("Here.")]),
+    ]
+    [block] = blocks.join(past, [ModelRequest(parts=[UserPromptPart("Good.")])])
+    assert [len(message.parts) for message in block.messages] == [2, 1, 1]

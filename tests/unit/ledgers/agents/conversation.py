@@ -4,7 +4,6 @@ import apsw
 
 from nexus.ledgers import sql
 from nexus.ledgers.agents import history, messages, turns
-from nexus.ledgers.agents.history import History
 from nexus.ledgers.agents.messages import NewMessage, Role
 from nexus.ledgers.agents.turns import End, OpenTurn
 
@@ -19,10 +18,10 @@ def said(line: str) -> NewMessage:
 
 
 class Conversation:
-    """One agents ledger in memory."""
+    """One agents ledger, in memory or in a file."""
 
-    def __init__(self) -> None:
-        self.connection = apsw.Connection(":memory:")
+    def __init__(self, file: str = ":memory:") -> None:
+        self.connection = apsw.Connection(file)
         self.connection.execute(sql.text("agents", "schema.sql"))
         self._runs = 0
 
@@ -73,15 +72,18 @@ class Conversation:
         return turn
 
     def history(self, label: str = "main") -> list[str]:
-        return self._lines(history.load(self.connection, label))
+        return self._lines(label, None)
 
     def before(self, turn: OpenTurn) -> list[str]:
-        return self._lines(history.before(self.connection, turn))
+        return self._lines("", turn)
 
     def count(self, table: str) -> int:
         return int(self.connection.execute(f"SELECT count(*) FROM {table}").get)  # pyright: ignore[reportArgumentType]
 
-    def _lines(self, found: History) -> list[str]:
+    def _lines(self, label: str, before: OpenTurn | None) -> list[str]:
+        found = history.load(self.connection, label, before=before, ledger=self)
+        whole = history.load(self.connection, label, before=before)
+        assert found == whole, "what is kept is what the ledger holds"
         # What was said exactly stands in the parts; a note has only words.
         return [
             message.content if message.parts_json is None else message.parts_json[2:-2]
