@@ -7,8 +7,9 @@ import numpy as np
 
 from nexus import clock
 from nexus.memory.embedding.catalogue import MULTILINGUAL_MODEL
-from nexus.memory.recall import causality, features, need, pool, ranker, selection, succession, surroundings
+from nexus.memory.recall import causality, features, need, pool, ranker, selection, succession
 from nexus.memory.recall.item import Kind, Match, Matches, Named, Query, Reasons, Sighting, preset
+from nexus.memory.recall.loading import CANDIDATE_REACH
 from nexus.memory.recall.pool import Floats, Pool, Whole
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.reading import Deadline, timed
@@ -258,7 +259,7 @@ def _reasons(ranked: selection.Ranked, found: Found, row: int, now: datetime) ->
 
 
 def _nearest_seen(row: int, found: Found) -> str | None:
-    for distance in range(1, surroundings.CANDIDATE_REACH + 1):
+    for distance in range(1, CANDIDATE_REACH + 1):
         for other in (row - distance, row + distance):
             if not 0 <= other < len(found.pool.items) or found.pool.stretch[other] != found.pool.stretch[row]:
                 continue

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nexus.memory.recall.item import Item, Named
+from nexus.memory.recall.loading import Stretch
 from nexus.memory.recall.question import Question
-from nexus.memory.recall.surroundings import Stretch
 from nexus.memory.recall.words import ROLE_WORDS, counted, function_words, tokens
 
 Floats = NDArray[np.float64]

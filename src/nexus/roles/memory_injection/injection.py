@@ -147,7 +147,7 @@ class Injection:
     async def _known(self, context: Context, ids_: list[str]) -> list[Item]:
         request = context.request
         seen = request.access.visibility(request.event.thread_id)
-        return await (await self._services.recall(seen)).known(ids_) if ids_ and not seen.nothing else []
+        return await (await self._services.recall(seen)).load_items(ids_) if ids_ and not seen.nothing else []
 
     async def _told(self, items: list[Item]) -> str:
         said = await batches.speakers_behind(self._services.ledgers, [item.id for item in items])
