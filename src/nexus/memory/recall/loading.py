@@ -98,17 +98,15 @@ def weigh_words(search: Search) -> dict[str, float]:
 
 def load_surroundings(connection: apsw.Connection, event_ids: Collection[str]) -> list[Stretch]:
     """Load the stretches of conversation that hold the events, oldest first within each."""
-    rows = connection.execute(SQL["event_places"], (json.dumps(list(event_ids)),)).fetchall()
+    given = {"ids": json.dumps(list(event_ids)), "reach": CANDIDATE_REACH + CONTEXT_REACH}
+    rows = connection.execute(SQL["event_places"], given).fetchall()
     follows: dict[int, int] = {}
     near: set[int] = set()
     every: set[int] = set()
-    reach = CANDIDATE_REACH + CONTEXT_REACH
-    for seq, thread_id in cast("list[tuple[int, str | None]]", rows):
-        seqs, at = [seq], 0
-        if thread_id is not None:
-            before = [row[0] for row in connection.execute(SQL["before"], (thread_id, seq, reach))]
-            after = [row[0] for row in connection.execute(SQL["after"], (thread_id, seq, reach + 1))]
-            seqs, at = cast("list[int]", before[::-1] + after), len(before)
+    for seq, before, after in cast("list[tuple[int, str | None, str | None]]", rows):
+        earlier = [int(each) for each in before.split(",")][::-1] if before else []
+        later = [int(each) for each in after.split(",")] if after else []
+        seqs, at = [*earlier, seq, *later], len(earlier)
         every.update(seqs)
         near.update(seqs[max(0, at - CANDIDATE_REACH) : at + CANDIDATE_REACH + 1])
         follows.update(pairwise(seqs))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from nexus.memory.recall.item import Item, Named
 from nexus.memory.recall.loading import Stretch
 from nexus.memory.recall.question import Question
-from nexus.memory.recall.words import ROLE_WORDS, counted, function_words, tokens
+from nexus.memory.recall.words import ROLE_WORDS, counted, function_words, names_time_or_number, tokens
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -29,7 +29,7 @@ class Pool:
     spoken_by: Floats  # rows by terms: whether the speaker's name holds the word
     lengths: Floats
     pairs: Floats  # how many of the question's word pairs the text holds
-    says_time: Flags
+    says_time: Flags  # of candidates only, as what else only they need
     says_number: Flags
     cosine: Floats  # of the question
     gist: Floats  # of its content words alone
@@ -56,24 +56,26 @@ def build(
     counts = np.zeros((len(items), len(column)))
     lengths, pairs = np.zeros(len(items)), np.zeros(len(items))
     says = np.zeros((2, len(items)), bool)
+    candidate = np.array([flag for stretch in stretches for flag in stretch.candidate], bool)
     for row, item in enumerate(items):
         text = counted(item.text, question.language)
         lengths[row] = text.length
-        for term, j in column.items():
-            counts[row, j] = text.counts.get(term, 0)
+        for term in column.keys() & text.counts.keys():
+            counts[row, column[term]] = text.counts[term]
         # Whatever it is called in the text, what is about a named entity speaks of it.
         about = named.get(item.subject_id or "")
         for word in about.words if about and not about.is_owner else ():
             if word in column:
                 counts[row, column[word]] = max(1.0, counts[row, column[word]])
-        pairs[row] = sum(text.holds_pair(pair) for pair in question.pairs)
-        says[:, row] = text.says_time, text.says_number
+        pairs[row] = text.count_pairs(question.pairs)
+        if candidate[row]:
+            says[:, row] = names_time_or_number(item.text, question.language)
     names, spoken_by, by_named = _speakers(items, column, question.language)
     others = {id_: meant for id_, meant in named.items() if not meant.is_owner}
     by_named |= np.array([item.subject_id in others for item in items], bool)
     return Pool(
         items=items,
-        candidate=np.array([flag for stretch in stretches for flag in stretch.candidate], bool),
+        candidate=candidate,
         stretch=np.repeat(np.arange(len(stretches)), np.array([len(s.items) for s in stretches], np.int64)),
         thread=_threads(items),
         counts=counts,

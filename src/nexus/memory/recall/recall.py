@@ -148,7 +148,7 @@ class Recall:
             return []
 
     async def _follow_vectors(self, deadline: Deadline) -> tuple[Vectors | None, Sequence[str]]:
-        """Bring the vectors up to date if far behind; if that takes too long, name the arms that lack them."""
+        """Bring vectors that are far behind up to date; where that is late, name the arms that lack them."""
         if self._vectors is not None and self._vectors.mirror.is_behind:
             try:
                 async with asyncio.timeout(deadline.left_s):

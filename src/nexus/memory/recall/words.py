@@ -4,7 +4,7 @@ import re
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal, cast
@@ -67,32 +67,31 @@ class Counted:
     counts: dict[str, int]
     length: int
     order: str  # all of them, with a space before and after each
-    says_time: bool
-    says_number: bool
 
-    def holds_pair(self, pair: tuple[str, str]) -> bool:
-        first, second = pair
-        return first in self.counts and second in self.counts and f" {first} {second} " in self.order
+    def count_pairs(self, pairs: Iterable[tuple[str, str]]) -> int:
+        """Count which of the pairs of words it holds, one right behind the other."""
+        held = 0
+        for first, second in pairs:
+            if first in self.counts and second in self.counts and f" {first} {second} " in self.order:
+                held += 1
+        return held
 
 
 @lru_cache(maxsize=4096)
 def counted(text: str, language: str = DEFAULT) -> Counted:
-    """The words of a text, counted. What was asked about lately is remembered: talk stays on a topic.
-
-    Whether it names a time or a number, its own language tells.
-    """
+    """The words of a text, counted. What was asked about lately is remembered: talk stays on a topic."""
     words = [sys.intern(word) for word in tokens(text, language)]
-    counts = Counter(words)
+    return Counted(counts=Counter(words), length=len(words), order=f" {' '.join(words)} ")
+
+
+@lru_cache(maxsize=4096)
+def names_time_or_number(text: str, language: str = DEFAULT) -> tuple[bool, bool]:
+    """Tell whether a text names a time, and whether it names a number: its own language tells."""
     own = detect(text, language)
-    said = counts.keys() if own == language else set(tokens(text, own))
+    said = counted(text, language).counts.keys() if own == language else set(tokens(text, own))
     digits = [word for word in said if word.isdigit()]
-    return Counted(
-        counts=counts,
-        length=len(words),
-        order=f" {' '.join(words)} ",
-        says_time=not _time_words(own).isdisjoint(said) or any(len(word) == 4 for word in digits),
-        says_number=bool(digits) or not _number_words(own).isdisjoint(said),
-    )
+    names_time = not _time_words(own).isdisjoint(said) or any(len(word) == 4 for word in digits)
+    return names_time, bool(digits) or not _number_words(own).isdisjoint(said)
 
 
 @cache
