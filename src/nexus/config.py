@@ -60,6 +60,7 @@ class EngineConfig:
 
 
 WriterSetting = Literal["auto", "structured", "code"]
+InjectionSetting = Literal["rules", "model"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +86,13 @@ class MemoryConfig:
             "Mode of the memory writer. `structured`: one call per turn with a JSON answer, for "
             "any model. `code`: an agent with scripts and SQL, for strong models. `auto`: `structured`, "
             "unless `nexus models test` found that the model calls tools but writes no JSON."
+        ),
+    )
+    injection: InjectionSetting = _setting(  # noqa: RUF009 - as every setting
+        "rules",
+        (
+            "Who picks the memories that a message gets. `rules`: no model. `model`: the one of "
+            "`[models] fast`, with a call for every message that needs memories."
         ),
     )
     keep_codes: bool = _setting(

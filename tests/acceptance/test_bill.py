@@ -152,7 +152,8 @@ async def test_the_memorys_work_on_a_message_is_on_its_bill_in_tokens_and_money(
         manager=(f"test/{LARGE}",), fast=small, writer=small, consolidation=small, reflection=small
     )
     _scripted(billed)
-    async with App(home, replace(settings(billed), models=models)) as app:
+    memory = replace(settings(billed).memory, injection="model")
+    async with App(home, replace(settings(billed), models=models, memory=memory)) as app:
         await know(app, "Tyler", BIRTHDAY)
         await app.ledgers.memory.write(_nothing_waits)
         result = await (await app.send(f"{TAUGHT}. Please see to it.")).result()

@@ -35,7 +35,9 @@ async def test_the_triage_decides_in_time_where_the_model_does_not(
     config = settings(server)
     provider = replace(config.providers["test"], max_retries=2)
     models = ModelsConfig(manager=("test/large",), fast=("test/small",))
-    async with App(home, replace(config, models=models, providers={"test": provider})) as app:
+    memory = replace(config.memory, injection="model")
+    given = replace(config, models=models, memory=memory, providers={"test": provider})
+    async with App(home, given) as app:
         await know(app, "Tyler", BIRTHDAY)
         for step in BAD.values():
             server.reset()

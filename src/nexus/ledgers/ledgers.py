@@ -7,11 +7,11 @@ Closing leaves no thread, no connection and no lock behind.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import apsw
 
@@ -20,13 +20,16 @@ from nexus.clock import Clock
 from nexus.config import LedgersConfig
 from nexus.errors import LedgerCorruptError, LedgerError
 from nexus.home import LEDGERS, Home, HomeLock
-from nexus.ledgers import migrate
+from nexus.ledgers import attach, migrate
 from nexus.ledgers.agents import history
 from nexus.ledgers.database import Database
 from nexus.ledgers.dated import Dated
 from nexus.ledgers.failures import REBUILT, damage_note, hint_of_damage, translated
 from nexus.ledgers.fencing import Fence
 from nexus.ledgers.threads import Threads, Workers
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # What was written first in a home that is in use: one of these has a row.
 _FIRST_USED = {"events": "events", "agents": "agent_sessions", "memory": "facts", "runtime": "requests"}
@@ -69,6 +72,7 @@ class Ledgers:
                 home.ledger(name), name, settings, given, vfs, fence, checkpoints=not home.is_copied
             )
 
+        self._are_opened = False
         self.events = database("events")
         self.agents = database("agents")
         self.identity = database("identity")
@@ -96,6 +100,36 @@ class Ledgers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def read(
+        self, work: Callable[Concatenate[apsw.Connection, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run `work` on one connection over the events, identity, memory and embeddings ledgers.
+
+        Every table has a name of its own. What is read of a ledger is one snapshot of it.
+        """
+
+        def run(connection: apsw.Connection) -> T:
+            attached = connection.db_names()
+            for database in others:
+                if database.ledger not in attached:
+                    connection.execute(attach.statement(self.home, database.ledger, writes=False))
+            try:
+                return work(connection, *args, **kwargs)
+            except apsw.CorruptError as error:
+                for database in others:
+                    with translated(database.ledger, database.path):
+                        if connection.execute(f"PRAGMA {database.ledger}.quick_check(1)").get != "ok":
+                            raise error
+                raise
+
+        others = (self.events, self.identity, self.embeddings)
+        if not self._are_opened:
+            # Opened by its own name, a file is brought to the newest schema, and named if it is damaged.
+            for database in others:
+                await database.read(lambda _: None)
+            self._are_opened = True
+        return await self.memory.read(run)
 
     async def close(self) -> None:
         """Finish accepted work, close every connection, stop every thread, give the lock back."""

@@ -9,7 +9,7 @@ Whoever reads an episode that has no title yet gets its digest; making episodes 
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -17,7 +17,6 @@ import apsw
 
 from nexus import clock
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.database import Database
 from nexus.ledgers.identity.senders import normalized
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import match_any
@@ -95,8 +94,6 @@ class _Sentence:
 
 Weigh = Callable[[str], float]
 """How rare a word is in the home, from 0 (everywhere) to 1 (nowhere else)."""
-Read = Callable[..., Awaitable[Any]]
-"""Asks a database, as `Search.read` does: the database, what to do, its arguments."""
 
 
 def digest(messages: Sequence[Message], weigh: Weigh) -> Digest | None:
@@ -212,20 +209,16 @@ class _Blank:
     event_ids: list[str]
 
 
-async def digests(
-    ledgers: Ledgers, episode_ids: Iterable[str], read: Read | None = None
-) -> dict[str, Digest]:
-    """Title and summary of each of these episodes that lacks one; what a writer gave it is kept."""
+def make_digests(connection: apsw.Connection, episode_ids: Iterable[str]) -> dict[str, Digest]:
+    """Make title and summary of each of these episodes that lacks one; what a writer gave it is kept.
+
+    The connection reads all ledgers, as that of `Ledgers.read`.
+    """
     wanted = json.dumps(list(episode_ids))
     if wanted == "[]":
         return {}
-
-    async def ask(database: Database, work: Callable[..., Any], *args: Any) -> Any:
-        return await database.read(work, *args)
-
-    ask = cast("Any", read or ask)
     query = sql.queries("memory")["blank_episodes"]
-    found = await ask(ledgers.memory, rows, query, {"ids": wanted, "most": _EVENTS_AN_EPISODE})
+    found = rows(connection, query, {"ids": wanted, "most": _EVENTS_AN_EPISODE})
     blank = [
         _Blank(**dict(zip(_Blank.__slots__, (*row[:5], json.loads(row[5])), strict=True))) for row in found
     ]
@@ -235,9 +228,9 @@ async def digests(
         "ids": json.dumps([id_ for episode in blank for id_ in episode.event_ids]),
         "most": _CHARACTERS_AN_EVENT,
     }
-    said = await ask(ledgers.events, rows, sql.queries("events")["said"], given)
-    speakers = await ask(ledgers.identity, _speakers, {(row[7], row[3]) for row in said if row[3]})
-    return cast("dict[str, Digest]", await ask(ledgers.events, _digest_each, blank, said, speakers))
+    said = rows(connection, sql.queries("events")["said"], given)
+    speakers = _speakers(connection, {(row[7], row[3]) for row in said if row[3]})
+    return _digest_each(connection, blank, said, speakers)
 
 
 async def describe_episodes(ledgers: Ledgers, episode_ids: Sequence[str] | None = None) -> int:
@@ -252,7 +245,7 @@ async def describe_episodes(ledgers: Ledgers, episode_ids: Sequence[str] | None 
             ids, episode_ids = list(episode_ids[:_EPISODES_A_ROUND]), episode_ids[_EPISODES_A_ROUND:]
         if not ids:
             return described
-        made = await digests(ledgers, ids)
+        made = await ledgers.read(make_digests, ids)
         values = [{"id": id_, "title": each.title, "summary": each.summary} for id_, each in made.items()]
         statement = sql.queries("memory")["describe_episode"]
         await ledgers.memory.write(sql.run_each, statement, values)

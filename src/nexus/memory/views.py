@@ -16,7 +16,7 @@ from nexus.ledgers.memory import reviews, successors, written_by_hand
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import match_all, words
 from nexus.memory import merging
-from nexus.memory.digest import digests
+from nexus.memory.digest import make_digests
 from nexus.memory.normalisation import normalised
 from nexus.memory.references import meant
 
@@ -141,7 +141,7 @@ async def episodes(ledgers: Ledgers, *, entity: str | None = None, limit: int = 
     found = await ledgers.memory.read(rows, sql.queries("memory")["newest_episodes"], bindings)
     listed = [_named(_EPISODE, row) for row in found]
     blank = [each["id"] for each in listed if not (each["title"] and each["summary"])]
-    made = await digests(ledgers, blank)
+    made = await ledgers.read(make_digests, blank)
     return [each | (asdict(made[each["id"]]) if each["id"] in made else {}) for each in listed]
 
 

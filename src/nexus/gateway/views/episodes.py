@@ -10,7 +10,7 @@ from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Learned, Said
 from nexus.gateway.views.page import ALWAYS, Page, Period, loaded, page
 from nexus.ledgers import Ledgers, sql
-from nexus.memory.digest import digests
+from nexus.memory.digest import make_digests
 
 _MOST_EVENTS = 100
 _CHARACTERS = 1_500
@@ -95,7 +95,7 @@ async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:
 
 async def _described(ledgers: Ledgers, found: list[Episode]) -> list[Episode]:
     """The episodes, each with a title and a summary."""
-    made = await digests(ledgers, [each.id for each in found if not (each.title and each.summary)])
+    made = await ledgers.read(make_digests, [each.id for each in found if not (each.title and each.summary)])
     return [
         replace(each, title=made[each.id].title, summary=made[each.id].summary) if each.id in made else each
         for each in found

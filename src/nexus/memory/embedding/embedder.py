@@ -77,8 +77,8 @@ class Encoder:
             mask[row, : len(tokens)] = 1
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         wanted = {name: value for name, value in feed.items() if name in self._inputs}
-        # What a large batch took is given back at once; a single question's is little, and wanted again.
-        options = self._giving_back if len(batch) > 1 else None
+        # What a large batch took is given back at once; that of a question and its gist is little.
+        options = self._giving_back if len(batch) > 2 else None
         hidden = cast("Floats", self._session.run(None, wanted, options)[0])
         return _unit(self._pooled(hidden, mask))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from array import array
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nexus.ledgers.database import Database
+from nexus.ledgers.failures import translated
 from nexus.ledgers.sql import named
 
 Floats = NDArray[np.float32]
@@ -36,6 +38,8 @@ EXACT_UP_TO: Final = 50_000
 
 _SQL = named(Path(__file__).with_name("queries.sql"))
 _ROWS_A_READ = 20_000
+# What a search takes over by itself before it begins.
+_NEWS_ROWS: Final = 500
 
 
 class Index(Protocol):
@@ -228,6 +232,9 @@ class Mirror:
         self._seqs: array[int] = array("q")
         self._cursor = 0
         self._following: asyncio.Task[None] | None = None
+        self._taking = threading.Lock()
+        self.is_behind = True
+        """Whether more than a little is still to be taken over: `refresh` does that."""
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -238,7 +245,7 @@ class Mirror:
         return self._index.nbytes
 
     async def refresh(self) -> None:
-        """Bring the index up to date with the ledger. Cheap when nothing is new.
+        """Bring the index up to date with the ledger, in the background. Cheap when nothing is new.
 
         A caller that stops waiting does not stop it: the next one finds it farther on.
         """
@@ -248,13 +255,44 @@ class Mirror:
         await asyncio.shield(self._following)
 
     async def search(self, queries: Floats, limit: int, allowed: Collection[str] | None = None) -> list[Hits]:
-        """The nearest to each row of unit vectors, among the allowed ids only where some are given."""
+        """Find the nearest, as `find_nearest`, on a thread."""
+        return await self._database.read(self.find_nearest, queries, limit, allowed)
+
+    async def scores(self, queries: Floats, ids: Sequence[str]) -> Floats:
+        """Compare, as `compare`, on a thread."""
+        return await self._database.read(self.compare, queries, ids)
+
+    def take_news(self, connection: apsw.Connection, most: int = _NEWS_ROWS) -> bool:
+        """Take over what is new in the ledger, but no more than some rows; return whether that was all."""
+        with self._taking, translated(self._database.ledger, self._database.path):
+            found = connection.execute(_SQL["newer"], (self._cursor, self._model_id, most)).fetchall()
+            rows = cast("list[tuple[int, str, bytes]]", found)
+            if rows and self._index.exact and len(self._ids) + len(rows) > self._exact_up_to:
+                self._index = BitIndex(self._dimensions)
+                if self._ids:
+                    self._ids, self._rows, self._seqs, self._cursor = [], {}, array("q"), 0
+                    self.is_behind = True
+                    return False
+            if rows:
+                self._take(rows)
+                self._cursor = rows[-1][0]
+            self.is_behind = len(rows) == most
+            return not self.is_behind
+
+    def find_nearest(
+        self,
+        connection: apsw.Connection,
+        queries: Floats,
+        limit: int,
+        allowed: Collection[str] | None = None,
+    ) -> list[Hits]:
+        """Find the nearest to each row of unit vectors, among the allowed ids only where some are given."""
         among = None if allowed is None else self._known(allowed)
         index = self._index
-        found = await asyncio.to_thread(lambda: [index.nearest(query, limit, among) for query in queries])
+        found = [index.nearest(query, limit, among) for query in queries]
         if not index.exact:
             rows = np.unique(np.concatenate([rows for rows, _ in found]))
-            cosines = await self._from_blobs(queries, rows)
+            cosines = self._from_blobs(connection, queries, rows)
             places = [np.searchsorted(rows, own) for own, _ in found]
             found = [
                 (own, cosines[i, place])
@@ -262,8 +300,8 @@ class Mirror:
             ]
         return [self._hits(rows, scores, limit) for rows, scores in found]
 
-    async def scores(self, queries: Floats, ids: Sequence[str]) -> Floats:
-        """The cosine of each query with each id; 0 for one that has no vector."""
+    def compare(self, connection: apsw.Connection, queries: Floats, ids: Sequence[str]) -> Floats:
+        """Return the cosine of each query with each id; 0 for one that has no vector."""
         rows = np.array([self._rows.get(id_, -1) for id_ in ids], np.int64)
         known = np.flatnonzero(rows >= 0)
         result = np.zeros((len(queries), len(ids)), np.float32)
@@ -273,18 +311,12 @@ class Mirror:
             result[:, known] = self._index.scores(queries.T, rows[known]).T
         else:
             unique, back = np.unique(rows[known], return_inverse=True)
-            result[:, known] = (await self._from_blobs(queries, unique))[:, back]
+            result[:, known] = self._from_blobs(connection, queries, unique)[:, back]
         return result
 
     async def _follow(self) -> None:
-        while rows := await self._database.read(self._newer):
-            if self._index.exact and len(self._ids) + len(rows) > self._exact_up_to:
-                self._index = BitIndex(self._dimensions)
-                if self._ids:
-                    self._ids, self._rows, self._seqs, self._cursor = [], {}, array("q"), 0
-                    continue
-            await asyncio.to_thread(self._take, rows)
-            self._cursor = rows[-1][0]
+        while not await self._database.read(self.take_news, _ROWS_A_READ):
+            pass
 
     def _take(self, rows: list[tuple[int, str, bytes]]) -> None:
         matrix = _matrix([row[2] for row in rows])
@@ -300,24 +332,19 @@ class Mirror:
             else:
                 self._seqs[place] = seq
 
-    def _newer(self, connection: apsw.Connection) -> list[tuple[int, str, bytes]]:
-        rows = connection.execute(_SQL["newer"], (self._cursor, self._model_id, _ROWS_A_READ))
-        return cast("list[tuple[int, str, bytes]]", rows.fetchall())
-
     def _known(self, ids: Collection[str]) -> Rows:
         return np.array([self._rows[id_] for id_ in ids if id_ in self._rows], np.int64)
 
-    async def _from_blobs(self, queries: Floats, rows: Rows) -> Floats:
+    def _from_blobs(self, connection: apsw.Connection, queries: Floats, rows: Rows) -> Floats:
         """Queries by rows: the cosines. A vector that was removed meanwhile counts as none."""
         seqs: list[int] = [self._seqs[row] for row in rows.tolist()]
-
-        def work(connection: apsw.Connection) -> Floats:
+        if not seqs:
+            return np.zeros((len(queries), 0), np.float32)
+        with translated(self._database.ledger, self._database.path):
             found = connection.execute(_SQL["vectors_by_seq"], (json.dumps(seqs),)).fetchall()
-            blobs = dict(cast("list[tuple[int, bytes]]", found))
-            nothing = bytes(2 * self._dimensions)
-            return queries @ _matrix([blobs.get(seq, nothing) for seq in seqs]).T
-
-        return await self._database.read(work) if seqs else np.zeros((len(queries), 0), np.float32)
+        blobs = dict(cast("list[tuple[int, bytes]]", found))
+        nothing = bytes(2 * self._dimensions)
+        return queries @ _matrix([blobs.get(seq, nothing) for seq in seqs]).T
 
     def _hits(self, rows: Rows, scores: Floats, limit: int) -> Hits:
         order = np.argsort(-scores, kind="stable")[:limit]

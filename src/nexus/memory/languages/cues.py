@@ -74,25 +74,25 @@ def asks_why(text: str, language: str) -> bool:
 @lru_cache(maxsize=4096)
 def gives_reason(text: str) -> bool:
     """Whether a text of any of the languages says why something is so."""
-    return any(_says("reason", text, language) for language in lexicons())
+    return any(pattern.search(text) for pattern in _patterns("reason"))
 
 
 @lru_cache(maxsize=4096)
 def constrains(text: str) -> bool:
     """Whether a text says what somebody must, must not, cannot or likes to have."""
-    return any(_says("constraint", text, language) for language in lexicons())
+    return any(pattern.search(text) for pattern in _patterns("constraint"))
 
 
 @lru_cache(maxsize=4096)
 def restricts(text: str) -> bool:
     """Whether a text says what somebody's body or belief rules out: an allergy, a diet, an illness."""
-    return any(_says("restriction", text, language) for language in lexicons())
+    return any(pattern.search(text) for pattern in _patterns("restriction"))
 
 
 @lru_cache(maxsize=4096)
 def settles(text: str) -> bool:
     """Whether a text says where somebody lives or what they do for a living."""
-    return any(_says("circumstance", text, language) for language in lexicons())
+    return any(pattern.search(text) for pattern in _patterns("circumstance"))
 
 
 def asks_past(text: str, language: str) -> bool:
@@ -123,6 +123,12 @@ def first_person(text: str, language: str) -> bool:
 def _says(cue: str, text: str, language: str) -> bool:
     pattern = _pattern(cue, language)
     return pattern is not None and pattern.search(text) is not None
+
+
+@cache
+def _patterns(cue: str) -> tuple[re.Pattern[str], ...]:
+    """The patterns of a cue in every language that has it."""
+    return tuple(pattern for language in lexicons() if (pattern := _pattern(cue, language)))
 
 
 @cache

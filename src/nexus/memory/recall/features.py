@@ -1,6 +1,7 @@
 """What speaks for a candidate, each a named number: words, meaning, neighbors, people, time and age."""
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
@@ -41,7 +42,7 @@ def age_days(item: Item, now: datetime) -> float:
 
 
 def table(question: Question, pool: Pool) -> dict[str, Floats]:
-    """Every feature of every row, by name."""
+    """Every feature by name; what no neighbour needs is told of the candidates alone."""
     words = _words(pool)
     meaning = _meaning(pool)
     return {
@@ -201,8 +202,8 @@ def _shape(pool: Pool) -> dict[str, Floats]:
 def _use(pool: Pool) -> dict[str, Floats]:
     """What a text is good for when something is to be done."""
     return {
-        "constrains": np.array([float(cues.constrains(item.text)) for item in pool.items]),
-        "reaches": np.array([float(bool(_CONTACT.search(item.text))) for item in pool.items]),
+        "constrains": _judge_candidates(pool, lambda item: cues.constrains(item.text)),
+        "reaches": _judge_candidates(pool, lambda item: _CONTACT.search(item.text) is not None),
     }
 
 
@@ -219,20 +220,26 @@ def _wanted(question: Question, pool: Pool, words: dict[str, Floats]) -> dict[st
         "number_wanted": pool.says_number.astype(float) * float(question.asks_count),
         "time_missing": (~pool.says_time).astype(float) * float(question.asks_when),
         "number_missing": (~pool.says_number).astype(float) * float(question.asks_count),
-        "cause_wanted": _gives_reason(pool) if question.asks_why else np.zeros(rows),
+        "cause_wanted": _judge_candidates(pool, lambda item: cues.gives_reason(item.text))
+        if question.asks_why
+        else np.zeros(rows),
     }
 
 
-def _gives_reason(pool: Pool) -> Floats:
-    """Whether a text says why something is so."""
-    return np.array([float(cues.gives_reason(item.text)) for item in pool.items])
+def _judge_candidates(pool: Pool, judge: Callable[[Item], float]) -> Floats:
+    """Judge what may be an answer; the neighbours that only lend their words are not worth the time."""
+    result = np.zeros(len(pool.items))
+    for row in np.flatnonzero(pool.candidate).tolist():
+        result[row] = judge(pool.items[row])
+    return result
 
 
 def _time(question: Question, pool: Pool) -> dict[str, Floats]:
     rows = len(pool.items)
-    if question.window is None:
+    window = question.window
+    if window is None:
         return {"in_window": np.zeros(rows), "has_window": np.zeros(rows)}
-    closeness = np.array([_closeness(item.at, question.window) for item in pool.items])
+    closeness = _judge_candidates(pool, lambda item: _closeness(item.at, window))
     return {"in_window": closeness, "has_window": np.ones(rows)}
 
 

@@ -1,5 +1,6 @@
 """From what the arms found to an answer: features, scores, the choice, and the reasons for each result."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -7,8 +8,9 @@ import numpy as np
 
 from nexus import clock
 from nexus.memory.embedding.catalogue import MULTILINGUAL_MODEL
-from nexus.memory.recall import causality, features, need, pool, ranker, selection, succession, surroundings
+from nexus.memory.recall import features, need, pool, ranker, selection, succession
 from nexus.memory.recall.item import Kind, Match, Matches, Named, Query, Reasons, Sighting, preset
+from nexus.memory.recall.loading import CANDIDATE_REACH
 from nexus.memory.recall.pool import Floats, Pool, Whole
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.reading import Deadline, timed
@@ -17,6 +19,9 @@ from nexus.memory.recall.reranker import Reranker
 _NEIGHBOUR_ARM = "neighbour"
 # The factors are small: what lies far down the order is not moved by them into the answer.
 _WEIGHED = 3
+# What is far down the order does not pull its causes up.
+_EFFECTS = 10
+_BEHIND = 1e-6
 
 
 def rank_threads(
@@ -99,7 +104,7 @@ def order(
         ]
         chosen = selection.choose(
             succession.order(
-                causality.order(ranked, asks_why=found.question.asks_why),
+                place_causes(ranked, asks_why=found.question.asks_why),
                 asks_past=found.question.asks_past,
                 asks_first=found.question.asks_first,
                 until=None if window is None else window[1],
@@ -120,6 +125,29 @@ def order(
         named=found.entities,
         answerable=max((result.probability for result in results), default=0.0),
     )
+
+
+def place_causes(ranked: Sequence[selection.Ranked], *, asks_why: bool) -> list[selection.Ranked]:
+    """Place the causes of each of the best right behind it, if it was asked why.
+
+    A cause that is ahead of its effect stays there. The two answer together: both are strong if one is.
+    """
+    if not asks_why:
+        return list(ranked)
+    by_id = {entry.item.id: entry for entry in ranked}
+    ordered: dict[str, selection.Ranked] = {}
+    for place, entry in enumerate(ranked):
+        here = ordered.setdefault(entry.item.id, entry)
+        for link in here.item.caused_by if place < _EFFECTS else ():
+            cause = by_id.get(link.id)
+            if cause is None or link.id in ordered:
+                continue
+            surest = max(here.probability, cause.probability)
+            is_strong = here.strong or cause.strong
+            here = ordered[here.item.id] = replace(here, probability=surest, strong=is_strong)
+            score = max(cause.score, here.score - _BEHIND)
+            ordered[link.id] = replace(cause, score=score, probability=surest, strong=is_strong)
+    return list(ordered.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +286,7 @@ def _reasons(ranked: selection.Ranked, found: Found, row: int, now: datetime) ->
 
 
 def _nearest_seen(row: int, found: Found) -> str | None:
-    for distance in range(1, surroundings.CANDIDATE_REACH + 1):
+    for distance in range(1, CANDIDATE_REACH + 1):
         for other in (row - distance, row + distance):
             if not 0 <= other < len(found.pool.items) or found.pool.stretch[other] != found.pool.stretch[row]:
                 continue

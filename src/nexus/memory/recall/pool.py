@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nexus.memory.recall.item import Item, Named
+from nexus.memory.recall.loading import Stretch
 from nexus.memory.recall.question import Question
-from nexus.memory.recall.surroundings import Stretch
-from nexus.memory.recall.words import ROLE_WORDS, counted, function_words, tokens
+from nexus.memory.recall.words import ROLE_WORDS, function_words, names_time_or_number, split_words, tokens
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -29,7 +29,7 @@ class Pool:
     spoken_by: Floats  # rows by terms: whether the speaker's name holds the word
     lengths: Floats
     pairs: Floats  # how many of the question's word pairs the text holds
-    says_time: Flags
+    says_time: Flags  # of candidates only, as what else only they need
     says_number: Flags
     cosine: Floats  # of the question
     gist: Floats  # of its content words alone
@@ -54,34 +54,38 @@ def build(
     items = [item for stretch in stretches for item in stretch.items]
     column = {term: j for j, term in enumerate(question.terms)}
     counts = np.zeros((len(items), len(column)))
-    lengths, pairs = np.zeros(len(items)), np.zeros(len(items))
-    says = np.zeros((2, len(items)), bool)
-    for row, item in enumerate(items):
-        text = counted(item.text, question.language)
-        lengths[row] = text.length
-        for term, j in column.items():
-            counts[row, j] = text.counts.get(term, 0)
+    terms = frozenset(column)
+    lengths: list[int] = []
+    pairs: list[int] = []
+    says: list[tuple[bool, bool]] = []
+    candidate = [flag for stretch in stretches for flag in stretch.candidate]
+    for row, (item, may_answer) in enumerate(zip(items, candidate, strict=True)):
+        text = split_words(item.text, question.language)
+        lengths.append(len(text.order))
+        for term in terms & text.distinct:
+            counts[row, column[term]] = text.order.count(term)
         # Whatever it is called in the text, what is about a named entity speaks of it.
         about = named.get(item.subject_id or "")
         for word in about.words if about and not about.is_owner else ():
             if word in column:
                 counts[row, column[word]] = max(1.0, counts[row, column[word]])
-        pairs[row] = sum(text.holds_pair(pair) for pair in question.pairs)
-        says[:, row] = text.says_time, text.says_number
+        pairs.append(text.count_pairs(question.pairs))
+        says.append(names_time_or_number(item.text, question.language) if may_answer else (False, False))
+    says_time, says_number = np.array(says, bool).reshape(-1, 2).T
     names, spoken_by, by_named = _speakers(items, column, question.language)
     others = {id_: meant for id_, meant in named.items() if not meant.is_owner}
     by_named |= np.array([item.subject_id in others for item in items], bool)
     return Pool(
         items=items,
-        candidate=np.array([flag for stretch in stretches for flag in stretch.candidate], bool),
+        candidate=np.array(candidate, bool),
         stretch=np.repeat(np.arange(len(stretches)), np.array([len(s.items) for s in stretches], np.int64)),
         thread=_threads(items),
         counts=counts,
         spoken_by=spoken_by,
-        lengths=lengths,
-        pairs=pairs,
-        says_time=says[0],
-        says_number=says[1],
+        lengths=np.array(lengths, float),
+        pairs=np.array(pairs, float),
+        says_time=says_time,
+        says_number=says_number,
         cosine=np.array([cosine_of.get(item.id, (0.0, 0.0))[0] for item in items]),
         gist=np.array([cosine_of.get(item.id, (0.0, 0.0))[1] for item in items]),
         idf=np.array([idf.get(term, 0.0) for term in question.terms]),
@@ -96,6 +100,8 @@ def build(
 
 
 def _about(items: list[Item], entity_ids: set[str]) -> Flags:
+    if not entity_ids:
+        return np.zeros(len(items), bool)
     return np.array([not entity_ids.isdisjoint(item.entity_ids) for item in items], bool)
 
 

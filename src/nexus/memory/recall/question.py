@@ -27,21 +27,18 @@ _LONGEST_QUESTION = 2_000
 _MOST_TERMS = 48
 
 
-async def home_language(ledgers: Ledgers) -> str:
-    """The home's language, looked up every ten minutes; English while there is nothing to tell by."""
+def find_home_language(connection: apsw.Connection, ledgers: Ledgers) -> str:
+    """Find the home's language, looked up every ten minutes; English while there is nothing to tell by."""
     until, language = _known.get(ledgers, (0.0, DEFAULT))
     if time.monotonic() < until:
         return language
-    votes = await ledgers.memory.read(_votes, "newest_fact_texts")
-    votes += await ledgers.events.read(_votes, "newest_event_texts")
-    language = _most_common(votes)
-    if votes.total() >= _SETTLED_TEXTS:
+    found = Counter[str]()
+    for statement in ("newest_fact_texts", "newest_event_texts"):
+        found += votes(str(row[0]) for row in connection.execute(SQL[statement], (_READ_TEXTS,)))
+    language = found.most_common(1)[0][0] if found else DEFAULT
+    if found.total() >= _SETTLED_TEXTS:
         _known[ledgers] = time.monotonic() + _KEPT_S, language
     return language
-
-
-def _votes(connection: apsw.Connection, statement: str) -> Counter[str]:
-    return votes(str(row[0]) for row in connection.execute(SQL[statement], (_READ_TEXTS,)))
 
 
 def votes(texts: Iterable[str]) -> Counter[str]:
@@ -49,10 +46,6 @@ def votes(texts: Iterable[str]) -> Counter[str]:
     found = Counter(detect(text, _UNKNOWN) for text in texts)
     del found[_UNKNOWN]
     return found
-
-
-def _most_common(votes: Counter[str]) -> str:
-    return votes.most_common(1)[0][0] if votes else DEFAULT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,16 +4,13 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
 import apsw
 
-from nexus.ledgers.database import Database, Work
 from nexus.ledgers.sql import named
 
 SQL: Final = named(Path(__file__).with_name("queries.sql"))
-P = ParamSpec("P")
-T = TypeVar("T")
 
 # How many steps of SQLite's machine lie between two looks at the clock: some tens of microseconds.
 _STEPS = 1_000
@@ -34,14 +31,15 @@ class LateError(Exception):
 
 
 class Deadline:
-    """A moment that nothing may pass."""
+    """A moment that nothing may pass. It comes early if whoever waited has left."""
 
-    def __init__(self, ms: float) -> None:
+    def __init__(self, ms: float, within: "Deadline | None" = None) -> None:
         self._at = time.perf_counter() + ms / 1000
+        self._within = within
 
     @property
     def left_s(self) -> float:
-        return max(0.0, self._at - time.perf_counter())
+        return 0.0 if self.passed else max(0.0, self._at - time.perf_counter())
 
     @property
     def left_ms(self) -> float:
@@ -49,27 +47,28 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        return time.perf_counter() >= self._at
+        return time.perf_counter() >= self._at or (self._within is not None and self._within.passed)
 
     def part(self, share: float) -> "Deadline":
-        """An earlier one, after this share of what is left."""
-        return Deadline(self.left_ms * share)
+        """Return an earlier one, after this share of what is left."""
+        return Deadline(self.left_ms * share, self)
 
-    async def read(self, database: Database, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Read from a ledger, stopped with LateError when the time has run out."""
+    def stop(self) -> None:
+        """Let it be over now, for its parts too: nobody waits any more."""
+        self._at = 0.0
 
-        def run(connection: apsw.Connection) -> T:
+    @contextmanager
+    def guard(self, connection: apsw.Connection) -> Generator[None]:
+        """Stop what a block reads from a connection, with LateError, when the time has run out."""
+        if self.passed:
+            raise LateError
+        connection.set_progress_handler(lambda: self.passed, _STEPS)
+        try:
+            yield
+        except apsw.Error as error:
+            # Deep inside a full-text query the interruption comes out under another name.
             if self.passed:
-                raise LateError
-            connection.set_progress_handler(lambda: self.passed, _STEPS)
-            try:
-                return work(connection, *args, **kwargs)
-            except apsw.Error as error:
-                # Deep inside a full-text query the interruption comes out under another name.
-                if self.passed:
-                    raise LateError from error
-                raise
-            finally:
-                connection.set_progress_handler(None)
-
-        return await database.read(run)
+                raise LateError from error
+            raise
+        finally:
+            connection.set_progress_handler(None)

@@ -1,24 +1,35 @@
 """Recall: from a question to the few things worth knowing, under a deadline, with reasons.
 
-question → arms, in parallel → the gate → what was said around → features → order → silence, diversity, budget
+All of it is one pass, on one thread and one connection over the ledgers:
+question → arms → the gate → what was said around → features → order → silence, diversity, budget
 """
 
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
 
+import apsw
+
 from nexus import clock
 from nexus.ledgers import Ledgers
-from nexus.memory.embedding.vectors import Floats, Vectors
-from nexus.memory.languages import DEFAULT
-from nexus.memory.recall import arms, loading, pool, ranker, surroundings
+from nexus.memory.embedding.vectors import Vectors
+from nexus.memory.recall import pool, ranker
 from nexus.memory.recall.item import PATIENT_MS, Item, Matches, Query, Sighting, preset
+from nexus.memory.recall.loading import Stretch, load_stretches, weigh_words
 from nexus.memory.recall.order import Found, order
-from nexus.memory.recall.question import home_language, understand
+from nexus.memory.recall.question import find_home_language, understand
 from nexus.memory.recall.reading import Deadline, LateError, timed
 from nexus.memory.recall.reranker import Reranker
-from nexus.memory.recall.scope import Scope, permitted
-from nexus.memory.recall.search import ARMS, Arm, Search
+from nexus.memory.recall.scope import Scope, keep_permitted
+from nexus.memory.recall.search import (
+    ARMS,
+    BY_MEANING,
+    Arm,
+    Search,
+    find_causes,
+    find_successions,
+    kind_of,
+)
 from nexus.request import EVERYTHING, Visibility
 
 # Fetching and weighing what one sighting brings, its neighbours included; what is always weighed, and
@@ -57,65 +68,103 @@ class Recall:
         self.reranker = reranker
 
     async def find(self, query: Query) -> Matches:
-        """The best results for a question, within its budget's deadline; nothing where nothing is relevant.
+        """Find the best results for a question, within its deadline; nothing where nothing is relevant.
 
         What was late is dropped and named in the answer.
         """
         started = time.perf_counter()
         deadline = _deadline(query)
-        found: Found | None = None
+        searches: list[Search] = []
+        found: list[Found] = []
+
+        def run(connection: apsw.Connection, vectors: Vectors | None, late: Sequence[str]) -> Matches:
+            search = self._start(connection, query, deadline.part(_ARMS_SHARE), vectors)
+            searches.append(search)
+            found.append(self._gather(search, deadline, late))
+            return order(found[-1], query, self._now, self.reranker, deadline.part(_RERANK_SHARE))
+
         try:
             async with asyncio.timeout(deadline.left_s):
-                found = await self._gather(query, deadline)
-                rerank_until = deadline.part(_RERANK_SHARE)
-                answer = await asyncio.to_thread(order, found, query, self._now, self.reranker, rerank_until)
+                for_arms = deadline.part(_ARMS_SHARE)
+                vectors, late = await self._follow_vectors(for_arms)
+                finding = asyncio.ensure_future(self._ledgers.read(run, vectors, late))
+                await asyncio.wait({finding}, timeout=for_arms.left_s)
+                if not finding.done() and searches and searches[0].is_embedding:
+                    # A model cannot be stopped: the rest is found without it, on another thread.
+                    finding = asyncio.ensure_future(self._ledgers.read(run, None, BY_MEANING))
+                answer = await finding
         except TimeoutError:
-            late = ("fetch",) if found is None else (*found.late, "order")
+            late = (*found[-1].late, "order") if found else ("fetch",)
             answer = Matches(results=(), late_arms=late)
+        finally:
+            # Also when whoever asked has given up and this is canceled.
+            deadline.stop()
         answer.timings_ms["total"] = (time.perf_counter() - started) * 1000
         return answer
 
+    async def gather(self, query: Query) -> Found:
+        """Gather everything that would be ordered, without ordering it."""
+        deadline = _deadline(query)
+        vectors, late = await self._follow_vectors(deadline)
+
+        def run(connection: apsw.Connection) -> Found:
+            search = self._start(connection, query, deadline.part(_ARMS_SHARE), vectors)
+            return self._gather(search, deadline, late)
+
+        return await self._ledgers.read(run)
+
     async def knows(self, entity: str) -> bool:
-        """Whether there is somebody or something of that id or name, or no time to see that there isn't."""
+        """Tell whether somebody or something has that id or name, or there is no time to see that not."""
         query = Query(text="", entity_id=entity, deadline_ms=PATIENT_MS)
-        search = self._search(query, _deadline(query))
+        deadline = _deadline(query)
+
+        def run(connection: apsw.Connection) -> bool:
+            with deadline.guard(connection):
+                narrowed = self._start(connection, query, deadline, None).narrow()
+                return any(named.name for named in narrowed.values())
+
         try:
-            return any(named.name for named in (await search.narrowed()).values())
+            return await self._ledgers.read(run)
         except LateError:
             return True
 
-    async def known(self, ids: Sequence[str], *, deadline_ms: int = _LOOK_UP_MS) -> list[Item]:
-        """The things of these ids, in this order, as far as they are there, may be seen, and come in time."""
+    async def load_items(self, ids: Sequence[str], *, deadline_ms: int = _LOOK_UP_MS) -> list[Item]:
+        """Load the things of these ids, in this order, as far as they may be seen and come in time."""
         query = Query(text="", deadline_ms=deadline_ms)
-        search = self._search(query, _deadline(query))
-        sightings = [Sighting(arm="id", kind=arms.kind_of(id_), id=id_, rank=1, score=1.0) for id_ in ids]
+        deadline = _deadline(query)
+
+        def run(connection: apsw.Connection) -> list[Item]:
+            search = self._start(connection, query, deadline, None)
+            sightings = [Sighting(arm="id", kind=kind_of(id_), id=id_, rank=1, score=1.0) for id_ in ids]
+            with deadline.guard(connection):
+                seen = keep_permitted(connection, search.scope, sightings)
+                stretches = load_stretches(search, {sighting.id: [sighting] for sighting in seen})
+            items = {item.id: item for stretch in stretches for item in stretch.items}
+            return [items[sighting.id] for sighting in seen if sighting.id in items]
+
         try:
-            seen = await permitted(self._ledgers, search.scope, sightings, search.deadline)
-            stretches, _ = await loading.fetch(search, {sighting.id: [sighting] for sighting in seen})
+            return await self._ledgers.read(run) if ids else []
         except LateError:
             return []
-        items = {item.id: item for stretch in stretches for item in stretch.items}
-        return [items[sighting.id] for sighting in seen if sighting.id in items]
 
-    async def gather(self, query: Query) -> Found:
-        """Everything that would be ordered, without ordering it."""
-        return await self._gather(query, _deadline(query))
+    async def _follow_vectors(self, deadline: Deadline) -> tuple[Vectors | None, Sequence[str]]:
+        """Bring vectors that are far behind up to date; where that is late, name the arms that lack them."""
+        if self._vectors is not None and self._vectors.mirror.is_behind:
+            try:
+                async with asyncio.timeout(deadline.left_s):
+                    await self._vectors.mirror.refresh()
+            except TimeoutError:
+                return None, BY_MEANING
+        return self._vectors, ()
 
-    async def _gather(self, query: Query, deadline: Deadline) -> Found:
-        search = self._search(query, deadline.part(_ARMS_SHARE), await home_language(self._ledgers))
-        try:
-            seen, late = await self._look(search)
-            search.deadline = deadline.part(_FETCH_SHARE)
-            return await self._fetched(search, seen, late)
-        finally:
-            search.abandon()
-
-    def _search(self, query: Query, deadline: Deadline, language: str = DEFAULT) -> Search:
+    def _start(
+        self, connection: apsw.Connection, query: Query, deadline: Deadline, vectors: Vectors | None
+    ) -> Search:
         now = self._now()
         return Search(
-            ledgers=self._ledgers,
-            vectors=self._vectors,
-            question=understand(query.text, now, language),
+            connection=connection,
+            vectors=vectors,
+            question=understand(query.text, now, find_home_language(connection, self._ledgers)),
             query=query,
             scope=Scope.of(query, self.visible, self._without),
             limits=preset(query.budget),
@@ -124,101 +173,61 @@ class Recall:
             by_owner=self.visible.everything,
         )
 
-    async def _look(self, search: Search) -> tuple[list[Sighting], list[str]]:
-        """Run the arms side by side; those that are late are dropped and named."""
+    def _gather(self, search: Search, deadline: Deadline, late: Sequence[str]) -> Found:
+        """Run the arms, follow causes and successions, and load what was seen as far as time allows."""
+        connection, timings = search.connection, search.timings_ms
         wanted = {
             name: arm for name, arm in self._arms.items() if name in search.limits.arms or name not in ARMS
         }
-        tasks = {asyncio.create_task(self._run(name, arm, search)): name for name, arm in wanted.items()}
-        done: set[asyncio.Task[list[Sighting]]] = set()
-        try:
-            if tasks:
-                done, _ = await asyncio.wait(tasks, timeout=search.deadline.left_s)
-        finally:
-            # Also when whoever asked has given up and this is canceled.
-            for task in tasks:
-                task.cancel()
-                task.add_done_callback(_heard)
-        seen: list[Sighting] = []
-        late: list[str] = []
-        for task, name in tasks.items():
+        sighted: dict[str, list[Sighting]] = {}
+        missing = set(late)
+        for name in sorted(wanted, key=BY_MEANING.__contains__):
             try:
-                seen += task.result() if task in done else []
+                with timed(timings, name), search.deadline.guard(connection):
+                    sighted[name] = keep_permitted(connection, search.scope, wanted[name](search))
             except LateError:
-                done.discard(task)
-            if task not in done:
-                late.append(name)
-        return seen, sorted(late)
-
-    async def _run(self, name: str, arm: Arm, search: Search) -> list[Sighting]:
-        with timed(search.timings_ms, name):
-            return await permitted(self._ledgers, search.scope, await arm(search), search.deadline)
-
-    async def _fetched(self, search: Search, seen: list[Sighting], late: list[str]) -> Found:
-        """Follow causes, then fetch what was seen and what was said around it, as far as time allows."""
-        timings, scope = search.timings_ms, search.scope
+                missing.add(name)
+        seen = [sighting for name in wanted for sighting in sighted.get(name, ())]
+        search.deadline = deadline.part(_FETCH_SHARE)
         by_id: dict[str, list[Sighting]] = {}
-        built = pool.build(search.question, [], {}, {})
+        stretches: list[Stretch] = []
+        cosines: dict[str, tuple[float, float]] = {}
+        idf: dict[str, float] = {}
+        names = sorted(missing)
         try:
-            seen = seen + await self._causes(search, seen)
-            seen = seen + await self._successions(search, seen)
-            by_id = _affordable(seen, search.deadline.left_ms)
-            with timed(timings, "fetch"):
-                stretches, idf = await loading.fetch(search, by_id)
-                stretches = surroundings.within(stretches, scope)
-            with timed(timings, "count"):
-                cosine = await self._cosine(search.embedded, [i.id for s in stretches for i in s.items])
-                built = await asyncio.to_thread(
-                    pool.build, search.question, stretches, cosine, idf, search.entities
-                )
+            with search.deadline.guard(connection):
+                seen += keep_permitted(connection, search.scope, find_causes(search, seen))
+                seen += keep_permitted(connection, search.scope, find_successions(search, seen))
+                by_id = _choose_affordable(seen, search.deadline.left_ms)
+                with timed(timings, "fetch"):
+                    stretches = load_stretches(search, by_id)
+                    cosines = _compare(search, [item.id for each in stretches for item in each.items])
+            idf = weigh_words(search)
         except LateError:
-            late = [*late, "fetch"]
-        return Found(
-            search.question,
-            built,
-            by_id,
-            tuple(late),
-            search.entities,
-            timings,
-            None if search.embedded is None or self._vectors is None else self._vectors.embedder.model_id,
-        )
-
-    async def _causes(self, search: Search, seen: list[Sighting]) -> list[Sighting]:
-        facts = {sighting.id for sighting in seen if sighting.kind == "fact"}
-        if "causal" not in search.limits.arms or not facts:
-            return []
-        limit = search.limits.candidates
-        found = await search.read(self._ledgers.memory, arms.causal, facts, limit)
-        return await permitted(self._ledgers, search.scope, found, search.deadline)
-
-    async def _successions(self, search: Search, seen: list[Sighting]) -> list[Sighting]:
-        """What replaced the facts that were found, and what they replaced."""
-        if not any(sighting.kind == "fact" for sighting in seen):
-            return []
-        limit = search.limits.candidates
-        found = await search.read(self._ledgers.memory, arms.successions, seen, limit)
-        return await permitted(self._ledgers, search.scope, found, search.deadline)
-
-    async def _cosine(self, vectors: Floats | None, ids: list[str]) -> dict[str, tuple[float, float]]:
-        if self._vectors is None or vectors is None or not ids:
-            return {}
-        cosines = await self._vectors.mirror.scores(vectors, ids)
-        whole, bare = ranker.load().scaled(cosines, self._vectors.embedder.model_id).tolist()
-        return dict(zip(ids, zip(whole, bare, strict=True), strict=True))
+            names.append("fetch")
+            stretches = []
+        with timed(timings, "count"):
+            built = pool.build(search.question, stretches, cosines, idf, search.entities)
+        known = None if search.embedded is None or search.vectors is None else search.vectors
+        model_id = known and known.embedder.model_id
+        return Found(search.question, built, by_id, tuple(names), search.entities, timings, model_id)
 
 
-def _heard(task: asyncio.Task[list[Sighting]]) -> None:
-    """An arm that is late as well as cancelled fails after everybody has left."""
-    if not task.cancelled():
-        task.exception()
+def _compare(search: Search, ids: list[str]) -> dict[str, tuple[float, float]]:
+    """Compare what was found with the question and with its gist, where there are vectors."""
+    if search.vectors is None or search.embedded is None or not ids:
+        return {}
+    cosines = search.vectors.mirror.compare(search.connection, search.embedded, ids)
+    whole, bare = ranker.load().scaled(cosines, search.vectors.embedder.model_id).tolist()
+    return dict(zip(ids, zip(whole, bare, strict=True), strict=True))
 
 
 def _deadline(query: Query) -> Deadline:
     return Deadline(preset(query.budget).deadline_ms if query.deadline_ms is None else query.deadline_ms)
 
 
-def _affordable(seen: list[Sighting], left_ms: float) -> dict[str, list[Sighting]]:
-    """The sightings by id, the highest first, and no more than there is time to weigh."""
+def _choose_affordable(seen: list[Sighting], left_ms: float) -> dict[str, list[Sighting]]:
+    """Choose the sightings by id, the highest first, and no more than there is time to weigh."""
     by_id: dict[str, list[Sighting]] = {}
     for sighting in sorted(seen, key=lambda sighting: sighting.rank):
         by_id.setdefault(sighting.id, []).append(sighting)

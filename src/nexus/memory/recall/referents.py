@@ -3,12 +3,10 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar, cast
+from typing import cast
 
 import apsw
 
-from nexus.ledgers import Ledgers
-from nexus.ledgers.database import Work
 from nexus.ledgers.text import match_any
 from nexus.memory.languages import DEFAULT
 from nexus.memory.recall.item import Named
@@ -17,9 +15,6 @@ from nexus.memory.recall.phrases import Phrase, Sentence
 from nexus.memory.recall.reading import SQL, Deadline
 from nexus.memory.recall.roles import Role, every_possessive, for_people, is_role, words_for
 from nexus.memory.recall.words import tokens
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 # The oldest and the newest facts that are read to learn who has a role, so many of each.
 _READ = 75
@@ -70,17 +65,22 @@ class _Evidence:
         self.newest = max(self.newest, seq)
 
 
+def find_referents(connection: apsw.Connection, text: str, deadline: Deadline) -> dict[str, Named]:
+    """Find whom a text means without naming them; LateError where there is no time for it."""
+    with deadline.guard(connection):
+        return Referents(connection).find(text)
+
+
 @dataclass(slots=True)
 class Referents:
     """The people whom a question means without naming them, looked up for the owner of the home."""
 
-    ledgers: Ledgers
-    deadline: Deadline
+    connection: apsw.Connection
     _owner: dict[str, Named] = field(default_factory=dict[str, Named])
 
-    async def of(self, text: str, language: str = DEFAULT) -> dict[str, Named]:
-        """The owner, if the text speaks in the first person, and everybody whose role it names."""
-        owner, names = await self._identity(lambda c: (_owner(c), aliases_of(c, spans(text))))
+    def find(self, text: str, language: str = DEFAULT) -> dict[str, Named]:
+        """Find the owner, if the text speaks in the first person, and everybody whose role it names."""
+        owner, names = _owner(self.connection), aliases_of(self.connection, spans(text))
         self._owner = owner
         sentence = Sentence(text, _without_roles_of(names, owner), frozenset(owner))
         phrases = sentence.phrases()
@@ -92,14 +92,12 @@ class Referents:
             }
         resolved: dict[int, frozenset[str]] = {}
         for at in range(len(phrases)):
-            bearers = await self._resolved(phrases, at, resolved)
+            bearers = self._resolved(phrases, at, resolved)
             if bearers:
-                found |= await self._identity(_named, phrase=phrases[at], bearers=bearers, language=language)
+                found |= _named(self.connection, phrases[at], bearers, language)
         return found
 
-    async def _resolved(
-        self, phrases: list[Phrase], at: int, done: dict[int, frozenset[str]]
-    ) -> frozenset[str]:
+    def _resolved(self, phrases: list[Phrase], at: int, done: dict[int, frozenset[str]]) -> frozenset[str]:
         """The entities that a phrase means; none if it names them itself."""
         if at not in done:
             done[at] = frozenset()
@@ -107,37 +105,37 @@ class Referents:
             if phrase.roles and phrase.definite:
                 holders = phrase.holders
                 if phrase.holder_phrase is not None:
-                    holders = await self._resolved(phrases, phrase.holder_phrase, done)
+                    holders = self._resolved(phrases, phrase.holder_phrase, done)
                 elif phrase.implied or not holders:
                     holders = frozenset(self._owner)
                 if phrase.bearers:
                     done[at] = phrase.bearers
                     return frozenset()
-                done[at] = await self._bearers(holders, phrase.roles)
+                done[at] = self._bearers(holders, phrase.roles)
         return done[at] if not phrases[at].bearers else frozenset()
 
-    async def _bearers(self, holders: frozenset[str], roles: tuple[Role, ...]) -> frozenset[str]:
+    def _bearers(self, holders: frozenset[str], roles: tuple[Role, ...]) -> frozenset[str]:
         if not holders:
             return frozenset()
-        holders = frozenset(await self._identity(with_families, dict.fromkeys(holders, Named(""))))
+        holders = frozenset(with_families(self.connection, dict.fromkeys(holders, Named(""))))
         for asked in (roles, tuple(wider for role in roles for wider in role.wider)):
-            if asked and (found := await self._known(holders, asked)):
+            if asked and (found := self._known(holders, asked)):
                 return found
         # A family calls the mother of a parent what the children call her.
         up = tuple(Role("parent", role.gender) for role in roles if role.relation == "grandparent")
-        return await self._known(holders, up) if up else frozenset()
+        return self._known(holders, up) if up else frozenset()
 
-    async def _known(self, holders: frozenset[str], roles: tuple[Role, ...]) -> frozenset[str]:
+    def _known(self, holders: frozenset[str], roles: tuple[Role, ...]) -> frozenset[str]:
         evidence: dict[str, _Evidence] = {}
         if not holders.isdisjoint(self._owner):
-            for id_ in await self._identity(_called, roles):
+            for id_ in _called(self.connection, roles):
                 evidence.setdefault(id_, _Evidence()).add(_ALIAS, 0)
-        names = await self._identity(lambda c: sorted({name for name, _ in _names(c, holders)}))
+        names = sorted({name for name, _ in _names(self.connection, holders)})
         inverses = tuple(inverse for role in roles if (inverse := role.inverse))
         words = match_any(words_for((*roles, *inverses)))
         for match in (f"({words}) AND ({match_any(names)})", words):
-            facts = await self._memory(_facts, match=match)
-            for fact, phrase in await self._read(facts, holders):
+            facts = _facts(self.connection, match)
+            for fact, phrase in self._read(facts, holders):
                 _weigh(evidence, fact, phrase, holders, roles)
             if any(entry.tier > _LOOSE for entry in evidence.values()):
                 break
@@ -150,16 +148,16 @@ class Referents:
             and (None in genders or not entry.genders or entry.genders & genders)
         }
         if for_people(roles) and right:
-            kept = await self._identity(_alive, right)
+            kept = _alive(self.connection, right)
             right = {id_: entry for id_, entry in right.items() if id_ in kept}
         return _best(right)
 
-    async def _read(self, facts: list[_Fact], holders: frozenset[str]) -> list[tuple[_Fact, Phrase]]:
+    def _read(self, facts: list[_Fact], holders: frozenset[str]) -> list[tuple[_Fact, Phrase]]:
         """The roles in each fact that is about somebody else as well, with the names that it holds."""
         told = {fact.seq: spans(fact.text, capitalized=True) for fact in facts}
         every = frozenset[str]().union(*told.values())
         tied = frozenset[str]().union(*(fact.tied for fact in facts))
-        names = await self._identity(lambda c: _merged(aliases_of(c, every), _names(c, tied)))
+        names = _merged(aliases_of(self.connection, every), _names(self.connection, tied))
         found: list[tuple[_Fact, Phrase]] = []
         for fact in facts:
             here = {name: names[name] & fact.tied or names[name] for name in told[fact.seq] & names.keys()}
@@ -168,12 +166,6 @@ class Referents:
                 near = {name: ids & fact.tied or ids for name, ids in names.items()}
                 found += [(fact, phrase) for phrase in Sentence(fact.text, near).phrases(fact.tied)]
         return found
-
-    async def _identity(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.deadline.read(self.ledgers.identity, work, *args, **kwargs)
-
-    async def _memory(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.deadline.read(self.ledgers.memory, work, *args, **kwargs)
 
 
 def _weigh(

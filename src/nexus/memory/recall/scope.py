@@ -5,15 +5,17 @@ rely on it: whatever an arm brings, of any kind, is looked up here, and what lie
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, get_args
 
+import apsw
+
 from nexus import clock
-from nexus.ledgers import Ledgers, sql
+from nexus.ledgers import sql
 from nexus.memory.recall.item import Kind, Query, Sighting
-from nexus.memory.recall.reading import SQL, Deadline
+from nexus.memory.recall.reading import SQL
 from nexus.request import Visibility
 
 # What was said in a place, and what is known to come from there. Conclusions may rest on other places.
@@ -70,53 +72,41 @@ class Scope:
         return (parameters["after"] or "") <= at < (parameters["before"] or "~")
 
 
-async def permitted(
-    ledgers: Ledgers, scope: Scope, sightings: Sequence[Sighting], deadline: Deadline
+def keep_permitted(
+    connection: apsw.Connection, scope: Scope, sightings: Sequence[Sighting]
 ) -> list[Sighting]:
-    """The sightings that lie inside the scope."""
+    """Return the sightings that lie inside the scope."""
     seen = [
         sighting
         for sighting in sightings
         if sighting.kind in scope.kinds and sighting.id not in scope.without
     ]
-    if scope.open:
+    if scope.open or not seen:
         return seen
-    allowed = await _events(ledgers, scope, _ids(seen, "event"), deadline)
-    others = {sighting.id for sighting in seen if sighting.kind not in ("event", "entity")}
-    allowed |= await _others(ledgers, scope, others, deadline)
-    # Entities have no time and no place: the kinds let them through only where no place is asked for.
-    return [sighting for sighting in seen if sighting.id in allowed or sighting.kind == "entity"]
-
-
-async def _events(ledgers: Ledgers, scope: Scope, ids: Iterable[str], deadline: Deadline) -> set[str]:
-    given = {"ids": json.dumps(sorted(ids)), **scope.parameters}
-
-    found = await deadline.read(ledgers.events, sql.rows, SQL["permitted_events"], given)
-    return {id_ for (id_,) in found}
-
-
-async def _others(ledgers: Ledgers, scope: Scope, ids: set[str], deadline: Deadline) -> set[str]:
-    """Episodes by their own place; facts by that of the event they came from; the rest by their time."""
-    given = {"ids": json.dumps(sorted(ids)), **scope.parameters}
-
-    statement = SQL["permitted_others"]
-    rows = await deadline.read(ledgers.memory, sql.rows, statement, given) if ids else []
+    allowed = _find_events(connection, scope, {each.id for each in seen if each.kind == "event"})
+    others = {each.id for each in seen if each.kind not in ("event", "entity")}
+    # Episodes by their own place; facts by that of the event they came from; the rest by their time.
+    given = {"ids": json.dumps(sorted(others)), **scope.parameters}
+    rows = sql.rows(connection, SQL["permitted_others"], given) if others else []
     if scope.places.everything:
-        return {id_ for id_, _ in rows}
-    untimed = Scope(places=scope.places, kinds=scope.kinds, after=None, before=None)
-    sources = {source for _, source in rows if source}
-    seen = await _events(ledgers, untimed, sources, deadline)
-    return {id_ for id_, source in rows if source in seen or id_.startswith("epi_")}
+        allowed |= {id_ for id_, _ in rows}
+    else:
+        untimed = replace(scope, after=None, before=None)
+        sources = _find_events(connection, untimed, {source for _, source in rows if source})
+        allowed |= {id_ for id_, source in rows if source in sources or id_.startswith("epi_")}
+    # Entities have no time and no place: the kinds let them through only where no place is asked for.
+    return [each for each in seen if each.id in allowed or each.kind == "entity"]
+
+
+def _find_events(connection: apsw.Connection, scope: Scope, ids: set[str]) -> set[str]:
+    given = {"ids": json.dumps(sorted(ids)), **scope.parameters}
+    return {id_ for (id_,) in sql.rows(connection, SQL["permitted_events"], given)} if ids else set()
 
 
 def _kinds(places: Visibility) -> frozenset[Kind]:
     if places.everything:
         return frozenset(get_args(Kind))
     return _HAS_A_PLACE if places.thread_ids is None else _IS_SAID
-
-
-def _ids(sightings: Iterable[Sighting], kind: Kind) -> set[str]:
-    return {sighting.id for sighting in sightings if sighting.kind == kind}
 
 
 def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

@@ -1,33 +1,47 @@
-"""One recall under way: the question, its scope and deadline, and the arms that look for it.
+"""One search under way: the question, its scope and deadline, and the arms that look for it.
 
-`ARMS` names every arm. A program may give `Recall` others beside them; a preset says which of them a
-budget uses, and those that it does not know are always used.
+An arm is a named way to find candidates, nothing more: it answers with sightings, best first, and what they
+are worth together is decided by the features and the ranker. `ARMS` names every arm. A program may give
+`Recall` others beside them; a preset says which of them a budget uses, and those that it does not know are
+always used.
 """
 
-import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, Literal, cast
 
 import apsw
-import numpy as np
 
-from nexus.ledgers import Ledgers
-from nexus.ledgers.database import Database, Work
+from nexus import clock
+from nexus.ledgers import keywords, sql
+from nexus.ledgers.text import match_any
 from nexus.memory.embedding.vectors import Floats, Vectors
-from nexus.memory.recall import arms, naming
-from nexus.memory.recall.item import Named, Preset, Query, Sighting
+from nexus.memory.recall import naming
+from nexus.memory.recall.item import Kind, Named, Preset, Query, Sighting
 from nexus.memory.recall.question import Question, gist
 from nexus.memory.recall.reading import SQL, Deadline, timed
 from nexus.memory.recall.referents import Referents
 from nexus.memory.recall.scope import Scope
+from nexus.memory.recall.words import ROLE_WORDS, Index, spellings, unspaced
 
-P = ParamSpec("P")
-T = TypeVar("T")
+Log = Literal["event", "fact", "summary"]
+"""What has a full-text index. Summaries are observations, mental models and episodes."""
+_INDEX: Final[dict[Log, Index]] = {"event": "events", "fact": "facts", "summary": "summaries"}
+_KINDS: Final[dict[str, Kind]] = {
+    "evt": "event",
+    "fact": "fact",
+    "obs": "observation",
+    "mod": "mental_model",
+    "epi": "episode",
+}
 
+_NEIGHBOURS = 5
+_FACTS_FOR_NEIGHBOURS = 2_000
+# What a fact of a neighbour counts beside one of an entity that the question names.
+_NEIGHBOUR_SCORE = 0.5
 # A scope of no more is searched by meaning through and through; in a wider one the nearest of all are
 # looked at, so many times the limit, and those outside are dropped.
 _SMALL_SCOPE = 5_000
@@ -36,11 +50,20 @@ _WIDER = 8
 _HARDLY_USED = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Frequencies:
+    """How frequent words are in a log, rarest first, and about how many rows it has."""
+
+    words: list[keywords.Frequency]
+    newest: int
+
+
 @dataclass(kw_only=True)
 class Search:
     """What the arms share. Whatever two of them need is looked up once."""
 
-    ledgers: Ledgers
+    connection: apsw.Connection
+    """Reads all ledgers, as that of `Ledgers.read`."""
     vectors: Vectors | None
     question: Question
     query: Query
@@ -52,220 +75,253 @@ class Search:
     by_owner: bool = True
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
     embedded: Floats | None = None
+    """Two unit vectors: of the question as it was asked, and of its gist."""
+    is_embedding: bool = False
+    """Whether a model is at work, which cannot be stopped."""
     entities: dict[str, Named] = field(default_factory=dict[str, Named])
-    _shared: dict[str, asyncio.Task[object]] = field(default_factory=dict[str, "asyncio.Task[object]"])
+    """The entities that the question names, means or was narrowed to; `Named.via` says how."""
+    _frequencies: dict[Log, Frequencies] = field(default_factory=dict[Log, Frequencies])
+    _allowed: set[str] | None = None
+    _narrowed: dict[str, Named] | None = None
 
-    async def read(self, database: Database, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Ask a ledger; when the time has run out, the statement is interrupted."""
-        return await self.deadline.read(database, work, *args, **kwargs)
+    def read(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a named statement."""
+        return sql.rows(self.connection, SQL[statement], values)
 
-    async def frequencies(self, log: arms.Log) -> arms.Frequencies:
-        """How frequent each word of the question is in a log."""
-        database = self.ledgers.events if log == "event" else self.ledgers.memory
-        return await self._once(
-            f"frequencies of {log}",
-            lambda: self.read(database, arms.frequencies, self.question, log),
-        )
+    def count_words(self, log: Log) -> Frequencies:
+        """Count how frequent each word of the question is in a log."""
+        if log not in self._frequencies:
+            self._frequencies[log] = count_words(self.connection, self.question, log)
+        return self._frequencies[log]
 
-    async def vectors_of_question(self) -> Floats:
-        """Two unit vectors: of the question as it was asked, and of its gist."""
-        return await self._once("embed", self._embed)
-
-    async def named(self) -> dict[str, Named]:
-        """The entities that the question names, means or was narrowed to; `Named.via` says how."""
-        return await self._once("entities", self._entities)
-
-    async def narrowed(self) -> dict[str, Named]:
-        """The entities that the query was narrowed to: by id, by name, as `me` or as `my husband`."""
+    def narrow(self) -> dict[str, Named]:
+        """Find the entities that the query was narrowed to: by id, by name, as `me` or as `my husband`."""
         given = self.query.entity_id
         if given is None:
             return {}
-        known = await self.read(self.ledgers.identity, naming.narrowed_to, given)
-        if any(named.name for named in known.values()) or not self.by_owner:
-            return known
-        meant = await Referents(self.ledgers, self.deadline).of(given)
-        meant = {
-            id_: replace(named, via="filter")
-            for id_, named in meant.items()
-            if named.said.lower() == given.lower()
-        }
-        return meant or known
+        if self._narrowed is None:
+            self._narrowed = naming.narrowed_to(self.connection, given)
+            if self.by_owner and not any(named.name for named in self._narrowed.values()):
+                meant = {
+                    id_: replace(named, via="filter")
+                    for id_, named in Referents(self.connection).find(given).items()
+                    if named.said.lower() == given.lower()
+                }
+                self._narrowed = meant or self._narrowed
+        return self._narrowed
 
-    async def _embed(self) -> Floats:
-        assert self.vectors is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        names = await self.read(self.ledgers.events, arms.speakers_named, self.question)
-        texts = [self.question.text, gist(self.question, names)]
-        with timed(self.timings_ms, "embed"):
-            self.embedded = await asyncio.to_thread(self.vectors.embedder.embed_queries, texts)
-        return self.embedded
-
-    async def _entities(self) -> dict[str, Named]:
-        unknown = await self._unknown_words()
-
-        def work(connection: apsw.Connection) -> dict[str, Named]:
-            found = naming.entities_misspelt(connection, unknown, self.question.language)
-            return found | naming.entities_named(connection, self.question)
-
-        meant: dict[str, Named] = {}
-        if self.by_owner:
-            referents = Referents(self.ledgers, self.deadline)
-            meant = await referents.of(self.question.text, self.question.language)
-        self.entities = meant | await self.read(self.ledgers.identity, work) | await self.narrowed()
-        return self.entities
-
-    async def _unknown_words(self) -> set[str]:
-        """Words of the question that hardly anybody has used: one of them may be a name with a slip."""
+    def find_entities(self) -> dict[str, Named]:
+        """Find whom and what the question names, also with a slip, means or was narrowed to."""
+        language = self.question.language
         rows = Counter(dict.fromkeys(self.question.forms.values(), 0))
         for log in ("event", "fact"):
-            for found in (await self.frequencies(log)).words:
+            for found in self.count_words(log).words:
                 rows[found.word] += found.rows
-        return {word for word, count in rows.items() if count <= _HARDLY_USED}
+        # A word that hardly anybody has used may be a name with a slip.
+        unknown = {word for word, count in rows.items() if count <= _HARDLY_USED}
+        meant = Referents(self.connection).find(self.question.text, language) if self.by_owner else {}
+        misspelt = naming.entities_misspelt(self.connection, unknown, language)
+        named = naming.entities_named(self.connection, self.question)
+        self.entities = meant | misspelt | named | self.narrow()
+        return self.entities
 
-    async def _once(self, name: str, start: Callable[[], Awaitable[T]]) -> T:
-        async def run() -> object:
-            return await start()
+    def embed(self) -> Floats:
+        """Embed the question, and find what a small scope allows to be near it."""
+        if self.embedded is None:
+            assert self.vectors is not None  # noqa: S101 - an invariant, for the reader and the type checker
+            self.vectors.mirror.take_news(self.connection)
+            speakers = frozenset(
+                term
+                for term in self.question.terms
+                if term not in ROLE_WORDS
+                and not unspaced(term)
+                and self.read("speaks", (f"sender : {match_any([self.question.forms[term]])}",))
+            )
+            self._allowed = self._list_scope()
+            texts = [self.question.text, gist(self.question, speakers)]
+            self.is_embedding = True
+            with timed(self.timings_ms, "embed"):
+                self.embedded = self.vectors.embedder.embed_queries(texts)
+            self.is_embedding = False
+        return self.embedded
 
-        if name not in self._shared:
-            self._shared[name] = asyncio.create_task(run())
-            self._shared[name].add_done_callback(_heard)
-        return await asyncio.shield(self._shared[name])  # type: ignore[return-value]
+    def find_nearest(self, arm: str, which: int) -> list[Sighting]:
+        """Find what is nearest in meaning to the question, or to its gist."""
+        if self.vectors is None or not self.question.text.strip():
+            return []
+        vector = self.embed()[which : which + 1]
+        limit = self.limits.candidates
+        wide = limit if self.scope.open or self._allowed is not None else limit * _WIDER
+        with timed(self.timings_ms, "nearest"):
+            (hits,) = self.vectors.mirror.find_nearest(self.connection, vector, wide, self._allowed)
+        return [
+            Sighting(arm=arm, kind=kind_of(id_), id=id_, rank=rank, score=float(score))
+            for rank, (id_, score) in enumerate(zip(hits.ids, hits.scores, strict=True), start=1)
+        ]
 
-    def abandon(self) -> None:
-        """Stop what was shared and nobody waits for any more."""
-        for task in self._shared.values():
-            task.cancel()
-
-
-def _heard(task: "asyncio.Task[object]") -> None:
-    """An arm that was dropped no longer waits for what it shared with others."""
-    if not task.cancelled():
-        task.exception()
-
-
-Arm = Callable[[Search], Awaitable[list[Sighting]]]
-"""A way to find candidates: best first, for the gate and the ranker to judge."""
-
-
-async def _keyword_events(search: Search) -> list[Sighting]:
-    found = (await search.frequencies("event")).words
-    limits = search.limits
-    return await search.read(
-        search.ledgers.events,
-        arms.keyword,
-        "event",
-        found,
-        search.scope,
-        limits.candidates,
-        limits.matched_rows,
-    )
-
-
-async def _keyword_facts(search: Search) -> list[Sighting]:
-    found = (await search.frequencies("fact")).words
-    limits = search.limits
-    return await search.read(
-        search.ledgers.memory,
-        arms.keyword,
-        "fact",
-        found,
-        search.scope,
-        limits.candidates,
-        limits.matched_rows,
-    )
+    def _list_scope(self) -> set[str] | None:
+        """List the ids inside a small scope; None for an open one and for one too wide to list."""
+        if self.scope.open:
+            return None
+        most = {"limit": _SMALL_SCOPE + 1, **self.scope.parameters}
+        events = [str(row[0]) for row in self.read("events_in_scope", most)]
+        placed = None if self.scope.places.everything else json.dumps(events)
+        facts = [str(row[0]) for row in self.read("facts_in_scope", {**most, "events": placed})]
+        return None if max(len(events), len(facts)) > _SMALL_SCOPE else {*events, *facts}
 
 
-async def _summaries(search: Search) -> list[Sighting]:
-    found = (await search.frequencies("summary")).words
-    limits = search.limits
-    return await search.read(
-        search.ledgers.memory,
-        arms.keyword,
-        "summary",
-        found,
-        search.scope,
-        limits.candidates,
-        limits.matched_rows,
-    )
+def count_words(connection: apsw.Connection, question: Question, log: Log) -> Frequencies:
+    """Count in how many events, facts or summaries each word of the question occurs.
+
+    Exact for a word of few rows; for a frequent one its newest rows tell it near enough.
+    """
+    index = _INDEX[log]
+    spelled = {
+        form: spellings(connection, index, term, form, question.language)
+        for term, form in question.forms.items()
+    }
+
+    def probe(word: str, most: int) -> tuple[int, int]:
+        statement = _choose_statement(f"{index}_matching", index, is_unspaced=unspaced(word))
+        row = connection.execute(statement, (match_any(list(spelled[word])), most)).fetchone()
+        return cast("tuple[int, int]", row)
+
+    newest = cast("int", connection.execute(SQL[f"newest_{log}"]).get)
+    found = keywords.frequencies((word for word in spelled if spelled[word]), newest, probe)
+    return Frequencies([replace(each, spellings=spelled[each.word]) for each in found], newest)
 
 
-async def _temporal_events(search: Search) -> list[Sighting]:
+def find_by_words(
+    connection: apsw.Connection,
+    log: Log,
+    found: list[keywords.Frequency],
+    scope: Scope,
+    limit: int,
+    matched_rows: int,
+) -> list[Sighting]:
+    """Find rows of a log that share words with the question: the rare words choose, as BM25 ranks them."""
+    is_narrow = log == "event" or scope.after is not None or scope.before is not None
+    narrowed = "_scoped" if log != "summary" and not scope.open and is_narrow else ""
+    hits: dict[str, float] = {}
+    index = _INDEX[log]
+    for is_unspaced in (False, True):
+        words = [each for each in found if unspaced(each.word) == is_unspaced]
+        for plan in keywords.plans(words, ranked_rows=matched_rows, scanned_rows=0):
+            if len(hits) >= limit:
+                break
+            name = f"{'keyword' if plan.ranked else 'newest'}_{index}{narrowed}"
+            given = {"match": plan.match, "limit": limit, **scope.parameters}
+            for row in connection.execute(_choose_statement(name, index, is_unspaced=is_unspaced), given):
+                hits.setdefault(str(row[0]), cast("float", row[1]))
+    return [
+        Sighting(
+            arm="keyword", kind=log if log != "summary" else kind_of(id_), id=id_, rank=rank, score=score
+        )
+        for rank, (id_, score) in enumerate(list(hits.items())[:limit], start=1)
+    ]
+
+
+def _choose_statement(name: str, index: Index, *, is_unspaced: bool) -> str:
+    """Choose a statement over the index of words, or over that of the scripts that have no spaces."""
+    return SQL[name].replace(f"{index}_fts", f"{index}_unspaced_fts") if is_unspaced else SQL[name]
+
+
+def _find_by_words(search: Search, log: Log) -> list[Sighting]:
+    words, limits = search.count_words(log).words, search.limits
+    return find_by_words(search.connection, log, words, search.scope, limits.candidates, limits.matched_rows)
+
+
+def _find_in_time(search: Search, statements: Mapping[str, Kind]) -> list[Sighting]:
+    """Find what is of the time that the question speaks of."""
     if search.question.window is None:
         return []
-    limit = search.limits.temporal_candidates
-    return await search.read(
-        search.ledgers.events, arms.temporal_events, search.question, search.scope, limit
-    )
+    start, end = (clock.timestamp(moment) for moment in search.question.window)
+    given = {
+        **search.scope.parameters,
+        "start": start,
+        "end": end,
+        "limit": search.limits.temporal_candidates,
+    }
+    return [
+        sighting
+        for statement, kind in statements.items()
+        for sighting in _sight("temporal", kind, ((row[0], 1.0) for row in search.read(statement, given)))
+    ]
 
 
-async def _temporal_memory(search: Search) -> list[Sighting]:
-    if search.question.window is None:
-        return []
-    limit = search.limits.temporal_candidates
-    return await search.read(search.ledgers.memory, arms.temporal_memory, search.question, limit)
-
-
-async def _graph(search: Search) -> list[Sighting]:
+def _find_by_entities(search: Search) -> list[Sighting]:
+    """Find the entities that the question names, what is known of them, and facts about their neighbours."""
     # The owner is behind every question: what is new about them says nothing about this one.
-    entities = {id_: named for id_, named in (await search.named()).items() if not named.is_owner}
+    entities = [id_ for id_, named in search.find_entities().items() if not named.is_owner]
     if not entities:
         return []
     limit = search.limits.candidates
-    facts = await search.read(search.ledgers.memory, arms.graph, entities, limit)
-    about = await search.read(search.ledgers.memory, arms.conclusions, entities, limit)
-    themselves = [
-        Sighting(arm="graph", kind="entity", id=id_, rank=rank, score=1.0)
-        for rank, id_ in enumerate(entities, start=1)
-    ]
-    return [*themselves, *about, *facts]
-
-
-async def _semantic(search: Search) -> list[Sighting]:
-    return await _nearest(search, "semantic", 0)
-
-
-async def _gist(search: Search) -> list[Sighting]:
-    return await _nearest(search, "gist", 1)
-
-
-async def _nearest(search: Search, arm: str, which: int) -> list[Sighting]:
-    if search.vectors is None or not search.question.text.strip():
-        return []
-    mirror = search.vectors.mirror
-    _, vectors, allowed = await asyncio.gather(
-        mirror.refresh(), search.vectors_of_question(), _allowed(search)
-    )
-    limit = search.limits.candidates
-    wide = limit if search.scope.open or allowed is not None else limit * _WIDER
-    with timed(search.timings_ms, "nearest"):
-        (hits,) = await mirror.search(np.stack([vectors[which]]), wide, allowed)
+    wanted = {"entities": json.dumps(entities), "limit": limit}
+    facts = search.read("facts_of_entities", wanted)
+    near = {**wanted, "limit": _NEIGHBOURS, "facts": _FACTS_FOR_NEIGHBOURS}
+    neighbours = [str(row[0]) for row in search.read("neighbours_of_entities", near)]
+    given = {"entities": json.dumps(neighbours), "limit": limit // 4}
+    beyond = search.read("facts_of_entities", given)
+    scored = {str(row[0]): _NEIGHBOUR_SCORE for row in beyond} | {str(row[0]): 1.0 for row in facts}
+    conclusions = search.read("conclusions_of_entities", wanted)
     return [
-        Sighting(arm=arm, kind=arms.kind_of(id_), id=id_, rank=rank, score=float(score))
-        for rank, (id_, score) in enumerate(zip(hits.ids, hits.scores, strict=True), start=1)
+        *_sight("graph", "entity", ((id_, 1.0) for id_ in entities)),
+        *(
+            Sighting(arm="graph", kind=cast("Kind", kind), id=str(id_), rank=rank, score=1.0)
+            for rank, (kind, id_) in enumerate(conclusions, start=1)
+        ),
+        *_sight("graph", "fact", sorted(scored.items(), key=lambda pair: -pair[1])),
     ]
 
 
-async def _allowed(search: Search) -> set[str] | None:
-    """The ids inside a small scope; None for an open one and for one too wide to list."""
-    if search.scope.open:
-        return None
-    most = {"limit": _SMALL_SCOPE + 1, **search.scope.parameters}
-
-    def ids(connection: apsw.Connection, name: str, **more: str | None) -> list[str]:
-        return [str(row[0]) for row in connection.execute(SQL[name], {**most, **more})]
-
-    events = await search.read(search.ledgers.events, ids, "events_in_scope")
-    placed = None if search.scope.places.everything else json.dumps(events)
-    facts = await search.read(search.ledgers.memory, ids, "facts_in_scope", events=placed)
-    return None if max(len(events), len(facts)) > _SMALL_SCOPE else {*events, *facts}
+def find_causes(search: Search, found: Iterable[Sighting]) -> list[Sighting]:
+    """Find facts that led to those found, or that they led to."""
+    facts = {sighting.id for sighting in found if sighting.kind == "fact"}
+    if "causal" not in search.limits.arms or not facts:
+        return []
+    given = {"facts": json.dumps(sorted(facts)), "limit": search.limits.candidates}
+    return _sight("causal", "fact", search.read("causal_neighbours", given))
 
 
+def find_successions(search: Search, found: Iterable[Sighting]) -> list[Sighting]:
+    """Find what replaced the facts, or what they replaced, each ranked like the one that led to it."""
+    facts = {sighting.id: sighting for sighting in found if sighting.kind == "fact"}
+    if not facts:
+        return []
+    given = {"facts": json.dumps(sorted(facts)), "limit": search.limits.candidates}
+    return [
+        Sighting(arm="succession", kind="fact", id=str(id_), rank=facts[str(start)].rank, score=1.0)
+        for start, id_ in search.read("succession_chains", given)
+        if id_ not in facts
+    ]
+
+
+def kind_of(id_: str) -> Kind:
+    """Tell what an id stands for: its prefix says so."""
+    return _KINDS.get(id_.partition("_")[0], "entity")
+
+
+def _sight(arm: str, kind: Kind, rows: Iterable[Any]) -> list[Sighting]:
+    return [
+        Sighting(arm=arm, kind=kind, id=str(row[0]), rank=rank, score=float(row[1]))
+        for rank, row in enumerate(rows, start=1)
+    ]
+
+
+Arm = Callable[[Search], list[Sighting]]
+"""A way to find candidates: best first, for the gate and the ranker to judge."""
+
+BY_MEANING: Final = ("semantic", "gist")
+"""The arms that ask a model. They come last: where it takes too long, only what they find is missing."""
 ARMS: Final[Mapping[str, Arm]] = {
-    "keyword_events": _keyword_events,
-    "keyword_facts": _keyword_facts,
-    "summaries": _summaries,
-    "semantic": _semantic,
-    "gist": _gist,
-    "temporal_events": _temporal_events,
-    "temporal_memory": _temporal_memory,
-    "graph": _graph,
+    "keyword_events": lambda search: _find_by_words(search, "event"),
+    "keyword_facts": lambda search: _find_by_words(search, "fact"),
+    "summaries": lambda search: _find_by_words(search, "summary"),
+    "semantic": lambda search: search.find_nearest("semantic", 0),
+    "gist": lambda search: search.find_nearest("gist", 1),
+    "temporal_events": lambda search: _find_in_time(search, {"events_in_window": "event"}),
+    "temporal_memory": lambda search: _find_in_time(
+        search, {"facts_in_window": "fact", "episodes_in_window": "episode"}
+    ),
+    "graph": _find_by_entities,
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from nexus.memory.recall.item import Item
-from nexus.memory.recall.words import counted
+from nexus.memory.recall.words import split_words
 
 # Two texts that share this much of their words say the same.
 _SAME = 0.8
@@ -44,7 +44,7 @@ def choose(ranked: Sequence[Ranked], *, max_results: int, max_tokens: int) -> li
     for entry in ranked:
         if len(chosen) >= max_results:
             break
-        words = frozenset(counted(entry.item.text).counts)
+        words = split_words(entry.item.text).distinct
         twin = said.same_as(words)
         if twin is not None:
             old = chosen[twin]

@@ -1,13 +1,11 @@
 """Text cut into words, stemmed by the rules of a language, and spelled as a full-text index has them."""
 
 import re
-import sys
 import threading
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
-from typing import Literal, cast
+from itertools import pairwise
+from typing import Literal, NamedTuple, cast
 
 import apsw
 
@@ -60,39 +58,33 @@ def forms(text: str, language: str = DEFAULT) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A text's stemmed words: how often each, how many, and in which order."""
+class Words(NamedTuple):
+    """A text's stemmed words, in order, and each once."""
 
-    counts: dict[str, int]
-    length: int
-    order: str  # all of them, with a space before and after each
-    says_time: bool
-    says_number: bool
+    order: list[str]
+    distinct: frozenset[str]
 
-    def holds_pair(self, pair: tuple[str, str]) -> bool:
-        first, second = pair
-        return first in self.counts and second in self.counts and f" {first} {second} " in self.order
+    def count_pairs(self, pairs: Iterable[tuple[str, str]]) -> int:
+        """Count which of the pairs of words it holds, one right behind the other."""
+        held = {pair for pair in pairs if pair[0] in self.distinct and pair[1] in self.distinct}
+        return len(held.intersection(pairwise(self.order))) if held else 0
 
 
 @lru_cache(maxsize=4096)
-def counted(text: str, language: str = DEFAULT) -> Counted:
-    """The words of a text, counted. What was asked about lately is remembered: talk stays on a topic.
+def split_words(text: str, language: str = DEFAULT) -> Words:
+    """Cut a text into its words. What was asked about lately is remembered: talk stays on a topic."""
+    words = tokens(text, language)
+    return Words(words, frozenset(words))
 
-    Whether it names a time or a number, its own language tells.
-    """
-    words = [sys.intern(word) for word in tokens(text, language)]
-    counts = Counter(words)
+
+@lru_cache(maxsize=4096)
+def names_time_or_number(text: str, language: str = DEFAULT) -> tuple[bool, bool]:
+    """Tell whether a text names a time, and whether it names a number: its own language tells."""
     own = detect(text, language)
-    said = counts.keys() if own == language else set(tokens(text, own))
+    said = split_words(text, language).distinct if own == language else set(tokens(text, own))
     digits = [word for word in said if word.isdigit()]
-    return Counted(
-        counts=counts,
-        length=len(words),
-        order=f" {' '.join(words)} ",
-        says_time=not _time_words(own).isdisjoint(said) or any(len(word) == 4 for word in digits),
-        says_number=bool(digits) or not _number_words(own).isdisjoint(said),
-    )
+    names_time = not _time_words(own).isdisjoint(said) or any(len(word) == 4 for word in digits)
+    return names_time, bool(digits) or not _number_words(own).isdisjoint(said)
 
 
 @cache

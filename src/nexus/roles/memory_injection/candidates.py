@@ -82,7 +82,7 @@ async def with_pinned(ledgers: Ledgers, recall: Recall, answer: Matches) -> Matc
     if not pinned:
         return answer
     found = {match.item.id for match in answer.results}
-    missing = await recall.known([id_ for id_ in pinned if id_ not in found])
+    missing = await recall.load_items([id_ for id_ in pinned if id_ not in found])
     further = [_brought(item, PIN) for item in missing]
     results = [_marked(match) if match.item.id in pinned else match for match in answer.results]
     return replace(answer, results=(*results, *further))
@@ -131,6 +131,6 @@ async def find(
     # Whom the task names ranks low beside what is known of them, and their addresses are needed.
     found = {match.item.id for match in answer.results}
     named = {id_: meant.name for id_, meant in answer.named.items() if not meant.is_owner}
-    missing = await recall.known([id_ for id_ in named if id_ not in found])
+    missing = await recall.load_items([id_ for id_ in named if id_ not in found])
     further = [_brought(item, "graph", about=named[item.id]) for item in missing]
     return replace(answer, results=(*answer.results, *further))

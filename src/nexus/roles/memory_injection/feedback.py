@@ -11,7 +11,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import injections
 from nexus.ledgers.runtime.injections import Sign
 from nexus.memory.languages import DEFAULT, mixture
-from nexus.memory.recall.words import counted, function_words
+from nexus.memory.recall.words import function_words, split_words
 from nexus.roles.memory_injection import formatting
 
 # So many of the words that a memory has beyond the task, or this share of them where it has few.
@@ -41,12 +41,12 @@ def signs(told: dict[str, str], *, task: str, answer: str) -> dict[str, Sign | N
     return {id_: _sign(id_, _words(text) - known, answer, said) for id_, text in told.items()}
 
 
-def _sign(id_: str, own: set[str], answer: str, said: set[str]) -> Sign | None:
+def _sign(id_: str, own: frozenset[str], answer: str, said: frozenset[str]) -> Sign | None:
     if id_ in answer:
         return "id"
     shared = own & said
     return "words" if shared and len(shared) >= min(_WORDS, _SHARE * len(own)) else None
 
 
-def _words(text: str) -> set[str]:
-    return set(counted(text).counts) - function_words(DEFAULT, *mixture(text))
+def _words(text: str) -> frozenset[str]:
+    return split_words(text).distinct - function_words(DEFAULT, *mixture(text))

@@ -94,7 +94,9 @@ class Injection:
         chosen = [verdict.result.item for verdict in verdicts if verdict.chosen]
         local = Decision(items=chosen, verdicts=_looked_at(verdicts), decided_by="triage")
         hopeful = answer.answerable >= _HOPELESS and (cues.asks(about.task) or cues.orders(about.task))
-        if not self._services.config.models.fast or not (chosen or hopeful):
+        config = self._services.config
+        asks_model = config.memory.injection == "model" and bool(config.models.fast)
+        if not asks_model or not (chosen or hopeful):
             return local
         shown = [verdict.result.item for verdict in local.verdicts]
         lines = (await self._told([_clipped(item) for item in shown])).splitlines()
@@ -147,7 +149,7 @@ class Injection:
     async def _known(self, context: Context, ids_: list[str]) -> list[Item]:
         request = context.request
         seen = request.access.visibility(request.event.thread_id)
-        return await (await self._services.recall(seen)).known(ids_) if ids_ and not seen.nothing else []
+        return await (await self._services.recall(seen)).load_items(ids_) if ids_ and not seen.nothing else []
 
     async def _told(self, items: list[Item]) -> str:
         said = await batches.speakers_behind(self._services.ledgers, [item.id for item in items])

@@ -19,7 +19,7 @@ from nexus.memory.languages import cues, detect
 from nexus.memory.recall import need, ranker
 from nexus.memory.recall.item import Item, Kind, Match, Matches
 from nexus.memory.recall.selection import token_count
-from nexus.memory.recall.words import counted
+from nexus.memory.recall.words import split_words
 from nexus.roles.memory_injection.formatting import NOTHING_KNOWN, Known
 
 
@@ -169,7 +169,7 @@ def is_evidence(item: Item, task: str) -> bool:
 
 def _echoes(text: str, task: str) -> bool:
     """Whether a message says what the task says, in nearly the same words."""
-    said, asked = set(counted(text).counts), set(counted(task).counts)
+    said, asked = split_words(text).distinct, split_words(task).distinct
     return bool(said) and len(said & asked) >= _ECHO * len(said | asked)
 
 

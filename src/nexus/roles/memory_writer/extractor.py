@@ -15,7 +15,7 @@ from nexus.ledgers.memory import newest_about
 from nexus.memory.operations import BATCH
 from nexus.memory.recall.item import Item, Query
 from nexus.memory.recall.reading import Deadline, LateError
-from nexus.memory.recall.referents import Referents
+from nexus.memory.recall.referents import find_referents
 from nexus.memory.writing import Provenance
 from nexus.request import EVERYTHING, Access, Request
 from nexus.roles import instructions
@@ -188,8 +188,9 @@ class Extractor:
         for heard in due:
             if heard.message is not None:
                 try:
-                    referents = Referents(self.services.ledgers, Deadline(_REFERENTS_MS))
-                    named = await referents.of(heard.text)
+                    named = await self.services.ledgers.read(
+                        find_referents, heard.text, Deadline(_REFERENTS_MS)
+                    )
                 except LateError:
                     continue
                 found |= {each.said: id_ for id_, each in named.items() if each.via != "owner" and each.said}
@@ -210,7 +211,7 @@ class Extractor:
             )
             found |= {match.item.id: match.item for match in (await recall.find(query)).results}
         ids = await self.services.ledgers.memory.read(newest_about, entity_ids=meant, limit=_NEWEST_NOTES)
-        found |= {item.id: item for item in await recall.known([id_ for id_ in ids if id_ not in found])}
+        found |= {item.id: item for item in await recall.load_items([id_ for id_ in ids if id_ not in found])}
         notes = [item for item in found.values() if item.stale_since is None][:_MOST_NOTES]
         # What it is shown it may repeat: that is an echo, and no news.
         self.gate.evidence.remember([note.text for note in notes], standing=True)

@@ -162,11 +162,11 @@ async def test_a_search_that_was_stopped_does_not_say_that_nothing_is_known(
 ) -> None:
     asked: list[str] = []
 
-    async def late_once(search: Search) -> list[Sighting]:
+    def late_once(search: Search) -> list[Sighting]:
         asked.append(search.query.text)
         if len(asked) == 1:
             raise LateError
-        return await ARMS["keyword_events"](search)
+        return ARMS["keyword_events"](search)
 
     async def ask(_: Context) -> Recall:
         return Recall(opened, None, now=lambda: NOW, arms={"keyword_events": late_once})

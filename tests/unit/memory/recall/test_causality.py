@@ -5,8 +5,8 @@ from typing import Any
 
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
-from nexus.memory.recall import causality
 from nexus.memory.recall.item import Item, Link, Match, Query
+from nexus.memory.recall.order import place_causes
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.selection import Ranked
 from nexus.request import Visibility
@@ -59,11 +59,11 @@ def test_asked_why_the_cause_stands_right_behind_its_effect() -> None:
     effect = ranked("effect", 3.0)
     effect = replace(effect, item=replace(effect.item, caused_by=(Link("cause", "cause", "caused"),)))
     given = [effect, ranked("other", 2.0), ranked("cause", 1.0)]
-    assert [e.item.id for e in causality.order(given, asks_why=True)] == ["effect", "cause", "other"]
-    assert [e.item.id for e in causality.order(given, asks_why=False)] == ["effect", "other", "cause"]
+    assert [e.item.id for e in place_causes(given, asks_why=True)] == ["effect", "cause", "other"]
+    assert [e.item.id for e in place_causes(given, asks_why=False)] == ["effect", "other", "cause"]
     ahead = [ranked("cause", 4.0), *given[:2]]
-    assert [e.item.id for e in causality.order(ahead, asks_why=True)] == ["cause", "effect", "other"]
-    scores = [entry.score for entry in causality.order(given, asks_why=True)]
+    assert [e.item.id for e in place_causes(ahead, asks_why=True)] == ["cause", "effect", "other"]
+    scores = [entry.score for entry in place_causes(given, asks_why=True)]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -79,7 +79,7 @@ def test_asked_why_cause_and_effect_are_as_strong_as_the_stronger_of_them() -> N
         ranked("cause"),
         ranked("other"),
     ]
-    assert [e.strong for e in causality.order(given, asks_why=True)] == [True, True, False]
-    assert [e.strong for e in causality.order(given, asks_why=False)] == [True, False, False]
+    assert [e.strong for e in place_causes(given, asks_why=True)] == [True, True, False]
+    assert [e.strong for e in place_causes(given, asks_why=False)] == [True, False, False]
     weak, strong = replace(given[0], strong=False), replace(given[1], strong=True)
-    assert [e.strong for e in causality.order([weak, strong], asks_why=True)] == [True, True]
+    assert [e.strong for e in place_causes([weak, strong], asks_why=True)] == [True, True]

@@ -6,8 +6,8 @@ import numpy as np
 
 from nexus.memory.recall import features, pool
 from nexus.memory.recall.item import Item
+from nexus.memory.recall.loading import Stretch
 from nexus.memory.recall.question import understand
-from nexus.memory.recall.surroundings import Stretch
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 

@@ -4,12 +4,11 @@ import apsw
 import pytest
 
 from nexus.ledgers import Ledgers, memory
-from nexus.memory.recall import arms
-from nexus.memory.recall.arms import Log
 from nexus.memory.recall.item import Query
 from nexus.memory.recall.question import understand
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.scope import Scope
+from nexus.memory.recall.search import Log, count_words, find_by_words
 from nexus.memory.recall.words import spellings
 from nexus.request import EVERYTHING
 from unit.memory.recall.homes import LONG_MS, NOW, learn, say
@@ -22,8 +21,8 @@ async def found(opened: Ledgers, text: str, language: str, log: Log = "fact") ->
     database = opened.memory if log == "fact" else opened.events
 
     def work(connection: apsw.Connection) -> list[str]:
-        words = arms.frequencies(connection, question, log).words
-        return [sighting.id for sighting in arms.keyword(connection, log, words, scope, 10, 1_000)]
+        words = count_words(connection, question, log).words
+        return [sighting.id for sighting in find_by_words(connection, log, words, scope, 10, 1_000)]
 
     return await database.read(work)
 

@@ -105,10 +105,10 @@ async def test_things_are_looked_up_by_id_as_far_as_they_may_be_seen(opened: Led
     (fact,) = await _know(opened, "Cello", "Ann has a cello of maple", event=event)
     (other,) = await _know(opened, "Tea", "The tea is green")
     recall = Recall(opened, None, now=lambda: NOW)
-    known = await recall.known([other, event, "fact_0", fact], deadline_ms=LONG_MS)
+    known = await recall.load_items([other, event, "fact_0", fact], deadline_ms=LONG_MS)
     assert [item.id for item in known] == [other, event, fact]
     narrow = Recall(opened, None, visible=Visibility(channels=frozenset({"home"})), now=lambda: NOW)
-    assert [item.id for item in await narrow.known([other, event, fact], deadline_ms=LONG_MS)] == [
+    assert [item.id for item in await narrow.load_items([other, event, fact], deadline_ms=LONG_MS)] == [
         event,
         fact,
     ]
@@ -122,4 +122,4 @@ async def test_what_is_looked_up_too_late_is_no_error(
     assert not await recall.knows("Coffee")
     monkeypatch.setattr(Deadline, "passed", True)
     assert await recall.knows("Coffee")
-    assert await recall.known([fact]) == []
+    assert await recall.load_items([fact]) == []

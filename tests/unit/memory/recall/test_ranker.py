@@ -9,8 +9,8 @@ import pytest
 
 from nexus.memory.recall import features, need, pool, ranker
 from nexus.memory.recall.item import Item
+from nexus.memory.recall.loading import Stretch
 from nexus.memory.recall.question import understand
-from nexus.memory.recall.surroundings import Stretch
 
 
 def written(tmp_path: Path) -> Path:

@@ -106,7 +106,7 @@ async def test_a_conclusion_is_as_old_as_its_newest_evidence(opened: Ledgers) ->
         "INSERT INTO mental_model_sources VALUES ('mod_1', 'observation', 'obs_1')",
     )
     recall = await ready(opened)
-    known = await recall.known(["obs_1", "mod_1"], deadline_ms=LONG_MS)
+    known = await recall.load_items(["obs_1", "mod_1"], deadline_ms=LONG_MS)
     assert [item.at[:10] for item in known] == ["2026-04-01", "2026-04-01"]
     before = Query(
         text="What does Ann grow?",

@@ -105,7 +105,7 @@ async def test_the_gate_does_not_rely_on_the_arms(opened: Ledgers, kind: str) ->
     ids = await two_channels(opened)
     forbidden = {"event": ids["home"], "fact": ids["home fact"], "mental_model": "mod_1", "entity": ANN}[kind]
 
-    async def careless(search: Search) -> list[Sighting]:
+    def careless(search: Search) -> list[Sighting]:
         return [Sighting(arm="careless", kind=kind, id=forbidden, rank=1, score=1.0)]  # type: ignore[arg-type]
 
     recall = Recall(
@@ -122,7 +122,7 @@ async def test_the_gate_does_not_rely_on_the_arms(opened: Ledgers, kind: str) ->
 async def test_an_arm_of_ones_own_is_used_beside_the_others(opened: Ledgers) -> None:
     ids = await two_channels(opened)
 
-    async def arm(search: Search) -> list[Sighting]:
+    def arm(search: Search) -> list[Sighting]:
         return [Sighting(arm="mine", kind="event", id=ids["home"], rank=1, score=1.0)]
 
     recall = Recall(opened, None, now=lambda: NOW, arms={**ARMS, "mine": arm})

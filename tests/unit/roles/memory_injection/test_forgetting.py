@@ -6,7 +6,7 @@ import apsw
 
 from apps import app_on, settings
 from nexus.app import App
-from nexus.config import ModelsConfig
+from nexus.config import MemoryConfig, ModelsConfig
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import forgetting
 from nexus.testing import ModelServer
@@ -31,7 +31,8 @@ async def test_the_work_that_was_told_it_goes_and_its_cost_stays(home: Home, ser
 async def test_of_what_was_shown_and_left_out_only_the_choosing_goes(home: Home, server: ModelServer) -> None:
     server.when(model="small").script("none")
     models = ModelsConfig(manager=("test/large",), fast=("test/small",))
-    async with App(home, replace(settings(server), models=models)) as app:
+    memory = MemoryConfig(injection="model")
+    async with App(home, replace(settings(server), models=models, memory=memory)) as app:
         await know(app, "Tyler", _DINNER, thread="dinner")
         await done(app, server)
         assert any(_WORD in request.last_user for request in server.requests if request.model == "small")

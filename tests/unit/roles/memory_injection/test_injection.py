@@ -36,9 +36,20 @@ from unit.roles.memory_injection.knowing import (
 )
 
 
-def _with_fast(home: Home, server: ModelServer) -> App:
+def _with_fast(home: Home, server: ModelServer, *, chooses: bool = True) -> App:
     config = settings(server)
-    return App(home, replace(config, models=ModelsConfig(manager=("test/large",), fast=("test/small",))))
+    memory = replace(config.memory, injection="model" if chooses else "rules")
+    models = ModelsConfig(manager=("test/large",), fast=("test/small",))
+    return App(home, replace(config, memory=memory, models=models))
+
+
+async def test_a_fast_model_that_is_set_for_other_uses_is_not_asked(home: Home, server: ModelServer) -> None:
+    async with _with_fast(home, server, chooses=False) as app:
+        await know(app, "Tyler", BIRTHDAY)
+        root = await done(app, server)
+        assert {row.decided_by for row in await offered(app, root)} == {"triage"}
+    assert BIRTHDAY in workers(server)[0].last_user
+    assert not [request for request in server.requests if request.model == "small"]
 
 
 async def test_a_worker_is_told_what_is_known_and_nothing_else(home: Home, server: ModelServer) -> None:
