@@ -55,7 +55,7 @@ async def compact(
             fork_of=context.fork_of,
             fork_through=context.fork_through,
         )
-    begun = await turn.ledgers.agents.read(turns.of_run, execution_id=turn.execution.id)
+    begun = await turn.ledgers.agents.read_now(turns.of_run, execution_id=turn.execution.id)
     through = begun.get("summary")
     if through is None and "exchange" not in begun:
         # Once its own turn has begun, an earlier attempt found that the conversation fits.
@@ -98,7 +98,7 @@ async def _through(
     turn: Turn, request: Request, context: AssembledContext, budget_tokens: int, fixed_tokens: int
 ) -> int | None:
     """The last turn to sum up; None where the conversation fits."""
-    reported = await turn.ledgers.runtime.read(
+    reported = await turn.ledgers.runtime.read_now(
         usage.last_of_session,
         session_label=context.session_label,
         but_of_execution=turn.execution.id,

@@ -53,7 +53,7 @@ class LedgerJournal:
     async def message(self, offset: int) -> str | None:
         """The exact message at a place of this run; None where there is none yet."""
         self._last_offset = offset
-        return await self._ledgers.agents.read(messages.parts_at, turn=self._turn, offset=offset)
+        return await self._ledgers.agents.read_now(messages.parts_at, turn=self._turn, offset=offset)
 
     async def append(self, offset: int, *given: Message) -> None:
         """Keep messages from a place on, in one transaction; one that is there already stays."""
@@ -128,7 +128,9 @@ class LedgerJournal:
 
     async def asked(self) -> int:
         """How many requests to models the message at the root and all that it led to have made."""
-        total = await self._ledgers.runtime.read(usage.of_root, root_request_id=self._request.root_request_id)
+        total = await self._ledgers.runtime.read_now(
+            usage.of_root, root_request_id=self._request.root_request_id
+        )
         return total.calls
 
     async def wait(self, reason: str) -> float:
@@ -155,7 +157,7 @@ class LedgerJournal:
 
     async def used(self) -> Totals:
         """What this run has used."""
-        return await self._ledgers.runtime.read(usage.of_execution, execution_id=self._execution_id)
+        return await self._ledgers.runtime.read_now(usage.of_execution, execution_id=self._execution_id)
 
     def _span(self, id_: str, kind: str, name: str) -> Span:
         return Span(

@@ -90,7 +90,7 @@ class QueuedRun:
     async def state(self) -> Execution:
         """The run as it stands."""
         async with self._homes(self._home) as ledgers:
-            found = await ledgers.runtime.read(executions.get, execution_id=self.id)
+            found = await ledgers.runtime.read_now(executions.get, execution_id=self.id)
         if found is None:
             raise UnknownExecutionError(f"No run {self.id}", hint="It may have been deleted.")
         return found

@@ -32,6 +32,7 @@ from nexus.errors import AccessError, LedgerBusyError, LedgerFullError, NexusErr
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import channels as ledger
 from nexus.ledgers.runtime.channels import Status
+from nexus.watch import Watch
 
 IsWorking = Callable[[], Awaitable[bool]]
 Receive = Callable[[str, Message], Awaitable[IsWorking | None]]
@@ -44,8 +45,10 @@ LetPass = Callable[[], Awaitable[None]]
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 300.0
-_LOOK_S: Final = 2.0
-"""How often somebody else's doing (a pause, a retry) is looked for."""
+_LOOK_S: Final = 10.0
+"""How often it is looked whether quiet hours have ended, or the clock was set."""
+_WRITTEN_S: Final = 2.0
+"""How soon after a look somebody else's doing (a pause, a retry) is looked for again."""
 _SEEN_EVENTS: Final = 1_000
 """After how many events that are none of a channel's own it is remembered that they were looked at."""
 _TAKEN_TOGETHER: Final = 16
@@ -70,6 +73,7 @@ class _Channel:
     is_connected: asyncio.Event = field(default_factory=asyncio.Event)
     has_more: asyncio.Event = field(default_factory=asyncio.Event)
     has_received: asyncio.Event = field(default_factory=asyncio.Event)
+    has_changed: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     showing: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
@@ -104,17 +108,24 @@ class Channels:
         self._redact = redact
         self._let_pass = let_pass
         self._channels = {name: _Channel(name=name, adapter=each) for name, each in adapters.items()}
+        self._watch: Watch | None = None
 
     def __contains__(self, name: object) -> bool:
         return name in self._channels
 
     async def start(self) -> None:
         """Run every channel that isn't paused, from now on."""
+        if self._channels:
+            ledgers = (self._ledgers.events, self._ledgers.runtime)
+            logs = [ledger.path.with_name(f"{ledger.path.name}-wal") for ledger in ledgers]
+            self._watch = Watch(logs, self._look_again, pause_s=_WRITTEN_S)
         for channel in self._channels.values():
             channel.task = asyncio.create_task(self._keep(channel), name=f"channel {channel.name}")
 
     async def stop(self) -> None:
         """End every adapter. What waits is sent when the home is served again."""
+        if self._watch is not None:
+            self._watch.close()
         tasks = [channel.task for channel in self._channels.values() if channel.task is not None]
         for task in tasks:
             task.cancel()
@@ -129,6 +140,12 @@ class Channels:
         """Something was recorded that is to be sent."""
         if name in self._channels:
             self._channels[name].has_more.set()
+
+    def _look_again(self) -> None:
+        """Some process wrote: a delivery, an accepted message or a pause."""
+        for channel in self._channels.values():
+            for event in (channel.has_more, channel.has_received, channel.has_changed):
+                event.set()
 
     async def receive(self, name: str, message: Message) -> None:
         """Take a message in, set it aside, or wait until the home can do one of them."""
@@ -214,8 +231,7 @@ class Channels:
                 threads.setdefault(message.thread, []).append(message)
             await asyncio.gather(*(self._take_in_order(channel.name, each) for each in threads.values()))
             if not waiting:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(channel.has_received.wait(), _LOOK_S)
+                await channel.has_received.wait()
 
     async def _take_in_order(self, name: str, messages: list[Message]) -> None:
         for message in messages:
@@ -356,15 +372,16 @@ class Channels:
         await self._ledgers.runtime.write(ledger.failed, event_id=waiting.event_id, error=error, next_at=at)
 
     async def _is_paused(self, channel: _Channel) -> bool:
+        channel.has_changed.clear()
         return (await self._ledgers.runtime.read(ledger.state, name=channel.name)).paused
 
     async def _until_paused(self, channel: _Channel) -> None:
-        while not await self._is_paused(channel):  # noqa: ASYNC110 - another process decides
-            await asyncio.sleep(_LOOK_S)
+        while not await self._is_paused(channel):
+            await channel.has_changed.wait()
 
     async def _until_resumed(self, channel: _Channel) -> None:
-        while await self._is_paused(channel):  # noqa: ASYNC110 - another process decides
-            await asyncio.sleep(_LOOK_S)
+        while await self._is_paused(channel):
+            await channel.has_changed.wait()
 
     async def _note(self, channel: _Channel, status: Status, reason: str | None = None) -> None:
         await self._ledgers.runtime.write(ledger.note_status, name=channel.name, status=status, reason=reason)

@@ -2,7 +2,6 @@
 
 from nexus.engine import interior
 from nexus.engine.database import Database
-from nexus.engine.enqueue import CHANNEL
 
 
 class Cancels:
@@ -21,8 +20,7 @@ class Cancels:
                 ),
                 {"id": execution_id},
             )
-            if self._database.is_postgres:
-                connection.execute(self._database.sql(f"SELECT pg_notify('{CHANNEL}', 'cancel')"))
+            self._database.notify(connection)
 
     def forget_met(self) -> None:
         """Drop requests for executions that have ended."""

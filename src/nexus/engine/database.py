@@ -17,6 +17,8 @@ from nexus.engine.settings import Settings
 
 SCHEMA = "dbos"
 APPLICATION = "nexus"
+CHANNEL = "nexus_engine"
+"""Where processes that share a Postgres tell each other that something was recorded."""
 _BUSY_TIMEOUT_MS = 30_000
 _LONGEST_WAIT_S = 0.005
 # More connections to one SQLite file only wait for each other's write lock, and wait unfairly.
@@ -67,6 +69,11 @@ class Database:
         """Run one statement in its own transaction; returns how many rows it changed."""
         with self.write() as connection:
             return connection.execute(statement, values).rowcount
+
+    def notify(self, connection: sa.Connection) -> None:
+        """Wake the processes that serve, when this transaction commits. An SQLite file tells by itself."""
+        if self.is_postgres:
+            connection.execute(self.sql(f"SELECT pg_notify('{CHANNEL}', 'work')"))
 
     def sql(self, statement: str, *lists: str) -> sa.TextClause:
         """The statement with `{t}` as the schema's prefix and `{now}` as the database's clock in ms.

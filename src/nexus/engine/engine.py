@@ -322,6 +322,7 @@ class Engine:
             self.settings,
             lost=lambda: _call(loop, lambda: self._running.stop_all("fenced")),
             found=wake.set_from_thread,
+            recorded=wake.recorded,
         )
         dbos: Interior | None = None
         try:

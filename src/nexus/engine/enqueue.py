@@ -9,7 +9,6 @@ from nexus.engine import interior
 from nexus.engine.database import Database
 from nexus.engine.tables import NewExecution
 
-CHANNEL = "nexus_engine"
 # Enough to hide the cost of a commit, few enough to stay prompt.
 _COMMIT_TOGETHER = 500
 # A server that was restarted leaves a pool of dead connections, each found out by using it.
@@ -67,8 +66,7 @@ class Enqueuer:
             try:
                 with self._database.write() as connection:
                     interior.insert(self._database, connection, executions)
-                    if self._database.is_postgres:
-                        connection.execute(self._database.sql(f"SELECT pg_notify('{CHANNEL}', 'work')"))
+                    self._database.notify(connection)
                 return
             except DBAPIError as error:
                 if not error.connection_invalidated or attempt == _ATTEMPTS - 1:

@@ -6,6 +6,8 @@ Private functions, each for something the public ones lack:
   `resume_workflow` has no owner condition: a stale process could take work from a live one.
 - `set_main_loop` runs it on the program's loop. `launch` adopts the loop that calls it, but also writes to
   the database, which may take seconds and must not happen on a loop.
+- `_workflow_timeout_stop_event` and `_run_background_processes` end the threads that look every second for
+  what we don't use: DBOS's queues, schedules, timeouts and messages.
 - `record_operation_result` and `update_workflow_outcome` are wrapped to wait while the disk is full.
 
 The tables are used directly where a public function can't share our transaction (a job and its execution),
@@ -123,7 +125,11 @@ class Interior:
         from dbos._dbos import _get_dbos_instance
 
         _dbos().launch()
-        system = _get_dbos_instance()._sys_db
+        instance = _get_dbos_instance()
+        system = instance._sys_db
+        for event in (*instance.background_thread_stop_events, instance._workflow_timeout_stop_event):
+            event.set()
+        system._run_background_processes = False
         for name in ("record_operation_result", "update_workflow_outcome"):
             setattr(system, name, self._patient(getattr(system, name)))
 
@@ -605,6 +611,21 @@ def set_back_delays(database: Database) -> int:
     SET delay_until_epoch_ms = {now} + delay_until_epoch_ms - updated_at, updated_at = {now}
     WHERE status = 'DELAYED' AND updated_at > {now} + 60000"""
     return database.change(database.sql(statement))
+
+
+def end_delays(database: Database) -> int:
+    """Queue what has waited for its time; returns how many executions that were."""
+    due = "status = 'DELAYED' AND delay_until_epoch_ms <= {now}"
+    # Mostly there is none, and a look needs no lock.
+    if not database.fetch(database.sql(f"SELECT 1 FROM {{t}}workflow_status WHERE {due} LIMIT 1")):
+        return 0
+    return database.change(database.sql(f"UPDATE {{t}}workflow_status SET status = 'ENQUEUED' WHERE {due}"))
+
+
+def next_delayed_ms(database: Database) -> int | None:
+    """When the next delay ends."""
+    statement = "SELECT min(delay_until_epoch_ms) FROM {t}workflow_status WHERE status = 'DELAYED'"
+    return database.fetch(database.sql(statement))[0][0]
 
 
 def close_given_up(database: Database, execution_id: str) -> bool:

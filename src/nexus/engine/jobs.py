@@ -18,7 +18,6 @@ from nexus.engine import ids, interior, serializer, tables
 from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
 from nexus.engine.engine import Engine
-from nexus.engine.enqueue import CHANNEL
 from nexus.engine.errors import UnknownWorkError
 from nexus.engine.serializer import End
 
@@ -111,7 +110,7 @@ class Jobs:
                 interior.insert(database, connection, executions)
             if len(new) < len(items):
                 _ask_again(database, connection, work, [key for key in items if held[key] != fresh[key]])
-            _notify(database, connection)
+            database.notify(connection)
         return {self._engine.own(key): self._engine.own(id_) for key, id_ in held.items()}
 
     async def _ended(self, context: Context, end: End | None) -> None:
@@ -235,11 +234,6 @@ def _delete(database: Database, connection: sa.Connection, execution_id: str) ->
     connection.execute(
         database.sql("DELETE FROM {t}nexus_jobs WHERE execution_id = :id"), {"id": execution_id}
     )
-
-
-def _notify(database: Database, connection: sa.Connection) -> None:
-    if database.is_postgres:
-        connection.execute(database.sql(f"SELECT pg_notify('{CHANNEL}', 'work')"))
 
 
 def _partition(work: str, key: str) -> str:

@@ -5,6 +5,9 @@ other executor gives its work back to the queues. It has also expired when its p
 it lies in the future, because the clock was set back, and nobody renews it. An executor that finds its
 own lease gone (it was frozen, or cut off from the database) stops what it runs and goes on under a new
 name; a name that lost its lease is never used again, so taking over twice is taking over once.
+
+A process that runs nothing takes a longer lease, so that it renews less often; it shortens it before it
+claims anything.
 """
 
 import logging
@@ -26,6 +29,12 @@ from nexus.engine.settings import Settings
 _log = logging.getLogger(__name__)
 # CLOCK_MONOTONIC stands still while a laptop sleeps; the lease does not.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+# How many times longer a lease is that no work runs under, and how much less often it is renewed.
+_IDLE_FACTOR = 5
+# How long after its last claim a process counts as idle.
+_IDLE_S = 10.0
+# Our own renewal wakes us too, if it comes to the notice of this process within this time.
+_ECHO_S = 0.1
 # Work that takes its process down each time must not do so forever, nor hold up its session.
 _MOST_CRASHES = 10
 
@@ -38,17 +47,30 @@ class Leases:
     """This process's lease, and the work of those that lost theirs."""
 
     def __init__(
-        self, database: Database, settings: Settings, *, lost: Callable[[], None], found: Callable[[], None]
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        lost: Callable[[], None],
+        found: Callable[[], None],
+        recorded: threading.Event | None = None,
     ) -> None:
+        """`recorded` is set when a process, such as one that is to be taken over later, wrote something."""
         self._database = database
         self._settings = settings
         self._lost = lost
         self._found = found
         self._engine = database.alone()
+        self._recorded = recorded or threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._valid_until_s = 0.0
         self._place = _place()
+        self._is_long = False
+        self._used_s = now_s()
+        """When work was last claimed under the lease."""
+        self.has_work: Callable[[], bool] = lambda: False
+        """Whether work runs under the lease."""
         self._ahead: dict[str, tuple[int, float]] = {}
         """Leases that were renewed in the future: when that was, and since when we know it."""
         self.executor_id = ""
@@ -62,6 +84,7 @@ class Leases:
     def stop(self) -> None:
         """Give the lease back: whatever still runs under it may be taken over at once."""
         self._stopping.set()
+        self._recorded.set()
         if self._thread is not None:
             self._thread.join()
         with self._database.write(self._engine) as connection:
@@ -106,21 +129,31 @@ class Leases:
                 },
             )
         self.executor_id = executor_id
+        self._is_long = False
         self._valid_until_s = asked_s + self._settings.lease_ms / 1000
+
+    def use(self) -> None:
+        """Make sure, before a claim, that the work is given back as soon as this process stops answering."""
+        self._used_s = now_s()
+        if self._is_long:
+            self.renew()
 
     def renew(self) -> bool:
         """Prolong the lease. False: it had expired, and others may have taken the work."""
         asked_s = now_s()
+        is_long = not self.has_work() and asked_s - self._used_s > _IDLE_S
+        lease_ms = self._settings.lease_ms * (_IDLE_FACTOR if is_long else 1)
         with self._database.write(self._engine) as connection:
             renewed = connection.execute(
                 self._database.sql(
                     """UPDATE {t}nexus_leases SET renewed_at = {now}, expires_at = {now} + :lease
                     WHERE executor_id = :id AND expires_at > {now}"""
                 ),
-                {"id": self.executor_id, "lease": self._settings.lease_ms},
+                {"id": self.executor_id, "lease": lease_ms},
             ).rowcount
         if renewed:
-            self._valid_until_s = asked_s + self._settings.lease_ms / 1000
+            self._is_long = is_long
+            self._valid_until_s = asked_s + lease_ms / 1000
         return renewed > 0
 
     def recover(self) -> int:
@@ -195,9 +228,17 @@ class Leases:
 
     def _tend(self) -> None:
         while not self._stopping.wait(self._settings.lease_ms / 5000):
+            if self._is_long:
+                # Less often, unless others write: they may claim something and go away.
+                self._recorded.wait(self._settings.lease_ms / 5000 * (_IDLE_FACTOR - 1))
+                if self._stopping.is_set():
+                    return
             try:
                 if not (self.valid and self.renew()):
                     self._replace()
+                if self._is_long:
+                    self._stopping.wait(_ECHO_S)
+                self._recorded.clear()
                 self.recover()
             except (SQLAlchemyError, OSError) as error:
                 _log.warning("the lease could not be tended: %s", error)
@@ -216,6 +257,7 @@ class Leases:
             )
             interior.requeue(self._database, connection, [self.executor_id])
         self.acquire()
+        self._found()
 
 
 def live(database: Database) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from nexus.engine import interior, records, tables
 from nexus.engine.database import Database, moment
-from nexus.engine.enqueue import CHANNEL
 from nexus.engine.errors import EngineStateError, UnknownExecutionError
 from nexus.engine.states import FINAL
 
@@ -86,8 +85,7 @@ def retry(database: Database, execution_id: str) -> str:
             ),
             {"new": new.id, "old": execution_id},
         )
-        if database.is_postgres:
-            connection.execute(database.sql(f"SELECT pg_notify('{CHANNEL}', 'work')"))
+        database.notify(connection)
     return new.id
 
 

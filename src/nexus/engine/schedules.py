@@ -13,7 +13,6 @@ from nexus import clock
 from nexus.engine import cron, ids, interior, serializer, tables
 from nexus.engine.cron import Schedule
 from nexus.engine.database import Database, moment
-from nexus.engine.enqueue import CHANNEL
 from nexus.engine.failures import translated
 from nexus.engine.settings import SEPARATOR
 
@@ -70,6 +69,12 @@ class Schedules:
             rows = connection.execute(due, {"now": now_ms}).mappings().all()
         return sum(self._start(dict(row), now_ms) for row in rows)
 
+    def next_ms(self) -> int | None:
+        """When the next one is due. Blocking."""
+        return self._database.fetch(
+            self._database.sql("SELECT min(next_at) FROM {t}nexus_schedules WHERE paused <> 1")
+        )[0][0]
+
     def set_back(self, now_ms: int | None = None) -> int:
         """Correct schedules that wait for too late a moment, because the clock was set back. Blocking."""
         now_ms = now_ms or time.time_ns() // 1_000_000
@@ -105,8 +110,7 @@ class Schedules:
                 return 0  # another process was quicker, or it was all missed
             begun = [self._execution(row, at_ms, now_ms) for at_ms in chosen]
             interior.insert(self._database, connection, begun)
-            if self._database.is_postgres:
-                connection.execute(self._database.sql(f"SELECT pg_notify('{CHANNEL}', 'work')"))
+            self._database.notify(connection)
         return len(chosen)
 
     def _execution(self, row: dict[str, Any], at_ms: int, now_ms: int) -> tables.NewExecution:
@@ -151,6 +155,7 @@ class Schedules:
         }
         with self._database.write() as connection:
             connection.execute(statement, values)
+            self._database.notify(connection)
 
     def _remove(self, name: str) -> None:
         with self._database.write() as connection:
@@ -165,6 +170,7 @@ class Schedules:
                 self._database.sql("UPDATE {t}nexus_schedules SET paused = :paused WHERE name = :name"),
                 {"name": self._prefix + name, "paused": int(paused)},
             )
+            self._database.notify(connection)
 
     def _doze(self, after_ms: int, but: str) -> None:
         for row in _rows(self._database, self._prefix):
@@ -180,7 +186,9 @@ class Schedules:
         move = self._database.sql(
             "UPDATE {t}nexus_schedules SET paused = :paused, next_at = :next WHERE name = :name"
         )
-        self._database.change(move, {"name": row["name"], "paused": paused, "next": next_at})
+        with self._database.write() as connection:
+            connection.execute(move, {"name": row["name"], "paused": paused, "next": next_at})
+            self._database.notify(connection)
 
 
 def listed(database: Database, prefix: str = "") -> list[dict[str, Any]]:

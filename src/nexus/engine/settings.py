@@ -50,7 +50,7 @@ class Settings:
     """The most executions that one process runs at a time, over all lanes."""
     lease_ms: int = 10_000
     """How long an executor that has stopped answering keeps its work."""
-    poll_ms: int = 1_000
+    poll_ms: int = 10_000
     """How long a wake-up that was missed can go unnoticed."""
     stop_grace_ms: int = 5_000
     """How long running work may take to finish when the engine stops."""

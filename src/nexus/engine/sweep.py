@@ -24,6 +24,7 @@ _ATTEMPTS = 3
 _PAUSE_SHARE = 0.5
 _PAUSE_MOST_S = 0.1
 _LOOK_EVERY_S = 1.0
+_RETRY_S = 1.0
 
 
 class Sweeper:
@@ -45,6 +46,7 @@ class Sweeper:
         self._claims = {lane.name: _claims(database, lane, settings, shares) for lane in settings.lanes}
         self._dbos = dbos
         self._leases = leases
+        leases.has_work = lambda: self._taken.total() > 0
         self._wake = wake
         self._settings = settings
         self._lanes = sorted(settings.lanes, key=lambda lane: lane.priority)
@@ -99,7 +101,10 @@ class Sweeper:
                 await self._sweep()
             except (SQLAlchemyError, OSError) as error:
                 _log.warning("a sweep failed, the next one tries again: %s", error)
-            pause_s = min((time.monotonic() - begun) * _PAUSE_SHARE, _PAUSE_MOST_S)
+                pause_s = _RETRY_S
+                self._wake.set()
+            else:
+                pause_s = min((time.monotonic() - begun) * _PAUSE_SHARE, _PAUSE_MOST_S)
 
     async def _sweep(self) -> None:
         waiting = await asyncio.to_thread(self._look)
@@ -123,6 +128,7 @@ class Sweeper:
 
     def _claim(self, lane: Lane, room: int) -> int:
         for attempt in range(_ATTEMPTS):
+            self._leases.use()
             executor_id = self._leases.executor_id
             try:
                 claimed = self._claims[lane.name].take(executor_id, room)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from contextlib import suppress
 
@@ -15,12 +16,15 @@ from nexus.engine.settings import Settings
 from nexus.engine.wake import Wake
 
 _log = logging.getLogger(__name__)
-_LOOK_S = 1.0
+_LOOK_S = 10.0
+# How soon after a look the next one may follow, however often something is recorded.
+_PAUSE_S = 1.0
+_SHORTEST_S = 0.25
 _TIDY_EVERY_S = 30.0
 
 
 class Upkeep:
-    """A task that looks once a second."""
+    """A task that looks when something is due or was recorded, and now and then."""
 
     def __init__(self, database: Database, settings: Settings, wake: Wake) -> None:
         self._database = database
@@ -37,21 +41,32 @@ class Upkeep:
 
     async def stop(self) -> None:
         self._stopping.set()
+        self._wake.set()
         if self._task is not None:
             await self._task
 
     async def _go(self) -> None:
-        while not self._stopping.is_set():
+        looked_s, due_s = -_PAUSE_S, 0.0
+        while True:
+            await self._wake.wait_for_upkeep(due_s - time.monotonic())
+            with suppress(TimeoutError):
+                pause_s = min(looked_s + _PAUSE_S, due_s) - time.monotonic()
+                await asyncio.wait_for(self._stopping.wait(), pause_s)
+            if self._stopping.is_set():
+                return
+            looked_s = time.monotonic()
+            wait_s = _PAUSE_S
             try:
-                if await asyncio.to_thread(self._look):
+                started, wait_s = await asyncio.to_thread(self._look)
+                if started:
                     self._wake.set()
             except SQLAlchemyError as error:
                 _log.warning("upkeep failed, and is tried again: %s", error)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), _LOOK_S)
+            due_s = time.monotonic() + wait_s
 
-    def _look(self) -> bool:
-        started = self._schedules.start_due()
+    def _look(self) -> tuple[int, float]:
+        """Start what is due; returns how much that was, and after how many seconds to look again."""
+        started = self._schedules.start_due() + interior.end_delays(self._database)
         if time.monotonic() - self._tidied_s >= _TIDY_EVERY_S:
             self._tidied_s = time.monotonic()
             started += interior.adopt(self._database, self._settings.version)
@@ -62,7 +77,9 @@ class Upkeep:
             letters.bury_deadly(self._database)
             retention.drop_step_results(self._database)
             retention.forget_old(self._database, self._settings.retention_days)
-        return started > 0
+        following = [self._schedules.next_ms(), interior.next_delayed_ms(self._database)]
+        next_s = min((each for each in following if each is not None), default=math.inf) / 1000
+        return started, min(max(next_s - time.time(), _SHORTEST_S), _LOOK_S)
 
     def _set_back(self) -> None:
         """Of many homes, look at every schedule only at the start and after the clock was set back."""

@@ -1,53 +1,64 @@
 """How a process learns that there may be work: its own enqueue, another's, or the slow poll.
 
-Postgres tells by NOTIFY. For SQLite the time stamp of the write-ahead log tells that some process
-has written; looking at it costs microseconds.
+Postgres tells by NOTIFY. For SQLite, a write to the write-ahead log tells that some process has committed.
 """
 
 import asyncio
 import logging
 import threading
-import time
 from contextlib import suppress
-from pathlib import Path
 
-from nexus.engine.database import Database
-from nexus.engine.enqueue import CHANNEL
+from sqlalchemy.exc import SQLAlchemyError
+
+from nexus.engine.database import CHANNEL, Database
+from nexus.watch import Watch
 
 _log = logging.getLogger(__name__)
-_LOOK_S = 0.025
+_PAUSE_S = 0.025
 _RECONNECT_S = 1.0
+_LISTEN_S = 10.0
 
 
 class Wake:
-    """An event that is set when a sweep may find something."""
+    """Events that are set when a sweep, or the upkeep, may find something."""
 
     def __init__(self, database: Database, poll_ms: int) -> None:
         self._database = database
         self._poll_s = poll_ms / 1000
+        self.recorded = threading.Event()
+        """Set like the others, for a thread."""
         self._event = asyncio.Event()
+        self._upkeep = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._watch: Watch | None = None
 
     def start(self) -> None:
         """Begin to listen for what other processes do."""
-        target = self._listen if self._database.is_postgres else self._watch
-        self._thread = threading.Thread(target=target, name="engine-wake", daemon=True)
-        self._thread.start()
+        if self._database.path is None:
+            self._thread = threading.Thread(target=self._listen, name="engine-wake", daemon=True)
+            self._thread.start()
+        else:
+            log = self._database.path.with_name(self._database.path.name + "-wal")
+            self._watch = Watch([log], self.set, pause_s=_PAUSE_S)
 
     async def stop(self) -> None:
         self._stopping.set()
+        if self._watch is not None:
+            self._watch.close()
         if self._thread is not None:
-            await self._loop.run_in_executor(None, self._thread.join)
+            await self._loop.run_in_executor(None, self._end_listening, self._thread)
 
     def set(self) -> None:
         """From the loop's own thread."""
         self._event.set()
+        self._upkeep.set()
+        self.recorded.set()
 
     def set_from_thread(self) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody is left to wake
-            self._loop.call_soon_threadsafe(self._event.set)
+            self._loop.call_soon_threadsafe(self.set)
 
     async def wait(self, least_s: float = 0.0) -> None:
         """Until somebody wakes us, or the slow poll is due; no sooner than `least_s`."""
@@ -57,15 +68,16 @@ class Wake:
             await asyncio.wait_for(self._event.wait(), self._poll_s)
         self._event.clear()
 
-    def _watch(self) -> None:
-        assert self._database.path is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        log = self._database.path.with_name(self._database.path.name + "-wal")
-        seen = _stamp(log)
-        while not self._stopping.wait(_LOOK_S):
-            stamp = _stamp(log)
-            if stamp != seen:
-                seen = stamp
-                self.set_from_thread()
+    async def wait_for_upkeep(self, most_s: float) -> None:
+        """Until something was recorded, here or elsewhere, or the time is up."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._upkeep.wait(), most_s)
+        self._upkeep.clear()
+
+    def _end_listening(self, thread: threading.Thread) -> None:
+        with suppress(SQLAlchemyError), self._database.write() as connection:
+            self._database.notify(connection)
+        thread.join()
 
     def _listen(self) -> None:
         import psycopg
@@ -77,16 +89,8 @@ class Wake:
                     connection.execute(f"LISTEN {CHANNEL}")
                     self.set_from_thread()
                     while not self._stopping.is_set():
-                        for _ in connection.notifies(timeout=0.5, stop_after=1):
+                        for _ in connection.notifies(timeout=_LISTEN_S, stop_after=1):
                             self.set_from_thread()
             except psycopg.Error as error:
                 _log.warning("listening for work was interrupted: %s", error)
-                time.sleep(_RECONNECT_S)
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return (0, 0)
-    return (found.st_mtime_ns, found.st_size)
+                self._stopping.wait(_RECONNECT_S)

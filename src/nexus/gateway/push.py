@@ -10,6 +10,7 @@ import base64
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -32,12 +33,13 @@ from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.events import SCREENS
 from nexus.ledgers.runtime import push
 from nexus.ledgers.runtime.push import Keys, Subscription
+from nexus.watch import Watch
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 EXTRA: Final = "push"
-_LOOK_S: Final = 2.0
+_PAUSE_S: Final = 2.0
 # What is older is no news.
 _NEWS: Final = timedelta(hours=1)
 _KEPT: Final = timedelta(days=2)
@@ -153,13 +155,18 @@ class Notifier:
         self._now = now
 
     async def run(self) -> None:
-        """Look until cancelled. Without a browser, a look is one small read."""
-        while True:
-            try:
-                await self.once()
-            except Exception:
-                _log.exception("notifications could not be sent, and will be tried again")
-            await asyncio.sleep(_LOOK_S)
+        """Look after each write, until cancelled. Without a browser, a look is one small read."""
+        ledgers = (self._ledgers.events, self._ledgers.runtime)
+        logs = [ledger.path.with_name(f"{ledger.path.name}-wal") for ledger in ledgers]
+        with closing(Watch(logs, pause_s=_PAUSE_S)) as watch:
+            while True:
+                retry_s = None
+                try:
+                    await self.once()
+                except Exception:
+                    _log.exception("notifications could not be sent, and will be tried again")
+                    retry_s = _PAUSE_S
+                await watch.wait(retry_s)
 
     async def once(self) -> int:
         """Send what is new; returns how many notifications that were."""

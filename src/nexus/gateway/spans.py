@@ -24,7 +24,7 @@ from nexus.ledgers.runtime.trace import Node
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
-_LOOK_S: Final = 5.0
+_LOOK_S: Final = 10.0
 # What a request began may go on after its end; so long it is waited for.
 _PATIENCE: Final = timedelta(minutes=10)
 _LONGEST: Final = timedelta(days=2)

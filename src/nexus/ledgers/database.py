@@ -3,7 +3,9 @@
 Work is a plain function of a connection, handed over with its arguments as to `asyncio.to_thread`:
 `await ledgers.runtime.read(executions.get, execution_id=id_)`. Queries that belong together are called by
 one function and share its transaction. Work runs on one of the threads that were handed in, so a
-host with hundreds of open homes shares a few threads; an idle database has none. Writes that wait
+host with hundreds of open homes shares a few threads; an idle database has none. The way to a thread and
+back costs more than a small read: those by key or of a few rows run where they are, with `read_now`, on a
+connection of the event loop's own, and go to a thread if they turn out to be large. Writes that wait
 for each other are committed together: each is acknowledged after the sync that made it durable, and
 one that fails takes back only its own changes. Where another process has just changed the schema (a
 migration, a forget), SQLite may refuse a statement once, and the work is run again from its start.
@@ -11,6 +13,7 @@ migration, a forget), SQLite may refuse a statement once, and the work is run ag
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
@@ -41,6 +44,10 @@ gate: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("gate", defa
 
 # How many waiting writes share one commit: enough to hide the sync, few enough to stay prompt.
 _COMMIT_TOGETHER = 64
+# How long a read may keep the event loop waiting before it goes to a thread, and after how many of SQLite's
+# steps it is looked at the time.
+_NOW_S = 0.002
+_STEPS_BETWEEN_LOOKS = 1_000
 # How many waiting reads a thread does before it makes way for other databases.
 _READ_TOGETHER = 16
 
@@ -85,6 +92,11 @@ class Database:
         self._readers: list[apsw.Connection] = []
         self._reads: deque[_Job] = deque()
         self._reading = 0
+        self._near: apsw.Connection | None = None
+        """The event loop's own connection: that of the first read which could have used one."""
+        self._near_thread = 0
+        self._wants_near = False
+        self._near_until_s = 0.0
 
     async def write(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` in its own transaction; when this returns, its changes are durable."""
@@ -98,6 +110,22 @@ class Database:
             await let_pass()
         return await self._submit(self._reads, _bound(work, *args, **kwargs))
 
+    async def read_now(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Like `read`, for work of a few rows: it runs here, while the event loop waits.
+
+        Work that does more than a small read, or finds the file locked, is begun anew on a thread.
+        """
+        if (let_pass := gate.get()) is not None:
+            await let_pass()
+        bound = _bound(work, *args, **kwargs)
+        if self._near is None:
+            self._wants_near = True
+        elif self._near_thread == threading.get_ident() and not self._closing:
+            self._near_until_s = time.perf_counter() + _NOW_S
+            with suppress(apsw.Error):  # it is tried again on a thread, which tells what is wrong
+                return _snapshot(self._near, bound)
+        return await self._submit(self._reads, bound)
+
     async def maintain(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` alone on the writing connection, outside any transaction (VACUUM, checkpoint)."""
         return await self._submit(self._writes, _Outside(_bound(work, *args, **kwargs)))
@@ -110,7 +138,7 @@ class Database:
         with self._lock:
             first, self._closing = not self._closing, True
             idle = first and self._settled()
-        if idle and (self._writer or self._readers):
+        if idle and (self._writer or self._readers or self._near):
             self._threads.submit(self._disconnect)
         elif idle:
             self._disconnect()
@@ -212,18 +240,30 @@ class Database:
         if not outcome.is_wanted:
             return
         connection: apsw.Connection | None = None
+        result, failure = None, None
         try:
             with translated(self.ledger, self.path):
                 connection = self._reading_connection()
                 result = _snapshot(connection, work)
         except BaseException as error:  # the caller must hear of it
-            outcome.tell(None, error)
-        else:
-            outcome.tell(result, None)
-        finally:
-            if connection is not None:
-                with self._lock:
-                    self._readers.append(connection)
+            failure = error
+        if connection is not None:
+            self._put_back(connection, outcome.loop_thread)
+        outcome.tell(result, failure)
+
+    def _put_back(self, connection: apsw.Connection, loop_thread: int) -> None:
+        """Keep a reading connection for the next reads, or for the event loop if it has none."""
+        with self._lock:
+            if not self._wants_near or self._near is not None:
+                self._readers.append(connection)
+                return
+            self._wants_near = False
+            # The event loop must not wait: neither for a lock nor for a large read.
+            connection.set_busy_handler(None)
+            connection.set_progress_handler(
+                lambda: time.perf_counter() > self._near_until_s, _STEPS_BETWEEN_LOOKS
+            )
+            self._near, self._near_thread = connection, loop_thread
 
     def _writing_connection(self) -> apsw.Connection:
         if self._writer is None:
@@ -255,8 +295,8 @@ class Database:
 
     def _disconnect(self) -> None:
         # Readers first: the last connection to close, the writing one, folds the WAL into the file.
-        connections = [*self._readers, *([self._writer] if self._writer else [])]
-        self._readers, self._writer = [], None
+        connections = [*self._readers, *filter(None, (self._near, self._writer))]
+        self._readers, self._writer, self._near = [], None, None
         try:
             with translated(self.ledger, self.path):
                 for connection in connections:
@@ -294,9 +334,10 @@ class _Outcome:
     In the place of a future of the executor: chaining that to one of the loop costs more than a short read.
     """
 
-    __slots__ = ("_loop", "future")
+    __slots__ = ("_loop", "future", "loop_thread")
 
     def __init__(self) -> None:
+        self.loop_thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self._loop.create_future()
 

@@ -96,7 +96,7 @@ class Stages:
     async def resolve_identity(self, journey: Journey) -> None:
         """Find the sender among the contacts; an unknown one gets an entity and a contact."""
         incoming = journey.incoming
-        journey.sender = await self.ledgers.identity.read(
+        journey.sender = await self.ledgers.identity.read_now(
             senders.find, channel=incoming.channel, identifier=incoming.sender
         )
         # An address may become the owner's after it was first seen.
@@ -182,7 +182,7 @@ class Stages:
         """Put together what the answering agent is shown."""
         request = journey.request
         label = request.agent.session_label
-        if not await self.ledgers.runtime.read(executions.any_in, session_label=label):
+        if not await self.ledgers.runtime.read_now(executions.any_in, session_label=label):
             await self.fire("agent:bootstrap", journey)
         journey.assembled = await self.broker.assemble_context(
             request, session_label=label, task=request.event.content
@@ -208,7 +208,7 @@ class Stages:
         """Reminders that came since the person last wrote: an answer to one must be understood."""
         channel, thread = journey.incoming.channel, journey.incoming.thread
         event_id = journey.request.event.id or ""
-        return await self.ledgers.events.read(
+        return await self.ledgers.events.read_now(
             events.unasked_before, channel=channel, external_id=thread, event_id=event_id
         )
 

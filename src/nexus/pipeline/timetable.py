@@ -6,7 +6,7 @@ is recorded under an id that follows from the moment, so that after a crash it a
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from nexus import clock, ids
@@ -25,8 +25,9 @@ from nexus.pipeline.destinations import CHANNEL, SESSION
 from nexus.pipeline.reminding import LATE
 from nexus.pipeline.stages import Stages
 from nexus.request import Agent, Event, Request
+from nexus.watch import Watch
 
-_LOOK_S = 1.0
+_PAUSE_S = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -37,7 +38,7 @@ class Timetable:
         self._stages = stages
         self._engine = engine
         self._now = now
-        self._marker = str(registry.marker(stages.ledgers.home))
+        self._marker = registry.marker(stages.ledgers.home)
         self._seen_ns = 0
         self._keeping: asyncio.Task[None] | None = None
         stages.runner.after_due = self._deliver
@@ -45,9 +46,11 @@ class Timetable:
 
     async def start(self) -> None:
         """Keep the engine's schedules as the table of automations says, whoever changes it."""
-        self._seen_ns = registry.touched_ns(self._marker)
+        self._marker.parent.mkdir(parents=True, exist_ok=True)
+        watch = Watch([self._marker], pause_s=_PAUSE_S)
+        self._seen_ns = registry.touched_ns(str(self._marker))
         await self.keep()
-        self._keeping = asyncio.create_task(self._keep_on(), name="timetable")
+        self._keeping = asyncio.create_task(self._keep_on(watch), name="timetable")
 
     async def stop(self) -> None:
         """Look once more: under a host, what was registered just now wakes the closed home."""
@@ -69,17 +72,22 @@ class Timetable:
         for schedule in wanted:
             await schedules.put(schedule, after=self._now())
 
-    async def _keep_on(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            await self._look()
+    async def _keep_on(self, watch: Watch) -> None:
+        with closing(watch):
+            while True:
+                is_kept = await self._look()
+                await watch.wait(None if is_kept else _PAUSE_S)
 
-    async def _look(self) -> None:
-        touched_ns = registry.touched_ns(self._marker)
-        if touched_ns != self._seen_ns:
-            with suppress(NexusError):  # a busy ledger is looked at again
-                await self.keep()
-                self._seen_ns = touched_ns
+    async def _look(self) -> bool:
+        touched_ns = registry.touched_ns(str(self._marker))
+        if touched_ns == self._seen_ns:
+            return True
+        try:
+            await self.keep()
+        except NexusError:  # a busy ledger is looked at again
+            return False
+        self._seen_ns = touched_ns
+        return True
 
     async def _begin(self, context: Context, payload: Any) -> None:
         """A moment has come: write the request down, and queue the invocation."""

@@ -70,18 +70,22 @@ async def test_a_turn_reads_its_ledgers_at_most_36_times(home: Home, monkeypatch
     # Not what the home does beside a turn, on its own clock: more of that comes on a slow machine.
     is_turn: ContextVar[bool] = ContextVar("is_turn", default=False)
     reads: Counter[str] = Counter()
-    read, run = Database.read, SessionQueue._run  # pyright: ignore[reportPrivateUsage]
+    run = SessionQueue._run  # pyright: ignore[reportPrivateUsage]
 
-    async def counted(self: Database, work: Any, *arguments: Any, **named: Any) -> Any:
-        if is_turn.get():
-            reads[f"{self.ledger}: {getattr(work, '__qualname__', work)}"] += 1
-        return await read(self, work, *arguments, **named)
+    def counted(read: Any, kind: str) -> Any:
+        async def count(self: Database, work: Any, *arguments: Any, **named: Any) -> Any:
+            if is_turn.get():
+                reads[f"{kind} {self.ledger}: {getattr(work, '__qualname__', work)}"] += 1
+            return await read(self, work, *arguments, **named)
+
+        return count
 
     async def running(self: SessionQueue, context: EngineContext, payload: Any) -> None:
         is_turn.set(context.lane == "chat")
         await run(self, context, payload)
 
-    monkeypatch.setattr(Database, "read", counted)
+    for kind in ("read", "read_now"):
+        monkeypatch.setattr(Database, kind, counted(getattr(Database, kind), kind))
     monkeypatch.setattr(SessionQueue, "_run", running)
     turns: list[Counter[str]] = []
     with ModelServer() as server:
@@ -97,3 +101,5 @@ async def test_a_turn_reads_its_ledgers_at_most_36_times(home: Home, monkeypatch
                 turns.append(reads.copy())
     fewest = min(turns, key=lambda turn: turn.total())
     assert 20 < fewest.total() <= 36, fewest
+    threaded = sum(count for name, count in fewest.items() if name.startswith("read "))
+    assert threaded <= 20, fewest

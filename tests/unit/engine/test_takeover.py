@@ -243,3 +243,31 @@ def test_what_is_recorded_in_one_moment_keeps_its_order(database: Database, sett
             connection.execute(done)
 
     assert taken == ids
+
+
+def _lease_ms(database: Database, leases: Leases) -> int:
+    statement = database.sql("SELECT expires_at - renewed_at FROM {t}nexus_leases WHERE executor_id = :id")
+    return database.fetch(statement, {"id": leases.executor_id})[0][0]
+
+
+def test_an_idle_process_takes_a_longer_lease_and_shortens_it_before_it_claims(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases = Leases(database, settings, lost=lambda: None, found=lambda: None)
+    leases.acquire()
+    assert leases.renew()
+    assert _lease_ms(database, leases) == settings.lease_ms  # it has just begun
+
+    monkeypatch.setattr("nexus.engine.leases._IDLE_S", -1.0)
+    leases.has_work = lambda: True
+    assert leases.renew()
+    assert _lease_ms(database, leases) == settings.lease_ms
+
+    leases.has_work = lambda: False
+    assert leases.renew()
+    assert _lease_ms(database, leases) == 5 * settings.lease_ms
+
+    monkeypatch.undo()
+    leases.use()
+    assert _lease_ms(database, leases) == settings.lease_ms
+    leases.stop()

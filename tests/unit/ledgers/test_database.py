@@ -438,3 +438,59 @@ async def test_work_that_meets_a_changed_schema_is_run_again_from_its_start(open
     assert await opened.events.write(work) == "t2"
     assert await opened.events.read(work) == "t2"
     assert len(attempts) == 4
+
+
+def thread_of(connection: apsw.Connection) -> int:
+    return threading.get_ident()
+
+
+def count_slowly(connection: apsw.Connection) -> tuple[int, int]:
+    """A read of some hundred milliseconds, if nothing stops it on the event loop."""
+    numbers = "SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000000"
+    found = connection.execute(f"WITH RECURSIVE n(x) AS ({numbers}) SELECT max(x) FROM n").get
+    return cast("int", found), threading.get_ident()
+
+
+async def test_a_small_read_runs_where_it_is_and_sees_what_was_committed(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        await database.read_now(published)  # the first one opens a connection, on a thread
+        assert await database.read_now(thread_of) == threading.get_ident()
+        for number in range(3):
+            await database.write(publish(str(number)))
+            assert len(await database.read_now(published)) == number + 1
+
+
+async def test_a_read_that_turns_out_large_goes_to_a_thread(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        await database.read_now(published)
+        count, thread = await database.read_now(count_slowly)
+        assert count == 2_000_000
+        assert thread != threading.get_ident()
+        assert await database.read_now(thread_of) == threading.get_ident()
+
+
+async def test_a_read_of_another_event_loop_goes_to_a_thread(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        await database.read_now(published)
+
+        async def read() -> tuple[int, int]:
+            return threading.get_ident(), await database.read_now(thread_of)
+
+        own, ran = await asyncio.to_thread(asyncio.run, read())
+        assert ran not in {own, threading.get_ident()}
+
+
+async def test_a_small_read_can_not_write_and_tells_what_is_wrong(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        await database.read_now(published)
+        with pytest.raises(LedgerError, match="readonly"):
+            await database.read_now(publish("refused"))
+        assert await database.read_now(published) == []
+
+
+async def test_no_small_read_after_the_close(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        await database.read_now(published)
+        await database.close()
+        with pytest.raises(LedgerClosedError):
+            await database.read_now(published)

@@ -61,7 +61,7 @@ class Knowledge:
         """What was found out about a model, without what the catalog says."""
         if self._database is None:
             return self._learned.get(candidate.name, Capabilities())
-        return await self._database.read(models.get, name=candidate.name, address=_address(candidate))
+        return await self._database.read_now(models.get, name=candidate.name, address=_address(candidate))
 
 
 def catalog(candidate: "Candidate") -> Capabilities:

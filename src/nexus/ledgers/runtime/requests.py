@@ -214,12 +214,12 @@ async def restore(ledgers: Ledgers, request_id: str) -> Request | None:
 
     What it asks for is read from where it stands: the event, or the task that a worker was given.
     """
-    stored, enrichment = await ledgers.runtime.read(_with_enrichment, request_id=request_id)
+    stored, enrichment = await ledgers.runtime.read_now(_with_enrichment, request_id=request_id)
     if stored is None:
         return None
     event = Event(content="", id=stored.event_id, thread_id=stored.thread_id, channel=stored.channel)
     if stored.event_id is not None:
-        said = await ledgers.events.read(events.get, event_id=stored.event_id)
+        said = await ledgers.events.read_now(events.get, event_id=stored.event_id)
         if said is not None:
             event.content, event.sender_id = said.content, said.sender
     else:

@@ -111,7 +111,7 @@ class Vectors:
 
 async def serving_model(database: Database) -> str | None:
     """The id of the model that searches use."""
-    found = await database.read(sql.value, SQL["serving_model"])
+    found = await database.read_now(sql.value, SQL["serving_model"])
     return None if found is None else str(found)
 
 

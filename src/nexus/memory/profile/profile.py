@@ -23,7 +23,7 @@ class OwnerProfile:
 
     async def text(self) -> str:
         """What every agent of the owner is told; empty if nothing is known yet."""
-        version, last = await self._ledgers.memory.read(versions.with_last_fact)
+        version, last = await self._ledgers.memory.read_now(versions.with_last_fact)
         if version is None or (version.origin != "consolidation" and self._is_due()):
             version = await self._refreshed(version, last) or version
         return "" if version is None else version.content

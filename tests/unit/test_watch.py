@@ -1,0 +1,68 @@
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from nexus import watch
+from nexus.watch import Watch
+
+_APPEND = "import sys; open(sys.argv[1], 'a').write('more')"
+
+
+@pytest.fixture(params=["reported", "compared"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With inotify, and without it."""
+    if request.param == "compared":
+        monkeypatch.setattr(watch, "_open_inotify", lambda: -1)
+    return request.param
+
+
+@pytest.mark.usefixtures("kind")
+async def test_a_file_that_another_process_writes_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.touch()
+    with closing(Watch([path], pause_s=0.01)) as watched:
+        await asyncio.to_thread(subprocess.run, [sys.executable, "-c", _APPEND, str(path)], check=True)
+        await asyncio.wait_for(watched.wait(), 30)
+
+
+@pytest.mark.usefixtures("kind")
+async def test_every_later_change_is_reported_too(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.touch()
+    with closing(Watch([path], pause_s=0.01)) as watched:
+        for time_ns in range(1_000_000_000, 4_000_000_000, 1_000_000_000):
+            os.utime(path, ns=(time_ns, time_ns))
+            await asyncio.wait_for(watched.wait(), 30)
+
+
+@pytest.mark.usefixtures("kind")
+async def test_a_file_that_is_made_later_is_reported_and_then_followed(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with closing(Watch([path], pause_s=0.01)) as watched:
+        path.write_text("made", encoding="utf-8")
+        await asyncio.wait_for(watched.wait(), 30)
+        path.write_text("changed again", encoding="utf-8")
+        await asyncio.wait_for(watched.wait(), 30)
+
+
+async def test_other_files_of_the_folder_wake_nobody(tmp_path: Path) -> None:
+    reports: list[None] = []
+    path, other = tmp_path / "log", tmp_path / "other"
+    path.touch()
+    with closing(Watch([path], lambda: reports.append(None), pause_s=0.0)):
+        other.write_text("made", encoding="utf-8")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not reports
+
+
+async def test_closing_leaves_no_descriptor_behind(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(40):  # more than are open at a time
+        Watch([tmp_path / "log"], pause_s=0.01).close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
