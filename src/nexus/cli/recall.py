@@ -93,7 +93,9 @@ def _item(told: dict[str, Any]) -> Item:
     replaced = told["replaced_by"]
     parsed: dict[str, Any] = {
         "entity_ids": tuple(told["entity_ids"]),
-        "replaced_by": None if replaced is None else Replacement(**replaced),
+        "replaced_by": None
+        if replaced is None
+        else Replacement(**(replaced | {"signals": tuple(replaced["signals"])})),
         "caused_by": tuple(Link(**link) for link in told["caused_by"]),
         "leads_to": tuple(Link(**link) for link in told["leads_to"]),
     }
@@ -156,6 +158,7 @@ def _why(result: Match) -> list[tuple[str, str]]:
         source.append(f"{reasons.source_type.replace('_', ' ')}, confidence {reasons.confidence:.1f}")
     if result.also:
         source.append(f"said again in {', '.join(result.also)}")
+    by = item.replaced_by
     return [
         pair
         for pair in (
@@ -167,6 +170,11 @@ def _why(result: Match) -> list[tuple[str, str]]:
                 "age",
                 _age(reasons.age_days)
                 + (f", stale since {item.stale_since[:10]}" if item.stale_since else ""),
+            ),
+            # The same words as on the fact's page.
+            (
+                "replaced",
+                "" if by is None else "as stated" if by.basis == "stated" else ", ".join(by.signals),
             ),
             ("because", "; ".join(_link(link) for link in item.caused_by)),
             ("led to", "; ".join(_link(link) for link in item.leads_to)),

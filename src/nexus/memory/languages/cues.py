@@ -105,6 +105,13 @@ def asks_first(text: str, language: str) -> bool:
     return _says("first", text, language)
 
 
+def what_followed(text: str, language: str) -> str:
+    """Return what a question says came later: "the ferry" of "how did she get here before the ferry?"."""
+    pattern = _pattern("before", language)
+    found = pattern.search(text) if pattern is not None else None
+    return text[found.end() :] if found else ""
+
+
 def asks_present(text: str, language: str) -> bool:
     """Whether it asks expressly how things are now, or how they turned out in the end."""
     return _says("present", text, language)

@@ -328,6 +328,7 @@ def _year_of(match: re.Match[str]) -> int | None:
 
 
 def _is_time(match: re.Match[str]) -> bool:
-    # "in may", "to march": an abbreviation or a verb unless it is written as a name.
-    name = match["month"]
-    return name[0].isupper() or name.lower() not in {"may", "march", "mar", "dec", "jan"}
+    # "to march", "and may": a verb or an abbreviation, unless it is written as a name; "in march" is a time.
+    name, before = match["month"], match[0].split()[0].lower()
+    is_doubtful = name.lower() in {"may", "march", "mar", "dec", "jan"}
+    return name[0].isupper() or not is_doubtful or before in {"in", "since", "during"}

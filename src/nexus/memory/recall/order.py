@@ -107,6 +107,8 @@ def order(
                 place_causes(ranked, asks_why=found.question.asks_why),
                 asks_past=found.question.asks_past,
                 asks_first=found.question.asks_first,
+                followed_by=found.question.followed_by,
+                language=found.question.language,
                 until=None if window is None else window[1],
             ),
             max_results=query.max_results,

@@ -62,6 +62,7 @@ class Question:
     asks_why: bool
     asks_past: bool  # how things were before they changed
     asks_first: bool  # and how they were in the very beginning
+    followed_by: frozenset[str]  # the stemmed words of what came after it: "… before the ferry"
     asks_survey: bool
     first_person: bool
     window: tuple[datetime, datetime] | None
@@ -101,6 +102,7 @@ def understand(text: str, now: datetime, prior: str = DEFAULT) -> Question:
         asks_why=cues.asks_why(text, language),
         asks_past=cues.asks_past(text, language),
         asks_first=cues.asks_first(text, language),
+        followed_by=frozenset(tokens(cues.what_followed(text, language), language)) - empty,
         asks_survey=cues.asks_survey(text, language),
         first_person=cues.first_person(text, language),
         window=dates.window(text, now, language),

@@ -1,11 +1,13 @@
 """Replaced facts in the order of an answer: never above their successors, unless the past is asked about."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from nexus import clock
+from nexus.memory.languages import DEFAULT
 from nexus.memory.recall.selection import Ranked
+from nexus.memory.recall.words import counted
 
 
 def order(
@@ -13,20 +15,28 @@ def order(
     *,
     asks_past: bool = False,
     asks_first: bool = False,
+    followed_by: frozenset[str] = frozenset(),
     until: datetime | None = None,
+    language: str = DEFAULT,
 ) -> list[Ranked]:
     """Rank a replaced fact behind its successor; everything else keeps its place.
 
     Of a chain A → B → C, C takes the place of the highest. Asked about the past, or about a time that ended
     (`until`) before the successor was known, the highest of the replaced ones takes the place of the current
-    one; asked what was first (`asks_first`), the oldest does. What moves up counts as much as what it passes.
+    one; asked what was first (`asks_first`), the oldest does; asked what was before something (its stemmed
+    words, `followed_by`), the one that this replaced. Corrected facts were never true and come last; before
+    them those whose replacement is judged, not stated. What moves up counts as much as what it passes.
     The same holds for two messages if what the question asks of them is such a pair.
     """
     links = _links(ranked)
     if not links:
         return list(ranked)
     if asks_past:
-        return _past_first(ranked, links, oldest=asks_first)
+        named = {
+            entry.item.id: followed_by & counted(entry.item.text, language).counts.keys() for entry in ranked
+        }
+        preceded = {old: len(named[new] - named[old]) for old, new in links.items()}
+        return _past_first(ranked, links, preceded, oldest=asks_first)
     at = {entry.item.id: entry.item.at for entry in ranked}
     end = "" if until is None else clock.timestamp(until)
     held_then = {old: new for old, new in links.items() if at[old] <= end < at[new]}
@@ -60,13 +70,34 @@ def _current_first(ranked: Sequence[Ranked], links: dict[str, str]) -> list[Rank
     return list(placed.values())
 
 
-def _past_first(ranked: Sequence[Ranked], links: dict[str, str], *, oldest: bool = False) -> list[Ranked]:
-    wanted: dict[str, Ranked] = {}
-    for entry in ranked:
+def _past_first(
+    ranked: Sequence[Ranked],
+    links: dict[str, str],
+    preceded: Mapping[str, int] | None = None,
+    *,
+    oldest: bool = False,
+) -> list[Ranked]:
+    replaced = {entry.item.id: entry.item.replaced_by for entry in ranked}
+    # "The booking is off" is not how things were: what it called off is.
+    cancellations = {by.id for by in replaced.values() if by is not None and by.how == "cancelled"}
+
+    def rank(place: int, entry: Ranked) -> tuple[bool, int, bool, bool, str, int]:
+        id_, by = entry.item.id, replaced[entry.item.id]
+        leads_to = [id_, links[id_]] if links[id_] in cancellations else [id_]
+        return (
+            id_ in cancellations,
+            -max((preceded or {}).get(each, 0) for each in leads_to),
+            by is not None and by.how == "corrected",
+            by is not None and by.basis != "stated",
+            entry.item.at if oldest else "",
+            place,
+        )
+
+    chains: dict[str, list[tuple[int, Ranked]]] = {}
+    for place, entry in enumerate(ranked):
         if entry.item.id in links:
-            head = _head(entry.item.id, links)
-            if head not in wanted or (oldest and entry.item.at < wanted[head].item.at):
-                wanted[head] = entry
+            chains.setdefault(_head(entry.item.id, links), []).append((place, entry))
+    wanted = {head: min(old, key=lambda each: rank(*each))[1] for head, old in chains.items()}
     placed: dict[str, Ranked] = {}
     for entry in ranked:
         asked = wanted.get(_head(entry.item.id, links))

@@ -99,17 +99,6 @@ class Judge:
             found[old.id] = Link(new.id, chances[other.id], how=how, signals=signals)
         return found
 
-    def chances(
-        self,
-        fact: Statement,
-        others: Sequence[Statement],
-        closeness: Mapping[str, float],
-        known: Mapping[str, Link],
-    ) -> dict[str, float]:
-        """Return how likely each pair is a replacement by its features alone."""
-        _, logits = self._weigh(fact, others, closeness, known)
-        return {id_: _probability(logit) for id_, logit in logits.items()}
-
     def _weigh(
         self,
         fact: Statement,

@@ -2,7 +2,15 @@
 
 import pytest
 
-from nexus.memory.languages.cues import asks_count, asks_past, asks_survey, asks_when, asks_why, first_person
+from nexus.memory.languages.cues import (
+    asks_count,
+    asks_past,
+    asks_survey,
+    asks_when,
+    asks_why,
+    first_person,
+    what_followed,
+)
 
 
 @pytest.mark.parametrize(
@@ -91,3 +99,18 @@ def test_an_overview_is_asked_for() -> None:
 
 def test_a_language_without_cues_tells_nothing() -> None:
     assert not asks_when("何時ですか", "ja")
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "wanted"),
+    [
+        ("where did she live before Rotterdam?", "en", "Rotterdam?"),
+        ("Wo hat sie vor dem Umzug gewohnt?", "de", "dem Umzug gewohnt?"),
+        ("¿dónde vivía antes de Lyon?", "es", "Lyon?"),
+        ("où habitait-elle avant Gand ?", "fr", "Gand ?"),
+        ("onde morava antes do Porto?", "pt", "Porto?"),
+        ("where does she live?", "en", ""),
+    ],
+)
+def test_what_came_later_is_told(text: str, language: str, wanted: str) -> None:
+    assert what_followed(text, language).strip() == wanted

@@ -36,6 +36,7 @@ def days(text: str) -> tuple[str, str] | None:
         ("last quarter", "2026-07-01", "2026-10-01"),
         ("last year", "2025-01-01", "2026-01-01"),
         ("on Friday", "2026-11-13", "2026-11-14"),
+        ("what size was she in march", "2026-03-01", "2026-04-01"),
     ],
 )
 def test_a_time_becomes_its_interval(text: str, start: str, end: str) -> None:
@@ -47,6 +48,7 @@ def test_a_time_becomes_its_interval(text: str, start: str, end: str) -> None:
     [
         "may I come in?",
         "they march on",
+        "they had to march",
         "we",
         "summer is nice",
         "did he fall?",

@@ -12,16 +12,31 @@ from nexus.memory.recall.succession import order
 AT = "2026-01-01T00:00:00.000Z"
 
 
-def ranked(*names: str, links: dict[str, str], said_in: dict[str, str] | None = None) -> list[Ranked]:
+def ranked(
+    *names: str,
+    links: dict[str, str],
+    said_in: dict[str, str] | None = None,
+    texts: dict[str, str] | None = None,
+    corrected: str = "",
+    cancelled: str = "",
+    judged: str = "",
+) -> list[Ranked]:
     """Items in this order; those whose names begin with `evt` are messages."""
     said_in = said_in or {}
 
     def item(name: str) -> Item:
         by = links.get(name)
         kind: Kind = "event" if name.startswith("evt") else "fact"
-        replaced_by = Replacement(id=by, text=by, at=AT) if by else None
+        how = "corrected" if name in corrected else "cancelled" if name in cancelled else "changed"
+        basis = "judged" if name in judged else "stated"
+        replaced_by = Replacement(id=by, text=by, at=AT, how=how, basis=basis) if by else None
         return Item(
-            kind=kind, id=name, text=name, at=AT, replaced_by=replaced_by, source_event_id=said_in.get(name)
+            kind=kind,
+            id=name,
+            text=(texts or {}).get(name, name),
+            at=AT,
+            replaced_by=replaced_by,
+            source_event_id=said_in.get(name),
         )
 
     return [
@@ -65,6 +80,38 @@ def test_a_replaced_fact_never_ranks_above_its_successor(
 )
 def test_asked_about_the_past_a_replaced_fact_comes_first(given: str, wanted: str) -> None:
     assert ids(order(ranked(*given.split(), links=CHAIN), asks_past=True)) == wanted.split()
+
+
+LONG_CHAIN = {"A": "B", "B": "C", "C": "D"}
+HOMES = {
+    "A": "Clara lives in Aarhus",
+    "B": "Clara lives in Lund",
+    "C": "Clara lives in Rotterdam",
+    "D": "Clara lives in Ghent",
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted"),
+    [("lund", "A D C B"), ("rotterdam", "B D C A"), ("ghent", "C D B A"), ("", "C D B A")],
+)
+def test_asked_what_was_before_something_the_one_that_it_replaced_comes_first(
+    before: str, wanted: str
+) -> None:
+    entries = ranked("D", "C", "B", "A", links=LONG_CHAIN, texts=HOMES)
+    named = frozenset({before}) if before else frozenset[str]()
+    assert ids(order(entries, asks_past=True, followed_by=named)) == wanted.split()
+
+
+def test_what_was_never_true_or_only_judged_is_not_how_things_were() -> None:
+    assert ids(order(ranked("C", "A", "B", links=CHAIN, corrected="A"), asks_past=True)) == ["B", "C", "A"]
+    assert ids(order(ranked("C", "B", "A", links=CHAIN, judged="B"), asks_past=True)) == ["A", "C", "B"]
+
+
+def test_asked_about_the_past_what_was_called_off_comes_before_the_cancellation() -> None:
+    texts = {"A": "The party is at the barn", "B": "The barn is off", "C": "The party is at the hall"}
+    entries = ranked("C", "B", "A", links=CHAIN, texts=texts, cancelled="A")
+    assert ids(order(entries, asks_past=True, followed_by=frozenset({"hall"}))) == ["A", "C", "B"]
 
 
 @pytest.mark.parametrize(("given", "wanted"), [("C X B Y A", "A C X B Y"), ("B C A", "A B C")])
