@@ -6,7 +6,7 @@ import contextvars
 import inspect
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -54,6 +54,7 @@ class _Ready:
     """What must be on disk before the code runs."""
 
     workspace: Workspace | None
+    files: dict[str, tuple[int, int]]
     script: Script | None
 
 
@@ -72,8 +73,6 @@ class Invoker:
         self._home = home
         self._sockets = sockets
         self._with_skills: set[Path] = set()
-        self._listed: dict[tuple[Path, ...], dict[str, tuple[int, int]]] = {}
-        """The files of workspaces and their peers, as their histories have them."""
         self._now = now
         self._settings = settings
         self._host = host
@@ -97,7 +96,7 @@ class Invoker:
         """
         begun = time.perf_counter()
         services = InvocationServices(self._services, invocation_id, entry.automation.name, attempts)
-        ready = _Ready(workspace=None, script=None)
+        ready = _Ready(workspace=None, files={}, script=None)
         try:
             if entry.handler is None or entry.automation.workspace_dir:
                 ready = await asyncio.to_thread(self._prepare, entry.automation, entry.handler is None)
@@ -187,17 +186,19 @@ class Invoker:
         """Waits for the disk: call it on a thread."""
         script = checked.read(self._home, automation) if is_script else None
         if not automation.workspace_dir:
-            return _Ready(workspace=None, script=script)
+            return _Ready(workspace=None, files={}, script=script)
         place = workspace.place(self._home.meeseeks, automation.workspace_dir)
         made = workspace.bootstrap(place, _role(automation))
         self._lay_skill(place, automation.name)
         peers = [workspace.place(self._home.meeseeks, each) for each in automation.peer_workspaces]
         for peer in peers:
             peer.mkdir(mode=0o700, exist_ok=True)
-        if (key := (place, *peers)) not in self._listed:
+        return _Ready(
+            workspace=Workspace.at(place, {peer.name: peer for peer in peers}),
             # What was just made counts as a change, so that the history begins with it.
-            self._listed[key] = {} if made else _list_files(key)
-        return _Ready(workspace=Workspace.at(place, {peer.name: peer for peer in peers}), script=script)
+            files={} if made else _files(place, peers),
+            script=script,
+        )
 
     def _lay_skill(self, place: Path, name: str) -> None:
         """Lay `skills/memory` into a workspace, or bring it up to date, once for each process."""
@@ -207,23 +208,20 @@ class Invoker:
 
     def _commit_if_changed(self, ready: _Ready, message: str) -> None:
         if ready.workspace is not None:
-            self._afterwards(self._commit(ready.workspace, message))
+            self._afterwards(self._commit(ready, ready.workspace, message))
 
     def _afterwards(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._after.add(task)
         task.add_done_callback(self._after.discard)
 
-    async def _commit(self, found: Workspace, message: str) -> None:
-        places = (found.home, *(peer.dir for peer in found.peers.values()))
+    async def _commit(self, ready: _Ready, found: Workspace, message: str) -> None:
+        peers = [peer.dir for peer in found.peers.values()]
         with contextlib.suppress(NexusError, OSError):  # the run is done; its files are there all the same
-            files = await asyncio.to_thread(_list_files, places)
-            if files == self._listed[places] and await asyncio.to_thread(History(found.home).points_here):
-                return
-            for place in places:
-                async with self._committing.setdefault(place, asyncio.Lock()):
-                    await asyncio.to_thread(History(place).commit, message)
-            self._listed[places] = files
+            if await asyncio.to_thread(_is_changed, found.home, peers, ready.files):
+                for place in (found.home, *peers):
+                    async with self._committing.setdefault(place, asyncio.Lock()):
+                        await asyncio.to_thread(History(place).commit, message)
 
 
 def _context(
@@ -319,8 +317,16 @@ def _failed(error: str) -> Ended:
     return Ended(status="failed", returned=Returned(), error=error)
 
 
-def _list_files(places: Iterable[Path]) -> dict[str, tuple[int, int]]:
-    return {f"{each.name}/{name}": state for each in places for name, state in Folder(each).files().items()}
+def _files(place: Path, peers: list[Path]) -> dict[str, tuple[int, int]]:
+    return {
+        f"{each.name}/{name}": state
+        for each in (place, *peers)
+        for name, state in Folder(each).files().items()
+    }
+
+
+def _is_changed(place: Path, peers: list[Path], files: dict[str, tuple[int, int]]) -> bool:
+    return _files(place, peers) != files or not History(place).points_here()
 
 
 def _role(automation: Automation) -> str:
