@@ -189,7 +189,9 @@ class Replicas:
                 raise error from None
             await asyncio.to_thread(self._outdated(home_id).write_text, _NEXT)
         else:
-            await self.drop(f"{home_id}/{_NEXT}")
+            # In a fleet it goes with its epoch: until then its host may wake, and go on to replace the copy.
+            if "/" not in home_id:
+                await self.drop(f"{home_id}/{_NEXT}")
 
     async def _bring_back(self, home_id: str, home: Home) -> None:
         with contextlib.ExitStack() as stack:
