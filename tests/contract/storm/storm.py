@@ -137,7 +137,10 @@ class _Storm:
             order += self._chance.sample(sorted(faults), len(faults))
         del order[self._weather.faults :]
         if self._weather.older:
-            order[len(order) // 2] = "upgrade"
+            middle = len(order) // 2
+            # What is known to be wrong with an older version is not what a storm is to find.
+            order[:middle] = ["kill" if name == "models" else name for name in order[:middle]]
+            order[middle:] = ["upgrade", "models", *order[middle + 2 :]][: len(order) - middle]
             faults["upgrade"] = self._upgrade
         began = time.monotonic()
         self._place.start()
