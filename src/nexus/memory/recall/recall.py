@@ -184,7 +184,8 @@ class Recall:
         }
         sighted: dict[str, list[Sighting]] = {}
         missing = set(late)
-        for name in sorted(wanted, key=BY_MEANING.__contains__):
+        # What reads, then what asks a model, then what others have added: a late one costs none before it.
+        for name in sorted(wanted, key=lambda name: (name not in ARMS, name in BY_MEANING)):
             try:
                 with timed(timings, name), search.deadline.guard(connection):
                     sighted[name] = keep_permitted(connection, search.scope, wanted[name](search))
