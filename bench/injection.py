@@ -145,7 +145,7 @@ async def ask_conversations(folder: Path, cache: Path, embedder: Embedder) -> Fa
 
 async def _chosen(recall: Recall, text: str) -> dict[str, list[str]]:
     """What would be injected under each choice of thresholds."""
-    answer = await candidates.find(recall, text, deadline_ms=_DEADLINE_MS)
+    answer = await candidates.find_candidates(recall, text, deadline_ms=_DEADLINE_MS)
     if answer.late_arms:
         raise RuntimeError(f"late: {answer.late_arms}")
     return {

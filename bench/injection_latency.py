@@ -79,7 +79,7 @@ async def ask(app: App, tasks: list[str]) -> Spent:
     spent, recall = Spent(), await app.open_recall()
     for number, task in enumerate(tasks):
         begun, busy = time.perf_counter(), time.process_time()
-        answer = await candidates.find(recall, task)
+        answer = await candidates.find_candidates(recall, task)
         if number >= _WARM:
             spent.clock_ms.append((time.perf_counter() - begun) * 1000)
             spent.processor_ms.append((time.process_time() - busy) * 1000)

@@ -178,7 +178,9 @@ async def _injection(recall: Recall, filled: life_data.Filled, life: life_data.L
     """What injection would put before an agent: for tasks, and for questions put to the manager."""
 
     async def shown(text: str) -> list[Item]:
-        verdicts = triage.judge(await candidates.find(recall, text, deadline_ms=_DEADLINE_MS), task=text)
+        verdicts = triage.judge(
+            await candidates.find_candidates(recall, text, deadline_ms=_DEADLINE_MS), task=text
+        )
         return [verdict.result.item for verdict in verdicts if verdict.chosen]
 
     def stated(items: Sequence[Item]) -> frozenset[str]:

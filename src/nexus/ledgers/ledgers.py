@@ -134,7 +134,10 @@ class Ledgers:
     async def close(self) -> None:
         """Finish accepted work, close every connection, stop every thread, give the lock back."""
         try:
-            ends = await asyncio.gather(*(database.close() for database in self), return_exceptions=True)
+            # Its connections read the others as well, and whoever closes a file last empties its log.
+            ends = await asyncio.gather(self.memory.close(), return_exceptions=True)
+            others = (database.close() for database in self if database is not self.memory)
+            ends += await asyncio.gather(*others, return_exceptions=True)
         finally:
             if self._own_threads is not None:
                 self._own_threads.shutdown()

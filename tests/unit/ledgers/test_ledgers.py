@@ -10,9 +10,9 @@ import pytest
 
 from new_homes import new_home
 from nexus.config import LedgersConfig
-from nexus.errors import HomeBusyError, HomeMissingError, LedgerClosedError
+from nexus.errors import HomeBusyError, HomeMissingError, LedgerClosedError, LedgerError
 from nexus.home import LEDGERS, Home, HomeLock
-from nexus.ledgers import Ledgers, events
+from nexus.ledgers import Ledgers, events, sql
 
 
 async def test_a_home_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -69,3 +69,13 @@ async def test_rows_are_dated_by_the_clock_that_ledgers_are_given(home: Home) ->
     async with Ledgers(home, LedgersConfig()) as opened:
         today = await opened.events.read(lambda c: c.execute("SELECT strftime('%Y', 'now')").get)
     assert str(today) >= "2026"
+
+
+async def test_one_read_sees_several_ledgers_and_leaves_their_logs_empty(home: Home) -> None:
+    statement = "SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM entities)"
+    async with Ledgers(home, LedgersConfig()) as opened:
+        await opened.events.write(events.ensure_thread, channel="cli", external_id="main")
+        assert await opened.read(sql.value, statement) == 1
+        with pytest.raises(LedgerError):
+            await opened.read(sql.run, "DELETE FROM threads")
+    assert [log.stat().st_size for log in home.data.glob("*-wal")] == [0] * len(list(home.data.glob("*-wal")))

@@ -12,8 +12,8 @@ from nexus.ledgers.sql import named
 
 SQL: Final = named(Path(__file__).with_name("queries.sql"))
 
-# How many steps of SQLite's machine lie between two looks at the clock: some tens of microseconds.
-_STEPS = 1_000
+# How many steps of SQLite's machine lie between two looks at the clock: less than a millisecond.
+_STEPS = 4_000
 
 
 @contextmanager

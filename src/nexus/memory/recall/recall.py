@@ -76,6 +76,7 @@ class Recall:
         deadline = _deadline(query)
         searches: list[Search] = []
         found: list[Found] = []
+        passes: list[asyncio.Future[Matches]] = []
 
         def run(connection: apsw.Connection, vectors: Vectors | None, late: Sequence[str]) -> Matches:
             search = self._start(connection, query, deadline.part(_ARMS_SHARE), vectors)
@@ -87,18 +88,20 @@ class Recall:
             async with asyncio.timeout(deadline.left_s):
                 for_arms = deadline.part(_ARMS_SHARE)
                 vectors, late = await self._follow_vectors(for_arms)
-                finding = asyncio.ensure_future(self._ledgers.read(run, vectors, late))
-                await asyncio.wait({finding}, timeout=for_arms.left_s)
-                if not finding.done() and searches and searches[0].is_embedding:
+                passes.append(asyncio.ensure_future(self._ledgers.read(run, vectors, late)))
+                done, _ = await asyncio.wait(passes, timeout=for_arms.left_s)
+                if not done and searches and searches[-1].is_embedding:
                     # A model cannot be stopped: the rest is found without it, on another thread.
-                    finding = asyncio.ensure_future(self._ledgers.read(run, None, BY_MEANING))
-                answer = await finding
+                    passes.append(asyncio.ensure_future(self._ledgers.read(run, None, BY_MEANING)))
+                answer = await passes[-1]
         except TimeoutError:
             late = (*found[-1].late, "order") if found else ("fetch",)
             answer = Matches(results=(), late_arms=late)
         finally:
             # Also when whoever asked has given up and this is canceled.
             deadline.stop()
+            for each in passes:
+                each.cancel()
         answer.timings_ms["total"] = (time.perf_counter() - started) * 1000
         return answer
 
@@ -181,7 +184,8 @@ class Recall:
         }
         sighted: dict[str, list[Sighting]] = {}
         missing = set(late)
-        for name in sorted(wanted, key=BY_MEANING.__contains__):
+        # What reads, then what asks a model, then what others have added: a late one costs none before it.
+        for name in sorted(wanted, key=lambda name: (name not in ARMS, name in BY_MEANING)):
             try:
                 with timed(timings, name), search.deadline.guard(connection):
                     sighted[name] = keep_permitted(connection, search.scope, wanted[name](search))

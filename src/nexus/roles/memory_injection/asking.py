@@ -43,7 +43,7 @@ async def ask(context: Context, task: str, lines: Sequence[str], deadline: Deadl
     """Ask through the broker, on the request's account; whatever goes wrong is told, not raised."""
     try:
         async with asyncio.timeout(deadline.left_s):
-            run = await _started(context, task, lines, deadline)
+            run = await _start(context, task, lines, deadline)
     except TimeoutError:
         return Reply(failure="the model could not be asked in time")
     except NexusError as error:
@@ -56,12 +56,12 @@ async def ask(context: Context, task: str, lines: Sequence[str], deadline: Deadl
         return Reply(execution_id=run.id, failure="the model was late")
     except NexusError as error:
         return Reply(execution_id=run.id, failure=f"the model failed: {error.message}")
-    choice = parse(answer, len(lines))
+    choice = parse_choice(answer, len(lines))
     failure = "" if choice else "what the model answered is no choice"
     return Reply(execution_id=run.id, choice=choice, failure=failure)
 
 
-def parse(answer: str, offered: int) -> Choice | None:
+def parse_choice(answer: str, offered: int) -> Choice | None:
     """Read the last line of an answer; None where it is no list of ids and numbers that were offered."""
     last = next((line.strip() for line in reversed(answer.splitlines()) if line.strip()), "")
     if _NOTHING.fullmatch(last.strip("`'\".* ")):
@@ -78,7 +78,7 @@ def parse(answer: str, offered: int) -> Choice | None:
     )
 
 
-async def _started(context: Context, task: str, lines: Sequence[str], deadline: Deadline) -> Run:
+async def _start(context: Context, task: str, lines: Sequence[str], deadline: Deadline) -> Run:
     label = f"meeseeks:{context.automation.name}:{context.request.request_id}"
     shown = "\n".join(f"{number}. {line.removeprefix('- ')}" for number, line in enumerate(lines, start=1))
     asked = f"{wrapped('task', task)}\n\n{wrapped('memory_context', shown)}\n\nWhich of these, if any?"

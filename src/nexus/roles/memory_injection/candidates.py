@@ -36,8 +36,8 @@ class Asked:
         return item.kind == "event" and (item.id == self.event_id or item.at >= self.since)
 
 
-async def asked(ledgers: Ledgers, request: Request) -> Asked:
-    """The task, and the message at the root of it."""
+async def find_task(ledgers: Ledgers, request: Request) -> Asked:
+    """Find the task, and the message at the root of it."""
     root = request.root_request_id
     stored = None
     if root != request.request_id:
@@ -50,29 +50,29 @@ async def asked(ledgers: Ledgers, request: Request) -> Asked:
 
 
 async def is_empty(ledgers: Ledgers, about: Asked) -> bool:
-    """Whether there is nothing that could be recalled. It costs next to nothing to know."""
+    """Tell whether there is nothing that could be recalled. It costs next to nothing to know."""
     if await ledgers.memory.read(sql.value, sql.queries("memory")["anything_learned"]):
         return False
     before = {"since": about.since, "id": about.event_id or ""}
     return not await ledgers.events.read(sql.value, sql.queries("events")["any_before"], before)
 
 
-async def offered(
+async def recall_candidates(
     services: Services, request: Request, about: Asked, kinds: frozenset[Kind]
 ) -> Matches | None:
-    """Recall's best for the task, not judged yet; None where nothing may or can be recalled."""
+    """Recall the best for the task, not judged yet; None where nothing may or can be recalled."""
     seen = request.access.visibility(request.event.thread_id)
     if seen.nothing or not about.task.strip():
         return None
-    recall = await _ready(services, seen)
-    answer = await find(recall, about.task, kinds)
+    recall = await _open_recall(services, seen)
+    answer = await find_candidates(recall, about.task, kinds)
     if "fact" in kinds:
-        answer = await with_pinned(services.ledgers, recall, answer)
+        answer = await add_pinned(services.ledgers, recall, answer)
     return replace(answer, results=tuple(r for r in answer.results if not about.is_new(r.item)))
 
 
-async def with_pinned(ledgers: Ledgers, recall: Recall, answer: Matches) -> Matches:
-    """Recall's answer with the pinned facts of whomever it names, and those that are about nobody and near.
+async def add_pinned(ledgers: Ledgers, recall: Recall, answer: Matches) -> Matches:
+    """Add the pinned facts of whomever the answer names, and those that are about nobody and near.
 
     They pass the same gate as everything: what the asker may not see is not loaded.
     """
@@ -83,12 +83,12 @@ async def with_pinned(ledgers: Ledgers, recall: Recall, answer: Matches) -> Matc
         return answer
     found = {match.item.id for match in answer.results}
     missing = await recall.load_items([id_ for id_ in pinned if id_ not in found])
-    further = [_brought(item, PIN) for item in missing]
-    results = [_marked(match) if match.item.id in pinned else match for match in answer.results]
+    further = [_make_match(item, PIN) for item in missing]
+    results = [_mark_pinned(match) if match.item.id in pinned else match for match in answer.results]
     return replace(answer, results=(*results, *further))
 
 
-def _brought(item: Item, arm: str, about: str | None = None) -> Match:
+def _make_match(item: Item, arm: str, about: str | None = None) -> Match:
     """An item that comes with what recall found, whatever its place would have been."""
     reasons = Reasons(
         arms={arm: (1, 1.0)}, about=about, confidence=item.confidence, source_type=item.source_type
@@ -96,13 +96,13 @@ def _brought(item: Item, arm: str, about: str | None = None) -> Match:
     return Match(item=item, score=0.0, probability=0.0, tokens=token_count(item.text), reasons=reasons)
 
 
-def _marked(match: Match) -> Match:
+def _mark_pinned(match: Match) -> Match:
     arms = {**match.reasons.arms, PIN: (1, 1.0)}
     return replace(match, reasons=replace(match.reasons, arms=arms))
 
 
-async def _ready(services: Services, seen: Visibility) -> Recall:
-    """The memory, by words alone while the model that finds by meaning is still being loaded."""
+async def _open_recall(services: Services, seen: Visibility) -> Recall:
+    """Open the memory, by words alone while the model that finds by meaning is still being loaded."""
     opening = asyncio.ensure_future(services.recall(seen))
     try:
         async with asyncio.timeout(_OPENING_S):
@@ -113,7 +113,7 @@ async def _ready(services: Services, seen: Visibility) -> Recall:
         return Recall(services.ledgers, None, visible=seen)
 
 
-async def find(
+async def find_candidates(
     recall: Recall, task: str, kinds: frozenset[Kind] | None = None, *, deadline_ms: int = _RECALL_MS
 ) -> Matches:
     """Ask for what is to be judged here."""
@@ -132,5 +132,5 @@ async def find(
     found = {match.item.id for match in answer.results}
     named = {id_: meant.name for id_, meant in answer.named.items() if not meant.is_owner}
     missing = await recall.load_items([id_ for id_ in named if id_ not in found])
-    further = [_brought(item, "graph", about=named[item.id]) for item in missing]
+    further = [_make_match(item, "graph", about=named[item.id]) for item in missing]
     return replace(answer, results=(*answer.results, *further))

@@ -26,27 +26,27 @@ class Use:
         self._ledgers = ledgers
 
     async def __call__(self, context: Context) -> None:
-        told = formatting.told(str(context.request.enrichment.get("memories", "")))
+        told = formatting.parse_memories(str(context.request.enrichment.get("memories", "")))
         if context.result is None or not told:
             return
-        used = signs(told, task=context.request.event.content, answer=context.result.response.content)
+        used = find_signs(told, task=context.request.event.content, answer=context.result.response.content)
         await self._ledgers.runtime.write(
             injections.mark_used, request_id=context.request.request_id, used=used
         )
 
 
-def signs(told: dict[str, str], *, task: str, answer: str) -> dict[str, Sign | None]:
-    """For each memory by its id, what shows that the answer used it."""
-    said, known = _words(answer), _words(task)
-    return {id_: _sign(id_, _words(text) - known, answer, said) for id_, text in told.items()}
+def find_signs(told: dict[str, str], *, task: str, answer: str) -> dict[str, Sign | None]:
+    """Find for each memory, by its id, what shows that the answer used it."""
+    said, known = _find_words(answer), _find_words(task)
+    return {id_: _find_sign(id_, _find_words(text) - known, answer, said) for id_, text in told.items()}
 
 
-def _sign(id_: str, own: frozenset[str], answer: str, said: frozenset[str]) -> Sign | None:
+def _find_sign(id_: str, own: frozenset[str], answer: str, said: frozenset[str]) -> Sign | None:
     if id_ in answer:
         return "id"
     shared = own & said
     return "words" if shared and len(shared) >= min(_WORDS, _SHARE * len(own)) else None
 
 
-def _words(text: str) -> frozenset[str]:
+def _find_words(text: str) -> frozenset[str]:
     return split_words(text).distinct - function_words(DEFAULT, *mixture(text))

@@ -31,8 +31,8 @@ class Known:
 NOTHING_KNOWN: Final = Known()
 
 
-async def in_session(ledgers: Ledgers, request: Request, session_label: str) -> Known:
-    """What the history of a session holds for a request, as its agent is going to see it.
+async def find_known(ledgers: Ledgers, request: Request, session_label: str) -> Known:
+    """Find what the history of a session holds for a request, as its agent is going to see it.
 
     A message that was edited and sent again counts as known: its author took it back.
     """
@@ -58,19 +58,19 @@ _CONCLUSION = "a conclusion"
 _LEARNED = {"inferred": "inferred", "observed": "observed"}
 
 
-def line(item: Item, speaker: str | None) -> str:
-    """One memory as it is put before a task."""
+def format_memory(item: Item, speaker: str | None) -> str:
+    """Format one memory as it is put before a task."""
     text = " ".join(_TAG.sub("&lt;", item.text).split())
     return f"- {text} ({', '.join(filter(None, (_date(item), _source(item, speaker), item.id)))})"
 
 
-def block(items: Iterable[Item], speakers: Mapping[str, str]) -> str:
-    """The lines, without the tags around them."""
-    return "\n".join(line(item, item.speaker or speakers.get(item.id)) for item in items)
+def format_memories(items: Iterable[Item], speakers: Mapping[str, str]) -> str:
+    """Format the lines, without the tags around them."""
+    return "\n".join(format_memory(item, item.speaker or speakers.get(item.id)) for item in items)
 
 
-def told(block: str) -> dict[str, str]:
-    """The texts of a block by the ids of their items."""
+def parse_memories(block: str) -> dict[str, str]:
+    """Parse the texts of a block by the ids of their items."""
     found = (_LINE.match(each) for each in block.splitlines())
     return {match[2]: match[1] for match in found if match}
 

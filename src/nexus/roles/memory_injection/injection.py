@@ -55,19 +55,21 @@ class Injection:
         deadline = Deadline((context.automation.timeout_ms or _TIMEOUT_MS) - _MARGIN_MS)
         try:
             async with asyncio.timeout(deadline.left_s):
-                about = await candidates.asked(self._services.ledgers, context.request)
+                about = await candidates.find_task(self._services.ledgers, context.request)
                 if await self._is_empty(about):
                     return None
-                answer = await candidates.offered(self._services, context.request, about, _kinds(context))
-                known = await self._known_already(context) if answer and answer.results else NOTHING_KNOWN
+                answer = await candidates.recall_candidates(
+                    self._services, context.request, about, _kinds(context)
+                )
+                known = await self._find_known(context) if answer and answer.results else NOTHING_KNOWN
         except TimeoutError:
             context.log.warning("recall took too long: the run begins without memories")
             return None
         if answer is None or not answer.results:
             return None
-        decision = await self._decided(context, about, answer, known, deadline)
-        told = await self._told(decision.items)
-        await self._note(context, decision, deadline)
+        decision = await self._decide(context, about, answer, known, deadline)
+        told = await self._format(decision.items)
+        await self._record_soon(context, decision, deadline)
         if not decision.items:
             return None
         # What an automation before this one put there stays.
@@ -80,33 +82,33 @@ class Injection:
         )
         return not self._has_memories
 
-    async def _known_already(self, context: Context) -> Known:
+    async def _find_known(self, context: Context) -> Known:
         """What the conversation holds, and what an automation before this one told."""
         request = context.request
-        known = await formatting.in_session(self._services.ledgers, request, request.agent.session_label)
-        told = formatting.told(str(request.enrichment.get("memories") or ""))
+        known = await formatting.find_known(self._services.ledgers, request, request.agent.session_label)
+        told = formatting.parse_memories(str(request.enrichment.get("memories") or ""))
         return replace(known, item_ids=known.item_ids | told.keys())
 
-    async def _decided(
+    async def _decide(
         self, context: Context, about: Asked, answer: Matches, known: Known, deadline: Deadline
     ) -> Decision:
         verdicts = triage.judge(answer, task=about.task, known=known)
         chosen = [verdict.result.item for verdict in verdicts if verdict.chosen]
-        local = Decision(items=chosen, verdicts=_looked_at(verdicts), decided_by="triage")
+        local = Decision(items=chosen, verdicts=_choose_shown(verdicts), decided_by="triage")
         hopeful = answer.answerable >= _HOPELESS and (cues.asks(about.task) or cues.orders(about.task))
         config = self._services.config
         asks_model = config.memory.injection == "model" and bool(config.models.fast)
         if not asks_model or not (chosen or hopeful):
             return local
         shown = [verdict.result.item for verdict in local.verdicts]
-        lines = (await self._told([_clipped(item) for item in shown])).splitlines()
+        lines = (await self._format([_clip(item) for item in shown])).splitlines()
         reply = await asking.ask(context, about.task, lines, deadline)
         if reply.choice is None:
             context.log.info("%s: the local triage decides", reply.failure)
             return replace(local, execution_id=reply.execution_id)
-        return await self._chosen(context, about, known, local, reply, reply.choice)
+        return await self._apply_choice(context, about, known, local, reply, reply.choice)
 
-    async def _chosen(
+    async def _apply_choice(
         self,
         context: Context,
         about: Asked,
@@ -119,7 +121,9 @@ class Injection:
 
         What may be told, and how much of it, is for the model as for the triage.
         """
-        numbered = {verdict.result.item.id for verdict in _at(local.verdicts, choice.numbers)}
+        numbered = {
+            verdict.result.item.id for verdict in (local.verdicts[number - 1] for number in choice.numbers)
+        }
         wanted = numbered | set(choice.ids)
         chosen = [
             verdict
@@ -131,10 +135,10 @@ class Injection:
             )
             for verdict in local.verdicts
         ]
-        verdicts = triage.within(chosen)
+        verdicts = triage.limit_verdicts(chosen)
         items = [verdict.result.item for verdict in verdicts if verdict.chosen]
         judged = {verdict.result.item.id for verdict in verdicts}
-        further = await self._known(context, [id_ for id_ in choice.ids if id_ not in judged])
+        further = await self._load_items(context, [id_ for id_ in choice.ids if id_ not in judged])
         allowed = [
             item
             for item in further
@@ -143,39 +147,39 @@ class Injection:
             and triage.is_evidence(item, about.task)
             and not known.holds(item)
         ]
-        items = triage.fitting([*items, *allowed], max(len(items), triage.LIMITS.most))
+        items = triage.choose_fitting([*items, *allowed], max(len(items), triage.LIMITS.most))
         return Decision(items=items, verdicts=verdicts, decided_by="model", execution_id=reply.execution_id)
 
-    async def _known(self, context: Context, ids_: list[str]) -> list[Item]:
+    async def _load_items(self, context: Context, ids_: list[str]) -> list[Item]:
         request = context.request
         seen = request.access.visibility(request.event.thread_id)
         return await (await self._services.recall(seen)).load_items(ids_) if ids_ and not seen.nothing else []
 
-    async def _told(self, items: list[Item]) -> str:
+    async def _format(self, items: list[Item]) -> str:
         said = await batches.speakers_behind(self._services.ledgers, [item.id for item in items])
-        return formatting.block(items, said)
+        return formatting.format_memories(items, said)
 
-    async def _note(self, context: Context, decision: Decision, deadline: Deadline) -> None:
+    async def _record_soon(self, context: Context, decision: Decision, deadline: Deadline) -> None:
         """Record it; where the ledger is busy, the task does not wait for that."""
         recording = asyncio.create_task(self._record(context, decision))
         self._recording.add(recording)
-        recording.add_done_callback(self._recorded)
+        recording.add_done_callback(self._log_failure)
         await asyncio.wait({recording}, timeout=max(deadline.left_s, _RECORDING_S))
 
-    def _recorded(self, recording: asyncio.Task[None]) -> None:
+    def _log_failure(self, recording: asyncio.Task[None]) -> None:
         self._recording.discard(recording)
         if not recording.cancelled() and (error := recording.exception()):
             _LOG.warning("what was injected is not on record: %s", error)
 
     async def _record(self, context: Context, decision: Decision) -> None:
         rows = [
-            _row(context, decision, rank, verdict.result.item, verdict)
+            _make_row(context, decision, rank, verdict.result.item, verdict)
             for rank, verdict in enumerate(decision.verdicts, start=1)
         ]
         listed = {row.item_id for row in rows}
         further = [item for item in decision.items if item.id not in listed]
         rows += [
-            _row(context, decision, rank, item, None)
+            _make_row(context, decision, rank, item, None)
             for rank, item in enumerate(further, start=len(rows) + 1)
         ]
         await self._services.ledgers.runtime.write(injections.add, injections=rows)
@@ -186,7 +190,7 @@ def _kinds(context: Context) -> frozenset[Kind]:
     return kinds(context.config.get("scope"))
 
 
-def _looked_at(verdicts: list[Verdict]) -> list[Verdict]:
+def _choose_shown(verdicts: list[Verdict]) -> list[Verdict]:
     """What the triage would tell, then the best of the rest, in recall's order."""
     room = _SHOWN - sum(verdict.chosen for verdict in verdicts)
     rest = [verdict for verdict in verdicts if not verdict.chosen and not verdict.is_final]
@@ -194,17 +198,13 @@ def _looked_at(verdicts: list[Verdict]) -> list[Verdict]:
     return [verdict for verdict in verdicts if verdict.chosen or verdict.result.item.id in kept]
 
 
-def _clipped(item: Item) -> Item:
+def _clip(item: Item) -> Item:
     """As much of it as a model needs to see whether it matters."""
     long = len(item.text) > _SHOWN_CHARACTERS
     return replace(item, text=f"{item.text[:_SHOWN_CHARACTERS]}…") if long else item
 
 
-def _at(verdicts: list[Verdict], numbers: tuple[int, ...]) -> list[Verdict]:
-    return [verdicts[number - 1] for number in numbers]
-
-
-def _row(
+def _make_row(
     context: Context, decision: Decision, rank: int, item: Item, verdict: Verdict | None
 ) -> injections.Injection:
     request = context.request
@@ -220,12 +220,12 @@ def _row(
         text_sha256=hashlib.sha256(item.text.encode()).hexdigest(),
         score=round(verdict.result.score, 4) if verdict else 0.0,
         probability=round(verdict.result.probability, 4) if verdict else 0.0,
-        why=_why(verdict) if verdict else "the model found it itself and chose it",
+        why=_explain(verdict) if verdict else "the model found it itself and chose it",
         decided_by=decision.decided_by,
         injected=verdict is None or verdict.chosen,
     )
 
 
-def _why(verdict: Verdict) -> str:
+def _explain(verdict: Verdict) -> str:
     found = ", ".join(sorted(verdict.result.reasons.arms))
     return f"{verdict.why} (found by {found})"

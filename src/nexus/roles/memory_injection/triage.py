@@ -71,20 +71,26 @@ def judge(
 
     `known` is what the agent can see already.
     """
-    reached = _reached(answer, task)
+    reached = _find_reached(answer, task)
     passed_over = {
-        each.item.id: _passed_over(each, task, known, reached) or _pinned(each) for each in answer.results
+        each.item.id: _pass_over(each, task, known, reached) or _keep_pinned(each) for each in answer.results
     }
     rest = [each for each in answer.results if passed_over[each.item.id] is None]
     is_question = cues.asks(task) and not cues.orders(task)
-    judged = _for_question(answer, rest, task, limits) if is_question else _for_task(answer, rest, limits)
+    judged = (
+        _judge_for_question(answer, rest, task, limits)
+        if is_question
+        else _judge_for_task(answer, rest, limits)
+    )
     if is_question:
         limits = replace(limits, most=limits.most_for_question)
     verdicts = {verdict.result.item.id: verdict for verdict in judged}
-    return within([passed_over[each.item.id] or verdicts[each.item.id] for each in answer.results], limits)
+    return limit_verdicts(
+        [passed_over[each.item.id] or verdicts[each.item.id] for each in answer.results], limits
+    )
 
 
-def _for_question(answer: Matches, rest: Sequence[Match], task: str, limits: Limits) -> list[Verdict]:
+def _judge_for_question(answer: Matches, rest: Sequence[Match], task: str, limits: Limits) -> list[Verdict]:
     """The best, unless nothing is likely to answer: small talk and general knowledge need no memory."""
     is_personal = bool(answer.named) or cues.first_person(task, detect(task))
     enough = limits.answers_about if is_personal else limits.answers
@@ -99,16 +105,16 @@ def _for_question(answer: Matches, rest: Sequence[Match], task: str, limits: Lim
     ]
 
 
-def _for_task(answer: Matches, rest: Sequence[Match], limits: Limits) -> list[Verdict]:
+def _judge_for_task(answer: Matches, rest: Sequence[Match], limits: Limits) -> list[Verdict]:
     """What is needed, if anything is, and what little is known of what the task names."""
-    learned, named = ranker.load(), _named(answer.results)
+    learned, named = ranker.load(), _count_named(answer.results)
     told = learned.told if limits.need is None else limits.need
     beside = limits.beside or (learned.beside if limits.need is None else limits.need)
     enough = beside if any(each.need >= told for each in rest) else float("inf")
-    return [_verdict(each, named, limits, enough) for each in rest]
+    return [_judge_need(each, named, limits, enough) for each in rest]
 
 
-def _reached(answer: Matches, task: str) -> frozenset[str]:
+def _find_reached(answer: Matches, task: str) -> frozenset[str]:
     """The entities that a task is to reach and of which an address or a number is known.
 
     Those are the first that it names, and whoever is listed with them: "write to Ann and Bob about Cid".
@@ -131,7 +137,7 @@ def _reached(answer: Matches, task: str) -> frozenset[str]:
     return frozenset(reached)
 
 
-def _passed_over(result: Match, task: str, known: Known, reached: frozenset[str]) -> Verdict | None:
+def _pass_over(result: Match, task: str, known: Known, reached: frozenset[str]) -> Verdict | None:
     """The verdict that doesn't depend on how likely something is needed; None for anything else."""
     item = result.item
     why = ""
@@ -148,7 +154,7 @@ def _passed_over(result: Match, task: str, known: Known, reached: frozenset[str]
     return Verdict(result=result, chosen=False, why=why, is_final=True) if why else None
 
 
-def _pinned(result: Match) -> Verdict | None:
+def _keep_pinned(result: Match) -> Verdict | None:
     """The verdict about what the owner pinned to whom the task names; None for anything else."""
     if PIN not in result.reasons.arms:
         return None
@@ -173,7 +179,7 @@ def _echoes(text: str, task: str) -> bool:
     return bool(said) and len(said & asked) >= _ECHO * len(said | asked)
 
 
-def _named(results: Sequence[Match]) -> Counter[str]:
+def _count_named(results: Sequence[Match]) -> Counter[str]:
     """The entities that the task names, and how much that still holds is known of each."""
     counts = Counter[str]()
     for result in results:
@@ -183,7 +189,7 @@ def _named(results: Sequence[Match]) -> Counter[str]:
     return counts
 
 
-def _verdict(result: Match, named: Counter[str], limits: Limits, need: float) -> Verdict:
+def _judge_need(result: Match, named: Counter[str], limits: Limits, need: float) -> Verdict:
     item, about = result.item, result.reasons.about
     if about is not None and named[item.subject_id or ""] <= limits.few:
         return Verdict(result=result, chosen=True, why=f"about {about}, of whom little is known")
@@ -192,16 +198,16 @@ def _verdict(result: Match, named: Counter[str], limits: Limits, need: float) ->
     return Verdict(result=result, chosen=True, why=f"about {about}, and needed" if about else "needed")
 
 
-def within(verdicts: Sequence[Verdict], limits: Limits = LIMITS) -> list[Verdict]:
+def limit_verdicts(verdicts: Sequence[Verdict], limits: Limits = LIMITS) -> list[Verdict]:
     """No more than a task can do with: the best, and of each thing that is named at least the best."""
-    named = _named([verdict.result for verdict in verdicts])
+    named = _count_named([verdict.result for verdict in verdicts])
     contacts = [verdict for verdict in verdicts if verdict.chosen and verdict.result.item.kind == "entity"]
     most = max(limits.most, min(len(named), limits.most_named)) + len(contacts)
     by_need = sorted(verdicts, key=lambda verdict: -verdict.result.need)
     pinned = [verdict for verdict in verdicts if verdict.chosen and PIN in verdict.result.reasons.arms]
     order = [*pinned[: limits.most_pinned], *contacts, *_first_of_each(verdicts), *by_need]
     wanted = [verdict.result.item for verdict in order if verdict.chosen]
-    kept = {item.id for item in fitting(wanted, most, limits.most_tokens)}
+    kept = {item.id for item in choose_fitting(wanted, most, limits.most_tokens)}
     return [
         verdict
         if not verdict.chosen or verdict.result.item.id in kept
@@ -210,7 +216,9 @@ def within(verdicts: Sequence[Verdict], limits: Limits = LIMITS) -> list[Verdict
     ]
 
 
-def fitting(items: Sequence[Item], most: int = LIMITS.most, tokens: int = LIMITS.most_tokens) -> list[Item]:
+def choose_fitting(
+    items: Sequence[Item], most: int = LIMITS.most, tokens: int = LIMITS.most_tokens
+) -> list[Item]:
     """The first of some items that are no more than that."""
     kept: dict[str, Item] = {}
     for item in items:

@@ -4,8 +4,8 @@ import pytest
 
 from nexus.memory.recall.item import Item
 from nexus.roles.memory_injection import formatting
-from nexus.roles.memory_injection.asking import Choice, parse
-from nexus.roles.memory_injection.feedback import signs
+from nexus.roles.memory_injection.asking import Choice, parse_choice
+from nexus.roles.memory_injection.feedback import find_signs
 
 _FACT = "fact_01J8ZQ5W4T3K9V7M2N6P8R0S1X"
 
@@ -31,7 +31,7 @@ _FACT = "fact_01J8ZQ5W4T3K9V7M2N6P8R0S1X"
     ],
 )
 def test_an_answer_is_numbers_ids_or_none_and_nothing_else(answer: str, choice: Choice | None) -> None:
-    assert parse(answer, offered=3) == choice
+    assert parse_choice(answer, offered=3) == choice
 
 
 def _item(text: str, **more: str) -> Item:
@@ -39,17 +39,17 @@ def _item(text: str, **more: str) -> Item:
 
 
 def test_a_line_is_the_text_with_date_speaker_and_id() -> None:
-    assert formatting.line(_item("Tyler likes\n Italian food"), "owner") == (
+    assert formatting.format_memory(_item("Tyler likes\n Italian food"), "owner") == (
         f"- Tyler likes Italian food (2026-05-01, said by owner, {_FACT})"
     )
-    assert formatting.line(_item("It rains", source_type="inferred"), None) == (
+    assert formatting.format_memory(_item("It rains", source_type="inferred"), None) == (
         f"- It rains (2026-05-01, inferred, {_FACT})"
     )
 
 
 def test_a_line_tells_whose_word_a_conclusion_is_and_how_far_it_carries() -> None:
     found = Item(kind="observation", id="obs_1", text="Sam may do it", at="2026-05-01", confidence=0.6)
-    assert formatting.line(found, "sam") == (
+    assert formatting.format_memory(found, "sam") == (
         "- Sam may do it (evidence from 2026-05-01, a conclusion from what was said by sam, "
         "confidence 0.6, obs_1)"
     )
@@ -57,14 +57,14 @@ def test_a_line_tells_whose_word_a_conclusion_is_and_how_far_it_carries() -> Non
 
 def test_a_conclusion_that_is_out_of_date_says_so() -> None:
     found = Item(kind="observation", id="obs_1", text="It is due", at="2026-05-01", stale_since="2026-06-02")
-    assert "out of date: something newer is known since 2026-06-02" in formatting.line(found, None)
+    assert "out of date: something newer is known since 2026-06-02" in formatting.format_memory(found, None)
 
 
 def test_what_is_told_can_be_read_back_by_id() -> None:
     texts = ["Tyler (the tall one) likes food (a lot)", "a <b>bold</b> claim", "1 < 2 and 3 > 2"]
     items = [Item(kind="fact", id=f"fact_{n}", text=text, at="2026-05-01") for n, text in enumerate(texts)]
-    block = formatting.block(items, {"fact_0": "an (odd), name"})
-    assert formatting.told(block) == {
+    block = formatting.format_memories(items, {"fact_0": "an (odd), name"})
+    assert formatting.parse_memories(block) == {
         "fact_0": texts[0],
         "fact_1": "a &lt;b>bold&lt;/b> claim",
         "fact_2": texts[2],
@@ -82,4 +82,4 @@ def test_what_is_told_can_be_read_back_by_id() -> None:
 )
 def test_use_shows_by_the_id_or_by_words_that_the_task_did_not_have(answer: str, sign: str | None) -> None:
     told = {_FACT: "Tyler likes Italian food for dinner"}
-    assert signs(told, task="Plan Tyler's dinner", answer=answer) == {_FACT: sign}
+    assert find_signs(told, task="Plan Tyler's dinner", answer=answer) == {_FACT: sign}
