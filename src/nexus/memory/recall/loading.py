@@ -15,7 +15,7 @@ from nexus.ledgers import sql
 from nexus.ledgers.memory import How
 from nexus.memory.digest import digests
 from nexus.memory.recall import causality, surroundings
-from nexus.memory.recall.item import Item, Replacement, Sighting
+from nexus.memory.recall.item import Item, Link, Replacement, Sighting
 from nexus.memory.recall.reading import SQL, LateError
 from nexus.memory.recall.scope import permitted
 from nexus.memory.recall.search import Search
@@ -71,14 +71,18 @@ async def _remembered(search: Search, ids: list[str]) -> list[Item]:
 
 async def _disclosed(search: Search, items: list[Item]) -> list[Item]:
     """The items, without successors that the asker may not see; a limit in time doesn't hide one."""
-    successors = {item.replaced_by.id for item in items if item.replaced_by}
+    successors = {by.id for item in items for by in (item.replaced_by, item.outdated_by) if by}
     if search.scope.places.everything or not successors:
         return items
     sightings = [Sighting(arm="succession", kind="fact", id=id_, rank=1, score=1.0) for id_ in successors]
     untimed = replace(search.scope, after=None, before=None)
     allowed = {seen.id for seen in await permitted(search.ledgers, untimed, sightings, search.deadline)}
     return [
-        replace(item, replaced_by=None) if item.replaced_by and item.replaced_by.id not in allowed else item
+        replace(
+            item,
+            replaced_by=item.replaced_by if item.replaced_by and item.replaced_by.id in allowed else None,
+            outdated_by=item.outdated_by if item.outdated_by and item.outdated_by.id in allowed else None,
+        )
         for item in items
     ]
 
@@ -165,12 +169,22 @@ def _fact(row: tuple[Any, ...]) -> Item:
     )
 
 
-def _replacement(id_: str, text: str, at: str, how: How, basis: str, signals: str) -> Replacement:
-    return Replacement(id=id_, text=text, at=at, how=how, basis=basis, signals=tuple(json.loads(signals)))
+def _replacement(
+    id_: str, text: str, at: str, how: How, basis: str, signals: str, next_id: str
+) -> Replacement:
+    return Replacement(
+        id=id_,
+        text=text,
+        at=at,
+        how=how,
+        basis=basis,
+        signals=tuple(json.loads(signals)),
+        next_id=next_id if next_id != id_ else None,
+    )
 
 
 def _summary(row: tuple[Any, ...]) -> Item:
-    kind, id_, text, at, confidence, stale_since, subject = row
+    kind, id_, text, at, confidence, stale_since, subject, newer_id, newer = row
     return Item(
         kind=kind,
         id=id_,
@@ -180,6 +194,7 @@ def _summary(row: tuple[Any, ...]) -> Item:
         stale_since=stale_since,
         entity_ids=(subject,) if subject else (),
         subject_id=subject,
+        outdated_by=Link(newer_id, newer, "newer") if newer_id else None,
     )
 
 

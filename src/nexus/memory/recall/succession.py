@@ -85,14 +85,16 @@ def _links(ranked: Sequence[Ranked]) -> dict[str, str]:
     for entry in ranked:
         item = entry.item
         by = item.replaced_by
-        if by is not None and by.id in here and _head(by.id, links) != item.id:
-            links[item.id] = by.id
+        # The next of the chain that is here, so that what it names can be asked for.
+        following = next((id_ for id_ in (by.next_id, by.id) if id_ in here), None) if by else None
+        if following is not None and _head(following, links) != item.id:
+            links[item.id] = following
         # A message stands for the best of the facts that were taken from it.
         said = event_of.get(item.id)
         if said is None or said not in here or said in told:
             continue
         told.add(said)
-        later = event_of.get(by.id) if by is not None else None
+        later = event_of.get(by.next_id or by.id) if by is not None else None
         if later is not None and later in here and later != said and _head(later, links) != said:
             links[said] = later
     return links
