@@ -307,4 +307,6 @@ def test_facts_about_different_people_are_not_linked_even_if_a_writer_says_so() 
     leo = _said("old", "Leo has piano lessons on Monday", 0, "leo")
     assert claim(leo, _said("new", "Leo has piano lessons on Tuesday now", 2, "leo")) == ["old"]
     assert claim(leo, _said("new", "Mia has piano lessons on Tuesday now", 2, "mia")) == []
-    assert claim(leo, _said("new", "The piano lessons on Monday are Mia's, not Leo's", 2, "mia")) == ["old"]
+    assert claim(leo, _said("new", "Mia now has the piano lessons on Monday instead of Leo", 2, "mia")) == [
+        "old"
+    ]
