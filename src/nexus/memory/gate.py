@@ -168,6 +168,12 @@ class Gate:
                 if operation in ADDRESSES
                 else "Leave it: likely duplicates are shown to the owner as merge candidates.",
             )
+        relation = str(given.get("relation", "")).strip() if operation == "causal-link" else ""
+        if relation == "distinct" and self.provenance.kind != "owner":
+            raise UsageError(
+                f"{self.provenance.actor} can't say that two facts are both true",
+                hint="Only the owner can: `nexus memory keep-both`.",
+            )
         texts = list(_texts(operation, given))
         if not self.keeps_codes and any(map(is_code, texts)):
             raise UsageError(

@@ -224,3 +224,55 @@ async def test_what_somebody_writes_by_hand_says_who_where_and_when(memory: Memo
         assert (fact.written.by, fact.written.channel, fact.is_written) == (by, channel, True)
     assert (await fact_views.get(ledgers, learned)).fact.written is None
     assert told[old]["said"] is None
+
+
+async def test_both_are_true_outlasts_a_rejection_taken_back(memory: Memory, ledgers: Ledgers) -> None:
+    old = await _sarah(memory)
+    new = (await memory.correct(old, "Sarah works at Mistral", OWNER))["id"]
+    await memory.keep_both(old, None, OWNER)
+    await memory.decide(new, "reject", OWNER)
+    await memory.decide(new, "reopen", OWNER)
+    assert await ledgers.memory.read(successors, [old]) == {}
+
+
+async def test_both_are_true_outlasts_the_rejection_of_what_came_between(
+    memory: Memory, ledgers: Ledgers
+) -> None:
+    first = await _sarah(memory)
+    middle = (await memory.correct(first, "Sarah works at Mistral", OWNER))["id"]
+    last = (await memory.correct(middle, "Sarah teaches", OWNER))["id"]
+    await memory.keep_both(first, last, OWNER)
+    await memory.decide(middle, "reject", OWNER)
+    assert await ledgers.memory.read(successors, [first]) == {}
+
+
+async def test_only_the_owner_says_that_both_are_true(memory: Memory) -> None:
+    first = await _sarah(memory)
+    second = await _sarah(memory, "Sarah teaches")
+    link = {"cause": first, "effect": second, "relation": " distinct"}
+    for kind in ("writer", "client", "unknown"):
+        with pytest.raises(UsageError, match="both true"):
+            await memory.run("causal-link", link, Provenance(actor="somebody", kind=kind))  # type: ignore[arg-type]
+    await memory.run("causal-link", link, OWNER)
+
+
+async def test_each_fact_of_a_chain_says_what_holds_now_and_until_when_it_held(
+    memory: Memory, ledgers: Ledgers
+) -> None:
+    first = await _sarah(memory, as_of="2026-01-01")
+    texts = {"2026-03-01": "Sarah works at Mistral", "2026-06-01": "Sarah retired"}
+    chain = [first]
+    for at, text in texts.items():
+        given = {"about": "sarah", "fact": text, "as_of": at, "replaces": [chain[-1]]}
+        chain.append((await memory.run("fact", given, OWNER))["id"])
+    found = await ledgers.memory.read(successors, chain)
+    assert {old: (by.id, by.note) for old, by in found.items()} == {
+        chain[0]: (chain[2], "until 2026-03-01; now: Sarah retired"),
+        chain[1]: (chain[2], "until 2026-06-01; now: Sarah retired"),
+    }
+    answer = await Recall(ledgers, None).find(
+        Query(text="Where does Sarah work?", kinds=frozenset({"fact"}), deadline_ms=20_000)
+    )
+    by = next(match.item.replaced_by for match in answer.results if match.item.id == first)
+    assert by is not None
+    assert (by.id, by.next_id, by.note) == (chain[2], chain[1], "until 2026-03-01; now: Sarah retired")

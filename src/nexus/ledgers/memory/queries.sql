@@ -208,9 +208,17 @@ ORDER BY created_at DESC, seq DESC LIMIT :limit
 SELECT count(*) FROM facts WHERE created_at >= ?
 
 -- name: successors
-SELECT old_fact_id, facts.id, fact, coalesce(as_of, valid_at), succession.confidence, basis, how, signals
-FROM fact_successions AS succession JOIN facts ON facts.id = new_fact_id
-WHERE old_fact_id IN (SELECT value FROM json_each(?))
+-- What holds now in the place of each fact, at the end of its chain, and since when the fact doesn't.
+WITH RECURSIVE later (start, id, step) AS (
+  SELECT old_fact_id, new_fact_id, 1 FROM fact_successions WHERE old_fact_id IN (SELECT value FROM json_each(?1))
+  UNION
+  SELECT later.start, l.new_fact_id, step + 1
+  FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id WHERE step < 100
+)
+SELECT old_fact_id, e.id, e.fact, coalesce(n.as_of, n.valid_at), succession.confidence, basis, how, signals
+FROM fact_successions AS succession JOIN facts AS n ON n.id = new_fact_id
+JOIN facts AS e ON e.id = (SELECT id FROM later WHERE start = old_fact_id ORDER BY step DESC LIMIT 1)
+WHERE old_fact_id IN (SELECT value FROM json_each(?1))
 
 -- name: newest_about
 -- The newest facts about some entities that nothing has replaced.

@@ -260,6 +260,18 @@ CREATE TABLE succession_progress (
   updated_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT, WITHOUT ROWID;
 
+-- No chain of replacements leads back to where it began: a judged link that would close a circle is left out, and a
+-- stated one takes away what replaced its new fact.
+CREATE TRIGGER successions_form_no_circles BEFORE INSERT ON fact_successions
+WHEN NEW.old_fact_id IN (
+  WITH RECURSIVE later (id) AS (
+    SELECT NEW.new_fact_id UNION SELECT l.new_fact_id FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id)
+  SELECT id FROM later)
+BEGIN
+  SELECT RAISE(IGNORE) WHERE NEW.basis = 'judged';
+  DELETE FROM fact_successions WHERE old_fact_id = NEW.new_fact_id;
+END;
+
 CREATE TRIGGER replaced_facts_are_succeeded AFTER INSERT ON causal_links
 WHEN NEW.relation = 'replaced' AND NEW.confidence >= 1.0
 BEGIN
@@ -621,7 +633,7 @@ BEGIN
     AND stale_at IS NULL AND id <> NEW.id;
 END;
 
--- What a rejected fact replaced is replaced by the fact's own successor, or holds again.
+-- What a rejected fact replaced is replaced by the fact's own successor, unless both are true, or holds again.
 CREATE TRIGGER rejected_facts_replace_nothing AFTER INSERT ON fact_reviews
 WHEN NEW.decision = 'reject'
 BEGIN
@@ -629,7 +641,11 @@ BEGIN
   SET new_fact_id = (SELECT new_fact_id FROM fact_successions AS own WHERE own.old_fact_id = NEW.fact_id)
   WHERE new_fact_id = NEW.fact_id AND EXISTS (
     SELECT 1 FROM fact_successions AS own
-    WHERE own.old_fact_id = NEW.fact_id AND own.new_fact_id <> fact_successions.old_fact_id);
+    WHERE own.old_fact_id = NEW.fact_id AND own.new_fact_id <> fact_successions.old_fact_id
+      AND NOT EXISTS (
+        SELECT 1 FROM causal_links AS l
+        WHERE l.relation = 'distinct' AND (l.cause_fact_id, l.effect_fact_id) IN (
+          VALUES (fact_successions.old_fact_id, own.new_fact_id), (own.new_fact_id, fact_successions.old_fact_id))));
   DELETE FROM fact_successions WHERE new_fact_id = NEW.fact_id;
   UPDATE analysis_runs SET stale_at = NEW.created_at, stale_reason = 'rejected: ' || NEW.fact_id
   WHERE id IN (SELECT observation_id FROM observation_facts WHERE fact_id = NEW.fact_id) AND stale_at IS NULL;
@@ -643,7 +659,16 @@ WHEN NEW.decision IN ('accept', 'reopen') AND EXISTS (
 BEGIN
   INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis, how)
   SELECT cause_fact_id, effect_fact_id, 1.0, 'stated', coalesce(how, 'changed')
-  FROM causal_links WHERE relation = 'replaced' AND confidence >= 1.0 AND effect_fact_id = NEW.fact_id
+  FROM causal_links AS l
+  WHERE relation = 'replaced' AND confidence >= 1.0 AND effect_fact_id = NEW.fact_id
+    AND NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = l.cause_fact_id)
+    AND NOT EXISTS (
+      SELECT 1 FROM causal_links AS later
+      WHERE later.rowid > l.rowid AND (
+        (later.relation = 'distinct' AND (later.cause_fact_id, later.effect_fact_id) IN (
+          VALUES (l.cause_fact_id, l.effect_fact_id), (l.effect_fact_id, l.cause_fact_id)))
+        OR (later.relation = 'replaced' AND later.confidence >= 1.0
+          AND later.cause_fact_id = l.effect_fact_id AND later.effect_fact_id = l.cause_fact_id)))
   ON CONFLICT (old_fact_id) DO NOTHING;
   UPDATE succession_progress
   SET position = min(position, (SELECT seq - 1 FROM facts WHERE id = NEW.fact_id));

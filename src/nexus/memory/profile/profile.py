@@ -19,24 +19,31 @@ class OwnerProfile:
         self._ledgers = ledgers
         self._now = now
         self._looked_at = ""
-        self._through = -1
+        self._through = ""
 
     async def text(self) -> str:
         """What every agent of the owner is told; empty if nothing is known yet."""
-        version, last = await self._ledgers.memory.read_now(versions.with_last_fact)
-        if version is None or (version.origin != "consolidation" and self._is_due()):
-            version = await self._refreshed(version, last) or version
+        version, through = await self._ledgers.memory.read_now(versions.with_known_through)
+        # What a model wrote stays until it is written again, unless it says what is no longer true.
+        if version is None or (
+            self._is_due()
+            and (
+                version.origin != "consolidation"
+                or await versions.rests_on_replaced(self._ledgers, version.id)
+            )
+        ):
+            version = await self._refreshed(version, through) or version
         return "" if version is None else version.content
 
     async def refresh(self) -> Version | None:
         """Make the profile of the facts again, around what the owner wrote; None if nothing is known."""
-        return await self._refreshed(*await self._ledgers.memory.read(versions.with_last_fact))
+        return await self._refreshed(*await self._ledgers.memory.read(versions.with_known_through))
 
-    async def _refreshed(self, before: Version | None, last: int) -> Version | None:
+    async def _refreshed(self, before: Version | None, through: str) -> Version | None:
         self._looked_at = now = clock.timestamp(self._now())
-        if last == self._through:
+        if through == self._through:
             return before
-        self._through = last
+        self._through = through
         written = None if before is None else before.written
         since = None if before is None else before.written_at
         lines = await local.built(self._ledgers, now=now, after=since, written=written or "")

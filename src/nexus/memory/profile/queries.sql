@@ -24,9 +24,14 @@ ON CONFLICT DO NOTHING
 SELECT c.line, c.fact_id, f.fact, f.source_event_id
 FROM owner_profile_facts AS c JOIN facts AS f ON f.id = c.fact_id WHERE c.profile_id = ? ORDER BY c.line, f.seq
 
--- name: last_fact
--- A number that grows with every fact and every decision about one.
-SELECT coalesce(max(seq), 0) + (SELECT coalesce(max(seq), 0) FROM fact_reviews) FROM facts
+-- name: known_through
+-- A mark that changes with every fact, every decision about one, and every replacement.
+SELECT json_array((SELECT max(seq) FROM facts), (SELECT max(seq) FROM fact_reviews), count(*), max(derived_at))
+FROM fact_successions
+
+-- name: rests_on_replaced
+SELECT EXISTS (
+  SELECT 1 FROM owner_profile_facts AS c JOIN fact_successions AS l ON l.old_fact_id = c.fact_id WHERE c.profile_id = ?)
 
 -- name: current_facts
 -- What still holds about some entities, the newest first, and whether it is pinned.

@@ -80,9 +80,14 @@ def current(connection: apsw.Connection) -> Version | None:
     return None if row is None else _version(row)
 
 
-def with_last_fact(connection: apsw.Connection) -> tuple[Version | None, int]:
-    """The version that counts, and the number of the newest fact."""
-    return current(connection), int(str(sql.value(connection, SQL["last_fact"])))
+def with_known_through(connection: apsw.Connection) -> tuple[Version | None, str]:
+    """The version that counts, and a mark of all that a profile could be made of."""
+    return current(connection), str(sql.value(connection, SQL["known_through"]))
+
+
+async def rests_on_replaced(ledgers: Ledgers, profile_id: str) -> bool:
+    """Whether a version has a line of which a fact was replaced."""
+    return bool(await ledgers.memory.read(sql.value, SQL["rests_on_replaced"], (profile_id,)))
 
 
 async def exists(ledgers: Ledgers, profile_id: str) -> bool:

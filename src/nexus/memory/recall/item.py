@@ -67,14 +67,15 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replacement:
-    """The fact that replaced another one, since when it holds, and how that is known."""
+    """What holds now in the place of a fact, since when that one doesn't, and how that is known."""
 
-    id: str
+    id: str  # of the end of the chain, as is the text
     text: str
     at: str
     how: Literal["corrected", "changed", "cancelled"] = "changed"
     basis: str = "stated"  # or judged
     signals: tuple[str, ...] = ()  # what the judge went by, the strongest first
+    next_id: str | None = None  # the fact that replaced it directly, where that was replaced as well
 
     @property
     def note(self) -> str:
@@ -106,6 +107,7 @@ class Item:
     replaced_by: Replacement | None = None
     caused_by: tuple[Link, ...] = ()  # facts that led to it, as far as the asker may see them
     leads_to: tuple[Link, ...] = ()
+    outdated_by: Link | None = None  # of a stale conclusion: the fact that it doesn't know of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

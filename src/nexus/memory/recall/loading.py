@@ -153,12 +153,16 @@ def _load_memories(search: Search, ids: Sequence[str]) -> list[Item]:
         items = [replace(item, text=made[item.id].summary) if item.id in made else item for item in items]
         items = [item for item in items if item.text.strip()]
     items = _link_causes(search, items)
-    successors = {item.replaced_by.id for item in items if item.replaced_by}
+    successors = {by.id for item in items for by in (item.replaced_by, item.outdated_by) if by}
     if search.scope.places.everything or not successors:
         return items
     allowed = _keep_visible(search, successors, without=search.scope.without)
     return [
-        replace(item, replaced_by=None) if item.replaced_by and item.replaced_by.id not in allowed else item
+        replace(
+            item,
+            replaced_by=item.replaced_by if item.replaced_by and item.replaced_by.id in allowed else None,
+            outdated_by=item.outdated_by if item.outdated_by and item.outdated_by.id in allowed else None,
+        )
         for item in items
     ]
 
@@ -217,12 +221,22 @@ def _fact(row: tuple[Any, ...]) -> Item:
     )
 
 
-def _replacement(id_: str, text: str, at: str, how: How, basis: str, signals: str) -> Replacement:
-    return Replacement(id=id_, text=text, at=at, how=how, basis=basis, signals=tuple(json.loads(signals)))
+def _replacement(
+    id_: str, text: str, at: str, how: How, basis: str, signals: str, next_id: str
+) -> Replacement:
+    return Replacement(
+        id=id_,
+        text=text,
+        at=at,
+        how=how,
+        basis=basis,
+        signals=tuple(json.loads(signals)),
+        next_id=next_id if next_id != id_ else None,
+    )
 
 
 def _summary(row: tuple[Any, ...]) -> Item:
-    kind, id_, text, at, confidence, stale_since, subject = row
+    kind, id_, text, at, confidence, stale_since, subject, newer_id, newer = row
     return Item(
         kind=kind,
         id=id_,
@@ -232,6 +246,7 @@ def _summary(row: tuple[Any, ...]) -> Item:
         stale_since=stale_since,
         entity_ids=(subject,) if subject else (),
         subject_id=subject,
+        outdated_by=Link(newer_id, newer, "newer") if newer_id else None,
     )
 
 

@@ -308,9 +308,11 @@ SELECT episode_id FROM episode_entity_mentions
 WHERE episode_id IN (SELECT id FROM wanted) AND entity_id IN (SELECT id FROM about)
 
 -- name: causal_neighbours
-SELECT effect_fact_id, confidence FROM causal_links WHERE cause_fact_id IN (SELECT value FROM json_each(:facts))
+SELECT effect_fact_id, confidence FROM causal_links
+WHERE cause_fact_id IN (SELECT value FROM json_each(:facts)) AND relation <> 'distinct'
 UNION ALL
-SELECT cause_fact_id, confidence FROM causal_links WHERE effect_fact_id IN (SELECT value FROM json_each(:facts))
+SELECT cause_fact_id, confidence FROM causal_links
+WHERE effect_fact_id IN (SELECT value FROM json_each(:facts)) AND relation <> 'distinct'
 LIMIT :limit
 
 -- name: succession_chains
@@ -330,10 +332,10 @@ SELECT start, id FROM (SELECT start, id FROM later UNION SELECT start, id FROM e
 WHERE start <> id LIMIT :limit
 
 -- name: causal_links
--- Facts with those that they led to. What was replaced was not caused.
+-- Facts with those that they led to. What was replaced was not caused, nor what is true beside something else.
 SELECT l.cause_fact_id, c.fact, l.effect_fact_id, e.fact, l.relation
 FROM causal_links AS l JOIN facts AS c ON c.id = l.cause_fact_id JOIN facts AS e ON e.id = l.effect_fact_id
-WHERE l.relation <> 'replaced'
+WHERE l.relation NOT IN ('replaced', 'distinct')
   AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id IN (l.cause_fact_id, l.effect_fact_id))
   AND (l.cause_fact_id IN (SELECT value FROM json_each(?1))
       OR l.effect_fact_id IN (SELECT value FROM json_each(?1)))
@@ -357,33 +359,57 @@ SELECT seq, id, content, occurred_at, sender, direction, thread_id
 FROM events WHERE seq IN (SELECT value FROM json_each(?))
 
 -- name: facts
+-- Of what was replaced: since when, by what directly, and what holds now at the end of the chain.
+WITH RECURSIVE later (start, id, step) AS (
+  SELECT old_fact_id, new_fact_id, 1 FROM fact_successions WHERE old_fact_id IN (SELECT value FROM json_each(:ids))
+  UNION
+  SELECT later.start, l.new_fact_id, step + 1
+  FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id WHERE step < 100
+)
 SELECT f.id, f.fact, coalesce(f.as_of, f.valid_at), f.seq, f.source_event_id, f.confidence, f.source_type,
        f.source_entity_id, f.target_entity_id,
        coalesce(
          coalesce(n.as_of, n.valid_at),
          CASE WHEN json_valid(f.metadata_json) AND json_extract(f.metadata_json, '$.valid_until') <= :now
               THEN json_extract(f.metadata_json, '$.valid_until') END),
-       n.id, n.fact, coalesce(n.as_of, n.valid_at), l.how, l.basis, l.signals
+       e.id, e.fact, coalesce(n.as_of, n.valid_at), l.how, l.basis, l.signals, n.id
 FROM facts AS f
 LEFT JOIN fact_successions AS l ON l.old_fact_id = f.id
 LEFT JOIN facts AS n ON n.id = l.new_fact_id
+LEFT JOIN facts AS e ON e.id = (SELECT id FROM later WHERE start = f.id ORDER BY step DESC LIMIT 1)
 WHERE f.id IN (SELECT value FROM json_each(:ids))
   AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = f.id)
 
 -- name: summaries
--- A conclusion is as old as the newest of its evidence, whenever it was drawn.
-SELECT 'observation', id, content, (SELECT at FROM conclusion_dates WHERE conclusion_dates.id = o.id), confidence, stale_at, subject_entity_id
-FROM observations AS o WHERE id IN (SELECT value FROM json_each(?1))
-  AND NOT EXISTS (SELECT 1 FROM analysis_runs AS n WHERE n.previous_version_id = o.id)
-UNION ALL
-SELECT 'mental_model', id, name || ': ' || content,
-       (SELECT at FROM conclusion_dates WHERE conclusion_dates.id = m.id), 1.0, stale_at, subject_entity_id
-FROM mental_models AS m WHERE id IN (SELECT value FROM json_each(?1))
-  AND NOT EXISTS (SELECT 1 FROM mental_models AS n WHERE n.previous_version_id = m.id)
-UNION ALL
-SELECT 'episode', id,
-       -- A summary from the episode's own words holds the sentence that its title is.
-       coalesce(iif(metadata_json ->> 'extracted', summary, title || ': ' || summary), summary, title, ''),
-       end_time, 1.0, NULL, NULL
-FROM episodes AS e WHERE id IN (SELECT value FROM json_each(?1))
-  AND NOT EXISTS (SELECT 1 FROM episodes AS n WHERE n.previous_version_id = e.id)
+-- A conclusion is as old as the newest of its evidence, whenever it was drawn. With it the fact that made it stale.
+WITH RECURSIVE
+  found (kind, id, text, at, confidence, stale_at, subject, reason) AS (
+    SELECT 'observation', id, content, (SELECT at FROM conclusion_dates WHERE conclusion_dates.id = o.id), confidence,
+           stale_at, subject_entity_id, (SELECT stale_reason FROM analysis_runs WHERE analysis_runs.id = o.id)
+    FROM observations AS o WHERE id IN (SELECT value FROM json_each(?1))
+      AND NOT EXISTS (SELECT 1 FROM analysis_runs AS n WHERE n.previous_version_id = o.id)
+    UNION ALL
+    SELECT 'mental_model', id, name || ': ' || content,
+           (SELECT at FROM conclusion_dates WHERE conclusion_dates.id = m.id), 1.0, stale_at, subject_entity_id,
+           coalesce((SELECT stale_reason FROM analysis_runs WHERE m.stale_reason LIKE 'stale: %' AND id = substr(m.stale_reason, 8)),
+                    stale_reason)
+    FROM mental_models AS m WHERE id IN (SELECT value FROM json_each(?1))
+      AND NOT EXISTS (SELECT 1 FROM mental_models AS n WHERE n.previous_version_id = m.id)
+    UNION ALL
+    SELECT 'episode', id,
+           -- A summary from the episode's own words holds the sentence that its title is.
+           coalesce(iif(metadata_json ->> 'extracted', summary, title || ': ' || summary), summary, title, ''),
+           end_time, 1.0, NULL, NULL, NULL
+    FROM episodes AS e WHERE id IN (SELECT value FROM json_each(?1))
+      AND NOT EXISTS (SELECT 1 FROM episodes AS n WHERE n.previous_version_id = e.id)
+  ),
+  newer (start, id, step) AS (
+    SELECT id, substr(reason, 8), 0 FROM found WHERE reason LIKE 'newer: %' AND stale_at IS NOT NULL
+    UNION
+    SELECT newer.start, l.new_fact_id, step + 1
+    FROM newer JOIN fact_successions AS l ON l.old_fact_id = newer.id WHERE step < 100
+  )
+SELECT found.kind, found.id, found.text, found.at, found.confidence, found.stale_at, found.subject, n.id, n.fact
+FROM found
+LEFT JOIN facts AS n ON n.id = (SELECT newer.id FROM newer WHERE start = found.id ORDER BY step DESC LIMIT 1)
+  AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = n.id)

@@ -7,7 +7,7 @@ from datetime import datetime
 from nexus import clock
 from nexus.memory.languages import DEFAULT
 from nexus.memory.recall.selection import Ranked
-from nexus.memory.recall.words import counted
+from nexus.memory.recall.words import split_words
 
 
 def order(
@@ -33,7 +33,7 @@ def order(
         return list(ranked)
     if asks_past:
         named = {
-            entry.item.id: followed_by & counted(entry.item.text, language).counts.keys() for entry in ranked
+            entry.item.id: followed_by & split_words(entry.item.text, language).counts.keys() for entry in ranked
         }
         preceded = {old: len(named[new] - named[old]) for old, new in links.items()}
         return _past_first(ranked, links, preceded, oldest=asks_first)
@@ -116,14 +116,16 @@ def _links(ranked: Sequence[Ranked]) -> dict[str, str]:
     for entry in ranked:
         item = entry.item
         by = item.replaced_by
-        if by is not None and by.id in here and _head(by.id, links) != item.id:
-            links[item.id] = by.id
+        # The next of the chain that is here, so that what it names can be asked for.
+        following = next((id_ for id_ in (by.next_id, by.id) if id_ in here), None) if by else None
+        if following is not None and _head(following, links) != item.id:
+            links[item.id] = following
         # A message stands for the best of the facts that were taken from it.
         said = event_of.get(item.id)
         if said is None or said not in here or said in told:
             continue
         told.add(said)
-        later = event_of.get(by.id) if by is not None else None
+        later = event_of.get(by.next_id or by.id) if by is not None else None
         if later is not None and later in here and later != said and _head(later, links) != said:
             links[said] = later
     return links

@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from nexus.ledgers.memory import How
-from nexus.memory.succession.pairs import Nearness, Statement, features, how_replaced, restates, tells_event
+from nexus.memory.succession.pairs import (
+    Nearness,
+    Statement,
+    features,
+    how_replaced,
+    read,
+    restates,
+    tells_event,
+)
 
 # Being the nearest of a few facts says little: then the lead counts only so far.
 _FEW_RIVALS: Final = 8
@@ -74,11 +82,13 @@ class Judge:
     ) -> dict[str, Link]:
         """Return the links that a fact adds or changes, by the id of the older fact.
 
-        `others` are the facts that share an entity or a meaning with it, `known` their links so far, `claims`
-        those that its writer says it replaces. One that has a successor gets another only if that is
-        likelier, and if it does not follow the first one anyway.
+        `others` are the facts that share an entity or a meaning with it, `known` their links so far and what
+        follows on these, `claims` those that its writer says it replaces; a claim about a later fact doesn't
+        count. One that has a successor gets another only if that is likelier, and if it does not follow the
+        first one anyway. No chain leads back to where it began.
         """
-        claimed = claims or {}
+        earlier = {other.id for other in others if other.place < fact.place}
+        claimed = {id_: how for id_, how in (claims or {}).items() if id_ in earlier}
         values, logits = self._weigh(fact, others, closeness, known)
         for id_ in logits.keys() & claimed.keys():
             own = values[id_]
@@ -91,6 +101,8 @@ class Judge:
             if other.id not in likely:
                 continue
             old, new = _by_time(fact, other)
+            if _leads(new.id, old.id, found, known):
+                continue
             current = found.get(old.id) or known.get(old.id)
             if current is not None and not _overtakes(current, new, chances[other.id], others, likely, known):
                 continue
@@ -109,8 +121,10 @@ class Judge:
         values: dict[str, dict[str, float]] = {}
         logits: dict[str, float] = {}
         for other in others:
+            if other.place == fact.place or not _fit(*_by_time(fact, other)):
+                continue
             own = pair_features(fact, other, others, closeness, known)
-            if other.place == fact.place or (own["restates"] and not own["restates_cued"]):
+            if own["restates"] and not own["restates_cued"]:
                 continue
             values[other.id] = own
             logit = self.bias + sum(weight * own[name] for name, weight in self.weights.items())
@@ -148,6 +162,29 @@ def load() -> Judge:
 
 def _by_time(fact: Statement, other: Statement) -> tuple[Statement, Statement]:
     return (other, fact) if other.place < fact.place else (fact, other)
+
+
+def _fit(old: Statement, new: Statement) -> bool:
+    """Whether two facts may be about the same: by their subjects, what else they name, and their words."""
+    if old.subject is None or new.subject is None or old.entities & new.entities:
+        return True
+    # "It's Fenna's appointment, not Jesse's": a correction may name whom it is no longer about.
+    said = read(f"{new.text} {new.message}") if read(new.message).corrects else read(new.text)
+    return bool((old.names - new.names) & said.stems or (new.names - old.names) & read(old.text).stems)
+
+
+def _leads(start: str, end: str, *links: Mapping[str, Link]) -> bool:
+    """Whether a chain of links leads from one fact to another; of two links of a fact, the first counts."""
+    seen: set[str] = set()
+    while start not in seen:
+        seen.add(start)
+        link = next((some[start] for some in links if start in some), None)
+        if link is None:
+            return False
+        start = link.new_id
+        if start == end:
+            return True
+    return False
 
 
 def _nearness(

@@ -68,8 +68,13 @@ FROM facts WHERE id IN (SELECT value FROM json_each(?))
   AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = facts.id)
 
 -- name: links
-SELECT old_fact_id, new_fact_id, confidence, basis FROM fact_successions
-WHERE old_fact_id IN (SELECT value FROM json_each(?))
+-- The links of the given facts, and those that follow on them.
+WITH RECURSIVE later (id) AS (
+  SELECT value FROM json_each(?)
+  UNION
+  SELECT l.new_fact_id FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id
+)
+SELECT old_fact_id, new_fact_id, confidence, basis FROM fact_successions WHERE old_fact_id IN (SELECT id FROM later)
 
 -- name: put
 -- A fact may have been forgotten while its pairs were weighed, and what was stated stands.

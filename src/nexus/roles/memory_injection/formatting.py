@@ -60,7 +60,7 @@ _LEARNED = {"inferred": "inferred", "observed": "observed"}
 
 def format_memory(item: Item, speaker: str | None) -> str:
     """Format one memory as it is put before a task."""
-    text = " ".join(_TAG.sub("&lt;", item.text).split())
+    text = _one_line(item.text)
     return f"- {text} ({', '.join(filter(None, (_date(item), _source(item, speaker), item.id)))})"
 
 
@@ -87,11 +87,27 @@ def _source(item: Item, speaker: str | None) -> str:
     learned = _learned(item)
     notes = [f"{learned} from what was {said}" if learned and said else learned or said]
     if learned == _CONCLUSION and item.stale_since:
-        notes.append(f"out of date: something newer is known since {item.stale_since[:10]}")
+        since, newer = item.stale_since[:10], item.outdated_by
+        notes.append(
+            f"out of date since {since}: {_within_brackets(newer.text)}"
+            if newer
+            else f"out of date: something newer is known since {since}"
+        )
+    elif item.replaced_by:
+        notes.append(_within_brackets(item.replaced_by.note))
     elif item.stale_since:
         notes.append(f"no longer true since {item.stale_since[:10]}")
     notes += [f"confidence {item.confidence:.1f}"] if item.confidence < 1 else []
     return ", ".join(filter(None, notes))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(_TAG.sub("&lt;", text).split())
+
+
+def _within_brackets(text: str) -> str:
+    """What holds instead, where round brackets would end the note that it stands in."""
+    return _one_line(text).translate(str.maketrans("()", "[]"))
 
 
 def _learned(item: Item) -> str:

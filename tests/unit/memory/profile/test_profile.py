@@ -118,3 +118,27 @@ async def test_it_is_made_again_when_facts_came_and_some_time_has_passed(opened:
     later = timedelta(minutes=11)
     assert "kiwis" in await profile.text()
     assert len(await versions.listed(opened)) == 2
+
+
+@pytest.mark.parametrize("origin", ["facts", "consolidation"])
+async def test_it_is_made_again_when_a_fact_that_it_rests_on_was_replaced(
+    opened: Ledgers, origin: versions.Origin
+) -> None:
+    await _owner(opened)
+    old, new = await _know(opened, "Mona Petersen", "Mona is a vegetarian.", "Mona is a vegan now.")
+    later = timedelta()
+    profile = OwnerProfile(opened, now=lambda: clock.now() + later)
+    assert "vegetarian" in await profile.text()
+    lines = (versions.Line(text="- Mona is a vegetarian.", fact_ids=(old,)),)
+    await versions.append(
+        opened, versions.NewVersion(lines=lines, origin=origin), now=clock.timestamp(clock.now())
+    )
+    later = timedelta(minutes=11)
+    assert "vegetarian" in await profile.text()
+    link = (
+        "INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis)"
+        " VALUES (?, ?, 0.9, 'judged')"
+    )
+    await opened.memory.write(lambda c: c.execute(link, (old, new)).fetchall())
+    later = timedelta(minutes=22)
+    assert await profile.text() == "Name: Mona Petersen\n- Mona is a vegan now."

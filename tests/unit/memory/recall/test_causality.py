@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
 from nexus.memory.recall.item import Item, Link, Match, Query
@@ -39,8 +41,9 @@ async def test_a_fact_comes_with_what_caused_it(opened: Ledgers) -> None:
     assert found[cause].item.leads_to == (Link(effect, _EFFECT, "caused"),)
 
 
-async def test_what_was_replaced_is_no_cause(opened: Ledgers) -> None:
-    _, effect = await _linked(opened, "replaced")
+@pytest.mark.parametrize("relation", ["replaced", "distinct"])
+async def test_what_was_replaced_or_is_true_as_well_is_no_cause(opened: Ledgers, relation: str) -> None:
+    _, effect = await _linked(opened, relation)
     assert (await _facts(opened, "second car"))[effect].item.caused_by == ()
 
 

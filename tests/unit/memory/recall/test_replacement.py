@@ -7,7 +7,7 @@ from nexus.ledgers import Ledgers, memory
 from nexus.memory import views
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.memory.operations import Memory
-from nexus.memory.recall.item import Query
+from nexus.memory.recall.item import Link, Query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.succession import derive
 from nexus.memory.writing import Provenance
@@ -114,3 +114,20 @@ async def test_a_conclusion_is_as_old_as_its_newest_evidence(opened: Ledgers) ->
         time_before=datetime(2026, 5, 1, tzinfo=UTC),
     )
     assert "obs_1" in {result.item.id for result in (await recall.find(before)).results}
+
+
+async def test_a_stale_conclusion_comes_with_the_fact_that_it_does_not_know(opened: Ledgers) -> None:
+    await know_people(opened)
+    old, new = await learn(opened, fact(OLD, 1), fact(NEW, 6))
+    await run(
+        opened,
+        "memory",
+        "INSERT INTO analysis_runs (id, type_id, subject_entity_id, content)"
+        f" VALUES ('obs_1', 'observation', '{ANN}', 'Ann sees Dr Moser')",
+        f"INSERT INTO observation_facts VALUES ('obs_1', '{old}')",
+        "INSERT INTO mental_models (id, name, subject_entity_id, content)"
+        f" VALUES ('mod_1', 'Ann', '{ANN}', 'Teeth')",
+        "INSERT INTO mental_model_sources VALUES ('mod_1', 'observation', 'obs_1')",
+    )
+    known = await (await ready(opened)).known(["obs_1", "mod_1"], deadline_ms=LONG_MS)
+    assert [item.outdated_by for item in known] == [Link(new, NEW, "newer")] * 2

@@ -243,3 +243,69 @@ def test_the_judge_weighs_only_features_that_exist() -> None:
     known = features(one, one, Nearness(closeness=1.0, rank=1, margin=0.0))
     assert judge.load().weights.keys() == judge.load().means.keys() == known.keys()
     assert np.isfinite(list(known.values())).all()
+
+
+def _said(id_: str, text: str, minute: int, *about: str) -> Statement:
+    return Statement(
+        id=id_,
+        text=text,
+        at=f"2026-05-03T09:0{minute}:00.000Z",
+        seq=minute,
+        subject=about[0],
+        entities=frozenset(about),
+        names=frozenset(about),
+    )
+
+
+async def test_a_judged_link_never_leads_back_to_where_a_stated_chain_began(opened: Ledgers) -> None:
+    middle = fact("Dr Patel looks after Ruth", 9)
+    await learn(opened, OLD, middle, NEW)
+    await _link(opened, str(NEW.id), str(middle.id), "replaced", 1.0)
+    await _link(opened, str(middle.id), str(OLD.id), "replaced", 1.0)
+    await derive(opened)
+    stated = {NEW.id: (middle.id, "stated"), middle.id: (OLD.id, "stated")}
+    assert await links(opened) == stated
+    await succession.rebuild(opened, Vectors(opened.embeddings, WordHashes()))
+    assert await links(opened) == stated
+
+
+def test_the_judge_links_no_pair_that_would_close_a_circle() -> None:
+    old = _said("old", "Ruth works at Google", 0, "ruth")
+    new = _said("new", "Ruth works at Anthropic now", 1, "ruth")
+    near = {"old": 4.0}
+    assert list(judge.load().links(new, [old], near, {})) == ["old"]
+    back = {"new": judge.Link("between", 1.0, stated=True), "between": judge.Link("old", 1.0, stated=True)}
+    assert judge.load().links(new, [old], near, back) == {}
+
+
+async def test_of_two_statements_in_opposite_directions_the_later_one_counts(opened: Ledgers) -> None:
+    await learn(opened, OLD, NEW)
+    await _link(opened, str(OLD.id), str(NEW.id), "replaced", 1.0)
+    await _link(opened, str(NEW.id), str(OLD.id), "replaced", 1.0)
+    assert await links(opened) == {NEW.id: (OLD.id, "stated")}
+    await derive(opened)
+    await succession.rebuild(opened, Vectors(opened.embeddings, WordHashes()))
+    assert await links(opened) == {NEW.id: (OLD.id, "stated")}
+
+
+def test_a_claim_counts_only_in_the_direction_in_which_it_was_made() -> None:
+    later = _said("later", "Ruth's choir meets on Tuesdays", 2, "ruth")
+    written = _said("written", "Ruth sings with her choir on Thursdays", 0, "ruth")
+    found = judge.load().links(written, [later], {"later": 3.0}, {}, claims={"later": "cancelled"})
+    assert found == judge.load().links(written, [later], {"later": 3.0}, {})
+    earlier = _said("later", "Ruth's choir meets on Tuesdays", 0, "ruth")
+    written = _said("written", "Ruth sings with her choir on Thursdays", 2, "ruth")
+    claimed = judge.load().links(written, [earlier], {"later": 3.0}, {}, claims={"later": "cancelled"})
+    assert claimed["later"].how == "cancelled"
+
+
+def test_facts_about_different_people_are_not_linked_even_if_a_writer_says_so() -> None:
+    def claim(old: Statement, new: Statement) -> list[str]:
+        return list(judge.load().links(new, [old], {"old": 4.0}, {}, claims={"old": None}))
+
+    leo = _said("old", "Leo has piano lessons on Monday", 0, "leo")
+    assert claim(leo, _said("new", "Leo has piano lessons on Tuesday now", 2, "leo")) == ["old"]
+    assert claim(leo, _said("new", "Mia has piano lessons on Tuesday now", 2, "mia")) == []
+    assert claim(leo, _said("new", "Mia now has the piano lessons on Monday instead of Leo", 2, "mia")) == [
+        "old"
+    ]

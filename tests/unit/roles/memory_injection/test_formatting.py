@@ -1,8 +1,10 @@
 """What the fast model may answer, how a memory is told, and how its use shows."""
 
+from typing import Any
+
 import pytest
 
-from nexus.memory.recall.item import Item
+from nexus.memory.recall.item import Item, Link, Replacement
 from nexus.roles.memory_injection import formatting
 from nexus.roles.memory_injection.asking import Choice, parse_choice
 from nexus.roles.memory_injection.feedback import find_signs
@@ -34,8 +36,8 @@ def test_an_answer_is_numbers_ids_or_none_and_nothing_else(answer: str, choice: 
     assert parse_choice(answer, offered=3) == choice
 
 
-def _item(text: str, **more: str) -> Item:
-    return Item(kind="fact", id=_FACT, text=text, at="2026-05-01T10:00:00.000Z", **more)  # type: ignore[arg-type]
+def _item(text: str, **more: Any) -> Item:
+    return Item(kind="fact", id=_FACT, text=text, at="2026-05-01T10:00:00.000Z", **more)
 
 
 def test_a_line_is_the_text_with_date_speaker_and_id() -> None:
@@ -58,6 +60,27 @@ def test_a_line_tells_whose_word_a_conclusion_is_and_how_far_it_carries() -> Non
 def test_a_conclusion_that_is_out_of_date_says_so() -> None:
     found = Item(kind="observation", id="obs_1", text="It is due", at="2026-05-01", stale_since="2026-06-02")
     assert "out of date: something newer is known since 2026-06-02" in formatting.format_memory(found, None)
+
+
+def test_an_outdated_memory_comes_with_what_holds_instead() -> None:
+    by = Replacement(id="fact_2", text="Clara lives in\nRotterdam (since May)", at="2026-05-13T00:00:00.000Z")
+    told = formatting.line(_item("Clara lives in Aarhus", stale_since=by.at, replaced_by=by), None)
+    assert told == (
+        "- Clara lives in Aarhus (2026-05-01, until 2026-05-13; now: Clara lives in Rotterdam [since May], "
+        f"{_FACT})"
+    )
+    assert formatting.told(told) == {_FACT: "Clara lives in Aarhus"}
+    conclusion = Item(
+        kind="observation",
+        id="obs_1",
+        text="Clara likes Aarhus",
+        at="2026-05-01",
+        stale_since="2026-05-13",
+        outdated_by=Link("fact_2", "Clara lives in Rotterdam </memory>", "newer"),
+    )
+    assert "out of date since 2026-05-13: Clara lives in Rotterdam &lt;/memory>, obs_1)" in formatting.line(
+        conclusion, None
+    )
 
 
 def test_what_is_told_can_be_read_back_by_id() -> None:
