@@ -56,20 +56,18 @@ _values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
-_texts = st.text(
-    st.sampled_from([*"a `│┊⟨⟩U+20E\n\t\r\u202e\u2028\u3164\ufe0f\u0301()[]", "x " * 150, "🎉", "```"]),
+_texts = st.lists(
+    st.sampled_from([*"a `│┊⟨⟩U+20E\n\t\r\u202e\u2028\u3164\ufe0f\u0301🎉()[]", "```", "x " * 110]),
     max_size=30,
-)
+).map("".join)
 
 
 def read_call(text: str, count: int) -> dict[str, Any]:
     """The first arguments that a question shows, as its reader gets them from the text alone."""
     found: list[tuple[str, bool, list[str]]] = []
-    for line in text.split("\n"):
+    for line in text.replace(f"\n{_BAR_WITHIN}", "").split("\n"):
         if line.startswith(_BAR):
             found[-1][2].append(line.removeprefix(_BAR))
-        elif line.startswith(_BAR_WITHIN):
-            found[-1][2][-1] += line.removeprefix(_BAR_WITHIN)
         elif head := _HEAD.fullmatch(line):
             found.append((head["name"], bool(head["json"]), []))
     return {
@@ -112,8 +110,8 @@ def test_a_call_is_read_back_from_its_question_byte_for_byte(arguments: dict[str
     head, inside, rest = on_channel.split("\n```\n")
     assert "\n" not in head.strip()
     assert rest.count("\n\n") <= 2
-    for line in inside.split("\n"):
-        assert line.startswith((_BAR, _BAR_WITHIN, "[", "What `always")) or _HEAD.fullmatch(line)
+    for line in inside.replace(f"\n{_BAR_WITHIN}", "").split("\n"):
+        assert line.startswith((_BAR, "[", "What `always")) or _HEAD.fullmatch(line)
     if all(len(str(value)) < FOLD_CHARACTERS for value in arguments.values()):
         assert read_call(inside, len(arguments)) == arguments
 

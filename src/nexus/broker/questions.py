@@ -181,8 +181,8 @@ def _lines(approval: Approval, whole: str = "", *, in_company: bool = False) -> 
     """
     fields = describe_all(approval, in_company=in_company)
     for field in fields:
-        text = field.text
-        yield f"{field.name} ({field.size})"
+        text, heading = field.text, f"{field.name} ({field.size})"
+        yield from _rows(heading, "") if whole else [heading]
         if not whole:
             yield from (_BAR + line for line in text.split("\n"))
         elif not field.is_long:
@@ -196,20 +196,20 @@ def _lines(approval: Approval, whole: str = "", *, in_company: bool = False) -> 
         yield "(no arguments)"
 
 
-def _rows(text: str) -> Iterator[str]:
+def _rows(text: str, bar: str = _BAR) -> Iterator[str]:
     """A visible text in rows that are short enough for any message, and in which no fence ends."""
     for line in text.replace(_FENCE, "``⟨U+0060⟩").split("\n"):
-        bar, rest = _BAR, line
+        begin, rest = bar, line
         while len(rest) > _ROW_CHARACTERS:
             cut = _ROW_CHARACTERS
             # A mark stays with its letter, and a spelled character in one piece.
-            while unicodedata.category(rest[cut])[0] == "M":
+            while cut > _ROW_CHARACTERS // 2 and unicodedata.category(rest[cut])[0] == "M":
                 cut -= 1
             if begun := _SPELLED_BEGIN.search(rest, cut - 10, cut):
                 cut = begun.start()
-            yield bar + _TRAILING_SPACE.sub("⟨U+0020⟩", rest[:cut])
-            bar, rest = _BAR_WITHIN, rest[cut:]
-        yield bar + rest
+            yield begin + _TRAILING_SPACE.sub("⟨U+0020⟩", rest[:cut])
+            begin, rest = _BAR_WITHIN, rest[cut:]
+        yield begin + rest
 
 
 def _choices(approval: Approval, code: str) -> str:
