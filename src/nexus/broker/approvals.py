@@ -16,7 +16,7 @@ import apsw
 from nexus.broker.call_patterns import Rule, find_pattern, suggest_rule
 from nexus.broker.questions import code_of, confirm, question
 from nexus.broker.taint import Source
-from nexus.broker.tools import Effect
+from nexus.broker.tools import Effect, Preview
 from nexus.config import ToolsConfig
 from nexus.errors import MissingError, ToolError, UsageError
 from nexus.ledgers import Ledgers
@@ -82,7 +82,7 @@ class Approvals:
         tool: str,
         arguments: Mapping[str, Any],
         reason: Reason,
-        preview: str = "",
+        preview: Preview | None = None,
         asked: Asked,
     ) -> Approval:
         """Ask about a call, unless a rule allows it. The same call again finds the same question."""
@@ -97,7 +97,8 @@ class Approvals:
                 arguments=arguments,
                 reason=reason.text,
                 tainted_by=reason.tainted_by,
-                preview=preview,
+                preview=preview.text if preview else "",
+                state=preview.state if preview else "",
             )
             rules = approvals.rules(connection, found) if found.status == "waiting" else []
             if any(Rule.from_json(rule).allows(tool, arguments) for rule in rules):
@@ -109,19 +110,24 @@ class Approvals:
             await asked(found)
         return found
 
-    async def wait(self, found: Approval) -> bool:
-        """Wait until a call is allowed. ToolError: it was denied. False: it was allowed and made before."""
+    async def wait_for_answer(self, found: Approval) -> Approval:
+        """Wait until a call is allowed. ToolError: it was denied."""
         while found.status == "waiting":
             await asyncio.sleep(_LOOK_S)
             found = await self.get(found.id)
         if found.status != "allowed":
             raise ToolError(DECLINED, hint="Ask what to do instead; don't repeat it.")
+        return found
+
+    async def wait(self, found: Approval) -> bool:
+        """Wait until a call is allowed, and record that it is made. False: it was made before."""
+        found = await self.wait_for_answer(found)
         return await self._ledgers.runtime.write(approvals.start, approval_id=found.id)
 
-    async def was_asked(self, execution_id: str, call_key: str) -> bool:
-        """Whether a call of a run waited or waits for the owner."""
+    async def is_unmade(self, execution_id: str, call_key: str) -> bool:
+        """Whether a call of a run waited or waits for the owner, and was never begun."""
         values = {"execution_id": execution_id, "call_key": call_key}
-        return await self._ledgers.runtime.read(approvals.was_asked, **values)
+        return await self._ledgers.runtime.read(approvals.is_unmade, **values)
 
     async def get(self, name: str) -> Approval:
         """One approval by its id, or a waiting one by the code that its question has."""
@@ -184,7 +190,7 @@ class Approvals:
                     return confirm(await self.decide(named[0].id, decision))
                 except UsageError as error:
                     return f"{error.message}. {error.hint}"
-            refused = f"{name.upper()} doesn't wait: it was answered, or its call was changed or stopped."
+            refused = f"{name.upper()} is no longer waiting: it was answered, changed or stopped."
         elif here:
             example = f"{said['word'].lower()} {code_of(here[0])}"
             refused = f"Which call do you mean? Answer with its code, such as `{example}`."

@@ -1,12 +1,13 @@
 """How a call that waits is shown: every argument, whole, so that no text in it can pass for ours.
 
-Characters that can't be seen are spelled out as `⟨U+202E⟩`, so two different calls never look the same. On a
-channel each line of a value begins with a bar, and the fence around all of it is longer than any inside.
+Characters that can't be seen are spelled out as `⟨U+202E⟩`, so nothing hides in a text. On a channel all that
+others wrote is in one fence that nothing inside can close, and each of its lines begins with a bar.
 """
 
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,16 +22,30 @@ NOT_A_BOUNDARY: Final = (
 )
 _ENDS: Final = 800
 _LINE_CHARACTERS: Final = 160
-_OUR_NAMES: Final = frozenset({"text that was read"})
+_OUR_NAMES: Final = frozenset({"changes", "text that was read"})
 _BAR: Final = "│ "
-_PLAIN_NAME: Final = re.compile(r"[\w.-]{1,64}")
-_FENCES: Final = re.compile(r"`+")
+_BAR_WITHIN: Final = "┊ "
+"""Begins the further rows of a line that is longer than a row."""
+_ROW_CHARACTERS: Final = 200
+_FENCE: Final = "```"
+_PLAIN_NAME: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _CODES: Final = 100_000
-# Printable to Python, blank to a reader; and the bracket that spells them.
-_BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0⟨")
-_MARKS: Final = re.compile(r"[`\[\]<>!]")
+# Unicode's Default_Ignorable_Code_Point: drawn as nothing, yet many of them are printable to Python.
+_IGNORABLE: Final = (
+    (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5),
+    (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164),
+    (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+# Braille, Egyptian, Khitan and musical signs without ink; and the bracket that spells all these.
+_BLANK: Final = "\u2800\U00013441\U00013442\U00016fe4\U0001d159⟨"
+_UNSEEN: Final = re.compile(f"[{_BLANK}{''.join(f'{chr(a)}-{chr(b)}' for a, b in _IGNORABLE)}]")
+_MOST_ACCENTS: Final = 4
+_EMOJI: Final = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]")
+_EMOJI_STYLE: Final = "\ufe0f"
 _TRAILING_SPACE: Final = re.compile(r" (?=\n|\Z)")
 _SPELLED: Final = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
+_SPELLED_BEGIN: Final = re.compile(r"⟨[^⟩]*\Z")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,12 +69,31 @@ class Field:
 
 
 def make_visible(text: str) -> str:
-    """The text with everything spelled out that a reader could not see."""
-    shown = "".join(
-        each if each == "\n" or (each.isprintable() and each not in _BLANK) else f"⟨U+{ord(each):04X}⟩"
-        for each in text
-    )
-    return _TRAILING_SPACE.sub("⟨U+0020⟩", shown)
+    """The text with everything spelled out that a reader could not see.
+
+    A letter keeps up to four accents, and an emoji the selector that colors it.
+    """
+    if text.isascii() and text.isprintable():
+        return _TRAILING_SPACE.sub("⟨U+0020⟩", text)
+    shown: list[str] = []
+    accents, is_emoji = 0, False
+    for each in text:
+        kind = unicodedata.category(each)
+        is_accent = kind in {"Mn", "Me"}
+        if each == _EMOJI_STYLE:
+            is_seen = is_emoji
+        elif is_accent and not accents:
+            is_seen = False
+        else:
+            is_seen = each == "\n" or (each.isprintable() and not _UNSEEN.match(each))
+        # Vowel signs that take up room (Mc) are written between a letter and its accents.
+        if is_seen and kind[0] == "L":
+            accents = _MOST_ACCENTS
+        else:
+            accents = accents - is_accent if is_seen and kind[0] == "M" else 0
+        is_emoji = is_seen and _EMOJI.match(each) is not None
+        shown.append(each if is_seen else f"⟨U+{ord(each):04X}⟩")
+    return _TRAILING_SPACE.sub("⟨U+0020⟩", "".join(shown))
 
 
 def read_visible(text: str) -> str:
@@ -68,8 +102,13 @@ def read_visible(text: str) -> str:
 
 
 def code_of(approval: Approval) -> str:
-    """What an answer calls a question: made from its id and the hash of its call, so nobody can guess it."""
-    made = hashlib.sha256(f"{approval.id}\0{approval.call_hash}".encode()).digest()
+    """What an answer calls a question."""
+    return make_code(approval.id, approval.call_hash)
+
+
+def make_code(approval_id: str, call_hash: str) -> str:
+    """The code of a question, made from its id and the hash of its call, so that nobody can guess it."""
+    made = hashlib.sha256(f"{approval_id}\0{call_hash}".encode()).digest()
     return f"A{int.from_bytes(made[:8]) % _CODES:05d}"
 
 
@@ -90,14 +129,14 @@ def describe_all(approval: Approval, *, in_company: bool = False) -> list[Field]
     """
     found = describe(approval.arguments)
     if approval.preview and not in_company:
-        found.append(_field("changes", approval.preview))
+        found.append(_field("changes", approval.preview, is_ours=True))
     if approval.tainted_by and not in_company:
-        found.append(_field("text that was read", approval.tainted_by))
+        found.append(_field("text that was read", approval.tainted_by, is_ours=True))
     return found
 
 
-def _field(name: str, text: str, *, is_json: bool = False) -> Field:
-    plain = name in _OUR_NAMES or _PLAIN_NAME.fullmatch(name)
+def _field(name: str, text: str, *, is_json: bool = False, is_ours: bool = False) -> Field:
+    plain = is_ours or (name not in _OUR_NAMES and _PLAIN_NAME.fullmatch(name))
     shown = name if plain else make_visible(json.dumps(name))
     return Field(name=shown, text=make_visible(text), characters=len(text), is_json=is_json)
 
@@ -114,13 +153,16 @@ def question(approval: Approval, *, link: str = "", in_company: bool = False) ->
     """What the owner is asked on a channel."""
     code = code_of(approval)
     whole = f"{link} or `nexus approvals show {code}`" if link else f"`nexus approvals show {code}`"
-    block = "\n".join(_lines(approval, whole, in_company=in_company))
-    fence = "`" * max(3, 1 + max(map(len, _FENCES.findall(block)), default=0))
+    always = describe_rule(approval) if approval.may_become_rule else ""
+    block = [
+        *_lines(approval, whole, in_company=in_company),
+        *(["Why I ask", *_rows(_one_line(approval.reason))] if approval.reason else []),
+        *([f"What `always {code}` allows", *_rows(always)] if always else []),
+    ]
     parts = [
         f"{code}: may I run `{approval.tool}`?",
-        f"{fence}\n{block}\n{fence}",
+        "\n".join([_FENCE, *block, _FENCE]),
         f"What it changes in the file: {whole}" if in_company and approval.preview else "",
-        f"Why I ask: {_plain(approval.reason)}" if approval.reason else "",
         _choices(approval, code),
     ]
     return "\n\n".join(filter(None, parts))
@@ -133,35 +175,57 @@ def render(approval: Approval) -> str:
 
 
 def _lines(approval: Approval, whole: str = "", *, in_company: bool = False) -> Iterator[str]:
-    """All that others wrote, each line behind a bar; folded if `whole` says where to read the rest."""
+    """All that others wrote, each line behind a bar.
+
+    If `whole` says where to read the rest, it is for a channel: folded, and in rows.
+    """
     fields = describe_all(approval, in_company=in_company)
     for field in fields:
-        text = field.text
-        yield f"{field.name} ({field.size})"
-        if not (whole and field.is_long):
+        text, heading = field.text, f"{field.name} ({field.size})"
+        yield from _rows(heading, "") if whole else [heading]
+        if not whole:
             yield from (_BAR + line for line in text.split("\n"))
-            continue
-        yield from (_BAR + line for line in text[:_ENDS].split("\n"))
-        yield f"[{len(text) - 2 * _ENDS:,} characters folded. Read them before you allow the call: {whole}]"
-        yield from (_BAR + line for line in text[-_ENDS:].split("\n"))
+        elif not field.is_long:
+            yield from _rows(text)
+        else:
+            yield from _rows(text[:_ENDS])
+            folded = f"{len(text) - 2 * _ENDS:,} characters folded"
+            yield f"[{folded}. Read them before you allow the call: {whole}]"
+            yield from _rows(text[-_ENDS:])
     if not fields:
         yield "(no arguments)"
+
+
+def _rows(text: str, bar: str = _BAR) -> Iterator[str]:
+    """A visible text in rows that are short enough for any message, and in which no fence ends."""
+    for line in text.replace(_FENCE, "``⟨U+0060⟩").split("\n"):
+        begin, rest = bar, line
+        while len(rest) > _ROW_CHARACTERS:
+            cut = _ROW_CHARACTERS
+            # A mark stays with its letter, and a spelled character in one piece.
+            while cut > _ROW_CHARACTERS // 2 and unicodedata.category(rest[cut])[0] == "M":
+                cut -= 1
+            if begun := _SPELLED_BEGIN.search(rest, cut - 10, cut):
+                cut = begun.start()
+            yield begin + _TRAILING_SPACE.sub("⟨U+0020⟩", rest[:cut])
+            begin, rest = _BAR_WITHIN, rest[cut:]
+        yield begin + rest
 
 
 def _choices(approval: Approval, code: str) -> str:
     if not approval.may_become_rule:
         return f"Reply `allow {code}` (this call only) or `deny {code}`."
-    always = describe_rule(approval)
     return (
         f"Reply `allow {code}` (this call only), `deny {code}`, `session {code}` (every call of "
-        f"{approval.tool} in this session) or `always {code}` ({_plain(always)}). {NOT_A_BOUNDARY}"
+        f"`{approval.tool}` in this session) or `always {code}` (as above). {NOT_A_BOUNDARY}"
     )
 
 
 def describe_rule(approval: Approval) -> str:
     """What "always" would allow, in a line."""
-    told = _one_line(str(suggest_rule(approval.tool, approval.arguments)))
-    return told if len(told) <= _LINE_CHARACTERS else "exactly this call"
+    rule = suggest_rule(approval.tool, approval.arguments)
+    told = _one_line(str(rule))
+    return told if rule.like or len(told) <= _LINE_CHARACTERS else "exactly this call"
 
 
 def confirm(approval: Approval) -> str:
@@ -172,11 +236,6 @@ def confirm(approval: Approval) -> str:
         return "Allowed once."
     told = _one_line(str(Rule.from_json(approval.pattern)))
     return f"Allowed {told} for this session." if approval.scope == "session" else f"Always allowed: {told}"
-
-
-def _plain(text: str) -> str:
-    """A line in which nothing is Markdown, a mention or a link."""
-    return _MARKS.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", _one_line(text))
 
 
 def _one_line(text: str) -> str:

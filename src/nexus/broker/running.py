@@ -27,7 +27,7 @@ from nexus.broker.questions import render
 from nexus.broker.queue import Turn
 from nexus.broker.streams import Stream, Streams
 from nexus.broker.taint import find_effects, find_source
-from nexus.broker.tools import Call, Context, Sandbox, Tool
+from nexus.broker.tools import Call, Context, Preview, Sandbox, Tool
 from nexus.broker.tools import Grant as SandboxGrant
 from nexus.broker.tools import Limits as SandboxLimits
 from nexus.config import AgentsConfig, Config
@@ -127,6 +127,8 @@ class AgentRun:
         self._opened: OpenTurn | None = None
         self._automation = ""
         self._profile = ""
+        self._expected: dict[str, str] = {}
+        """The state of the file that the owner was shown, by the key of the call."""
 
     async def __call__(self) -> dict[str, Any]:
         await library.load()
@@ -356,7 +358,7 @@ class AgentRun:
             raise ToolError(
                 f"`{tool.name}` may not be used here", hint="Do without it, or say why it is needed."
             )
-        if interrupted and not tool.repeatable and not await waits.was_asked(execution_id, key):
+        if interrupted and not tool.repeatable and not await waits.is_unmade(execution_id, key):
             return False  # it may have been made already, so it won't be made now
         effects = find_effects(tool, access)
         tools = self._parts.tools.values()
@@ -364,12 +366,13 @@ class AgentRun:
         reason = await waits.find_reason(tool.name, arguments, effects, look)
         if reason is None:
             return False
-        preview = ""
-        if tool.preview is not None:
+
+        async def look() -> Preview:
+            if tool.preview is None:
+                return Preview()
             given = await self._tool_context(request, context, journal, call_id)
-            # A call that would fail has nothing to show, and says why when it is made.
-            with suppress(ToolError), pace.waiting(), ungated():
-                preview = await tool.preview(arguments, given)
+            with pace.waiting(), ungated():
+                return await tool.preview(arguments, given)
 
         async def asked(approval: Approval) -> None:
             stream.publish(
@@ -385,17 +388,26 @@ class AgentRun:
             await self._parts.hooks.asked(request, approval)
 
         with pace.waiting():
-            waiting = await waits.ask(
-                request_id=request.request_id,
-                execution_id=execution_id,
-                call_key=key,
-                tool=tool.name,
-                arguments=arguments,
-                reason=reason,
-                preview=preview,
-                asked=asked,
-            )
-            return await waits.wait(waiting)
+            again = reason
+            while True:
+                preview = await look()
+                waiting = await waits.ask(
+                    request_id=request.request_id,
+                    execution_id=execution_id,
+                    call_key=key,
+                    tool=tool.name,
+                    arguments=arguments,
+                    reason=again,
+                    preview=preview,
+                    asked=asked,
+                )
+                allowed = await waits.wait_for_answer(waiting)
+                # A rule is about any content, an answer about what was shown.
+                self._expected[key] = "" if allowed.pattern else preview.state
+                if allowed.pattern or waiting.status == "allowed" or (await look()).state == preview.state:
+                    break
+                again = replace(reason, text=f"The file changed after you were asked. {reason.text}")
+            return await waits.wait(allowed)
 
     async def _call(
         self,
@@ -408,6 +420,7 @@ class AgentRun:
     ) -> str:
         known = await asyncio.to_thread(self._parts.secrets)
         given = await self._tool_context(request, context, journal, call_id)
+        given = replace(given, expected=self._expected.pop(journal.key(call_id), ""))
         try:
             # Some tools have a time limit of their own.
             with pace.waiting(), ungated():

@@ -1,20 +1,56 @@
 """Long texts in pieces, for services that limit how long a message may be."""
 
+import re
 from typing import Final
 
 _BASIC_PLANE: Final = 0xFFFF
+_FENCE: Final = re.compile(r"^ {0,3}(?P<mark>`{3,})(?P<language>[^`\n]*)$", re.MULTILINE)
+_FENCE_SHARE: Final = 8
+"""A fence that takes more than this part of a message isn't repeated."""
 
 
 def pieces(text: str, most: int) -> list[str]:
-    """Split a text at paragraphs, lines or words into pieces of at most `most` UTF-16 code units."""
+    """Split a text at paragraphs, lines or words into pieces of at most `most` UTF-16 code units.
+
+    A block of code that doesn't fit goes on as one in the next piece: its fence is closed, and opened again.
+    """
     found: list[str] = []
     rest = text.strip()
     while _units(rest) > most:
-        room = _fitting(rest, most)
-        cut = _last_break(rest, room)
-        found.append(rest[:cut].rstrip())
-        rest = rest[cut:].lstrip()
+        cut = _last_break(rest, _fitting(rest, most))
+        fence = _open_fence(rest[:cut])
+        if fence is not None and len(fence[0]) * _FENCE_SHARE < most:
+            room = _fitting(rest, most - 1 - max(len(each["mark"]) for each in _FENCE.finditer(rest[:cut])))
+            line_end = rest.rfind("\n", room // 3, room)
+            cut = room if line_end < 0 else line_end
+            fence = _open_fence(rest[:cut])
+            if fence is not None and fence.start() > 0 and fence.end() == cut:
+                cut, fence = fence.start(), None  # nothing of the block fits
+        if fence is None or len(fence[0]) * _FENCE_SHARE >= most:
+            found.append(rest[:cut].rstrip())
+            rest = rest[cut:].lstrip()
+            continue
+        found.append(f"{rest[:cut]}\n{fence['mark']}")
+        rest = rest[cut:].removeprefix("\n")
+        closing = _FENCE.match(rest)
+        is_over = closing is not None and _closes(closing, fence)
+        rest = rest[closing.end() :].lstrip() if closing and is_over else f"{fence[0]}\n{rest}"
     return [*found, rest] if rest else found
+
+
+def _open_fence(text: str) -> re.Match[str] | None:
+    """The fence that a block begins with which doesn't end in this text."""
+    opened = None
+    for line in _FENCE.finditer(text):
+        if opened is None:
+            opened = line
+        elif _closes(line, opened):
+            opened = None
+    return opened
+
+
+def _closes(line: re.Match[str], opened: re.Match[str]) -> bool:
+    return line["mark"].startswith(opened["mark"]) and not line["language"].strip()
 
 
 def _last_break(text: str, room: int) -> int:

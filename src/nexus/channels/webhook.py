@@ -140,7 +140,7 @@ class Webhook:
         try:
             value: Any = json.loads(body)
         except (ValueError, RecursionError):
-            raise MessageError("The request's body is no JSON") from None
+            raise MessageError("The request body isn't valid JSON") from None
         given = {name: _found(place, value) for name, place in self._fields.items()}
         if given["id"] is None:
             # Whoever gives no id is answered once for the same words in the same request.

@@ -296,7 +296,10 @@ class Conversation:
 
     async def _approve(self, waiting: Delta) -> None:
         """Ask about a call; whatever else is typed leaves it waiting."""
-        answer = await asked("Allow it? [y]es, for this [s]ession, [a]lways, [n]o: ")
+        from nexus.broker.questions import make_code
+
+        code = make_code(waiting.approval_id, waiting.call_hash)
+        answer = await asked(f"Allow {code}? [y]es, for this [s]ession, [a]lways, [n]o: ")
         decision = _DECISIONS.get(answer.strip().lower())
         if decision is None:
             self._screen.note("Still waiting.")

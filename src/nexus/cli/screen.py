@@ -21,6 +21,58 @@ Approve = Callable[[Delta], Awaitable[None]]
 """Asks the person at the terminal about a call that waits."""
 
 
+class _Questions:
+    """The calls of a run that wait for the owner: each is shown and asked about after the one before."""
+
+    def __init__(
+        self, writing: "Writing", show: Callable[[Delta, "Writing"], None], approve: Approve
+    ) -> None:
+        self._writing = writing
+        self._show = show
+        self._approve = approve
+        self._waiting: dict[str, Delta] = {}
+        """By the id of the call, the oldest first."""
+        self._current: tuple[Delta, asyncio.Future[None]] | None = None
+        self._work: asyncio.Task[None] | None = None
+
+    def update(self, delta: Delta) -> None:
+        """Ask about a call that waits now, and no longer about calls that ended."""
+        if delta.kind in {"begin", "end"}:  # the model goes on, so none of its calls waits
+            for call_id in tuple(self._waiting):
+                self._drop(call_id)
+        elif delta.kind == "tool_result":
+            self._drop(delta.call_id)
+        elif delta.kind == "approval" and self._waiting.get(delta.call_id) != delta:
+            self._drop(delta.call_id)
+            self._waiting[delta.call_id] = delta
+            if self._work is None or self._work.done():
+                self._work = asyncio.ensure_future(self._ask())
+
+    async def close(self) -> None:
+        """Take back the question that is being asked, and all others."""
+        self.update(Delta(kind="end"))
+        if self._work is not None:
+            await self._work
+
+    def _drop(self, call_id: str) -> None:
+        dropped = self._waiting.pop(call_id, None)
+        if dropped is not None and self._current is not None and self._current[0] is dropped:
+            self._current[1].cancel()
+
+    async def _ask(self) -> None:
+        while self._waiting:
+            delta = next(iter(self._waiting.values()))
+            self._show(delta, self._writing)
+            with self._writing.paused():
+                answer = asyncio.ensure_future(self._approve(delta))
+                self._current = delta, answer
+                await asyncio.wait({answer})
+            if not answer.cancelled():
+                answer.result()
+            if self._waiting.get(delta.call_id) is delta:
+                del self._waiting[delta.call_id]
+
+
 class Screen:
     """Where a person reads along. Notes go beside the answer, so that a pipe gets the answer alone."""
 
@@ -45,26 +97,25 @@ class Screen:
     async def follow(self, run: Run, approve: Approve | None = None) -> Result:
         """Show a run until it has ended; its result, or the error that says why it has none.
 
-        Of a call that waits for the owner `approve` is told; it is cancelled once that was decided elsewhere.
+        `approve` is told of calls that wait for the owner, one at a time. It is canceled once its call was
+        decided elsewhere.
         """
-        asking: asyncio.Task[None] | None = None
         self._said = False
         with self._new_writing().open() as writing:
             self._writing = writing
             writing.status("thinking")
+            questions = _Questions(writing, self._show, approve) if approve is not None else None
             try:
                 async for delta in run.deltas():
-                    if asking is not None:
-                        asking.cancel()
-                        asking = None
-                    self._show(delta, writing)
-                    if delta.kind == "approval" and approve is not None:
-                        asking = asyncio.ensure_future(self._asking(delta, writing, approve))
+                    if questions is not None:
+                        questions.update(delta)
+                    if questions is None or delta.kind != "approval":
+                        self._show(delta, writing)
                 writing.end()
             finally:
+                if questions is not None:
+                    await questions.close()
                 self._writing = None
-                if asking is not None:
-                    asking.cancel()
         result = await run.result()
         if not self._live:
             click.echo(result.response.content, file=self._out)
@@ -78,10 +129,6 @@ class Screen:
         from nexus.cli.writing import Writing
 
         return Writing(self._out, self._notes)
-
-    async def _asking(self, delta: Delta, writing: "Writing", approve: Approve) -> None:
-        with writing.paused():
-            await approve(delta)
 
     def line(self, text: str) -> None:
         """A line that was asked for."""

@@ -1,12 +1,15 @@
 """Where a chat gets its messages from: a line editor at a terminal, or the lines of a pipe."""
 
 import asyncio
+import termios
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 
@@ -64,9 +67,18 @@ class Lines:
 
 
 async def asked(question: str) -> str:
-    """The answer to a question; nothing where Ctrl-C or Ctrl-D ended it."""
+    """The answer to a question; nothing where Ctrl-C or Ctrl-D ended it.
+
+    What was typed before the question was seen is no answer to it, and is thrown away.
+    """
+    session = PromptSession[str]()
+    clear_typeahead(session.input)
+    with suppress(termios.error):
+        termios.tcflush(session.input.fileno(), termios.TCIFLUSH)
     try:
-        return await PromptSession[str]().prompt_async(question)
+        # What else the run does meanwhile is printed above the question.
+        with patch_stdout(raw=True):
+            return await session.prompt_async(question)
     except (KeyboardInterrupt, EOFError):
         return ""
 

@@ -271,7 +271,7 @@ def _approval(id_: str, tool: str, arguments: str, tainted: int) -> Notification
     why = "After reading text that you didn't write: " if tainted else ""
     return Notification(
         title=f"Allow {tool}?",
-        body=_short(why + summarize(json.loads(arguments))) or "A tool call waits for you.",
+        body=_short(why + summarize(json.loads(arguments))) or "A tool call needs your approval.",
         url=address("approvals", id_),
         tag=id_,
     )

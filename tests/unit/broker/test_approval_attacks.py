@@ -146,11 +146,12 @@ async def test_a_command_does_not_write_its_own_question(home: Home, server: Mod
     async with _opened(home, server, "bash", desk=desk) as app:
         await app.accept(_said("x"))
         _, asked = await _question(app)
-        fence = "\n````\n"
-        assert asked.count(fence) == 2
-        inside = asked.split(fence)[1].split("\n")
+        assert asked.count("```") == 2
+        inside = asked.split("\n```\n")[1].split("\n")
         assert inside[0].startswith("command (")
-        assert all(line.startswith("│ ") for line in inside[1:])
+        ours = ("│ ", "Why I ask", "What `always")
+        assert all(line.startswith(ours) for line in inside[1:])
+        assert "│ ``⟨U+0060⟩\n" in asked
         assert "⟨U+202E⟩⟨U+0009⟩x" in asked
 
 
@@ -168,6 +169,29 @@ async def test_what_is_written_is_shown_with_a_diff(home: Home, server: ModelSer
         await app.broker.approvals.decide(waiting.id, "deny")
         edited = await _waiting(app, without=waiting.id)
         assert "-echo two\n+echo three" in edited.preview
+
+
+async def test_a_file_that_changed_after_the_question_is_asked_about_again(
+    home: Home, server: ModelServer, desk: Path
+) -> None:
+    file = desk / "run.sh"
+    file.write_text("echo one")
+    write = {"path": str(file), "content": "echo two"}
+    server.script(Turn("", [ToolCall("write", write)]), "done")
+    async with _opened(home, server, "write", desk=desk) as app:
+        run = (await app.accept(_said("x"))).run
+        first = await _waiting(app)
+        file.write_text("the only copy")
+        await app.broker.approvals.decide(first.id, "once")
+        second = await _waiting(app, without=first.id)
+        assert "-the only copy\n+echo two" in second.preview
+        assert second.reason.startswith("The file changed after you were asked. ")
+        assert file.read_text() == "the only copy"
+        with pytest.raises(UsageError, match="another call"):
+            await app.broker.approvals.decide(second.id, "once", first.call_hash)
+        await app.broker.approvals.decide(second.id, "once", second.call_hash)
+        await run.result()
+        assert file.read_text() == "echo two"
 
 
 async def test_another_argument_hides_nothing(home: Home, server: ModelServer, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from nexus.broker.tools.agent_send import AGENT_SEND
 from nexus.broker.tools.bash import BASH
 from nexus.broker.tools.files import EDIT, READ, WRITE
 from nexus.broker.tools.sandbox import Grant, Limits, Outcome, Sandbox, availability
-from nexus.broker.tools.tool import Context, Effect, Tool
+from nexus.broker.tools.tool import Context, Effect, Preview, Tool
 from nexus.broker.tools.workers import Call, Worker, Workers
 
 SANDBOXED = (BASH, READ, WRITE, EDIT)
@@ -21,6 +21,7 @@ __all__ = [
     "Grant",
     "Limits",
     "Outcome",
+    "Preview",
     "Sandbox",
     "Tool",
     "Worker",

@@ -8,17 +8,20 @@ import difflib
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from nexus.broker.tools import text_edit
 from nexus.broker.tools.sandbox import Limits, Outcome
-from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
+from nexus.broker.tools.tool import Arguments, Context, Preview, Tool, parameters
 from nexus.errors import ToolError
 
 _READ_BYTES: Final = 256 * 1024
 _READ_LINES: Final = 2_000
 _EDIT_BYTES: Final = 512 * 1024
+_DIFF_CONTEXT: Final = 3
+_DIFF_PAIRS: Final = 20_000
+"""How many pairs of lines are compared for a diff: time grows faster than their number."""
 
 _MISSING, _NOT_A_FILE, _UNREADABLE, _TOO_LARGE, _CHANGED, _NOT_KEPT = 40, 41, 42, 43, 44, 45
 
@@ -36,16 +39,32 @@ _WHOLE_SCRIPT = f"""{_CHECK}
 [ "$(stat -Lc %s -- "$1")" -le "$2" ] || exit {_TOO_LARGE}
 cat -- "$1"
 """
-# $1 the path, $2 the SHA-256 that the present content must have, or nothing, $3 a name not yet used;
-# the content comes in. A rename makes the change whole or not at all; a link is followed, and stays.
+# A link is followed. The state of a file is where it is, whether it exists and what it contains.
+_STATE = """
+file=$(realpath -m -- "$1" && printf x) || exit 1
+file=${file%??}
+state() {
+  if [ -e "$file" ]; then printf '+%s\\0' "$file"; cat -- "$file"; else printf -- '-%s\\0' "$file"; fi
+}
+"""
+# $1 the path, $2 the most bytes. Where the state can't be shown, its SHA-256 is.
+_STATE_SCRIPT = f"""{_STATE}
+hide() {{ state 2>/dev/null | sha256sum; exit "$1"; }}
+if [ -e "$file" ]; then
+  [ -f "$file" ] || hide {_NOT_A_FILE}
+  [ -r "$file" ] || hide {_UNREADABLE}
+  [ "$(stat -c %s -- "$file")" -le "$2" ] || hide {_TOO_LARGE}
+fi
+state
+"""
+# $1 the path, $2 the SHA-256 of the state that it must be in, or nothing, $3 a name not yet used;
+# the content comes in. A rename makes the change whole or not at all.
 _WRITE_SCRIPT = f"""
 set -eu
 umask 077
-file=$1
-if [ -L "$file" ]; then file=$(realpath -m -- "$file"; printf x); file=${{file%??}}; fi
+{_STATE}
 [ ! -e "$file" ] || [ -f "$file" ] || exit {_NOT_A_FILE}
 folder=${{file%/*}}/
-[ "$folder" != "$file/" ] || folder=./
 [ -d "$folder" ] || mkdir -p -- "$folder"
 devices=$(stat -c %d -- "$folder" /tmp /dev/shm)
 set -- "$1" "$2" "$3" $devices
@@ -54,10 +73,34 @@ new=$folder$3
 trap 'rm -f -- "$new"' EXIT
 cat > "$new"
 [ ! -e "$file" ] || chmod "$(printf %o $((0$(stat -c %a -- "$file") & 0777)))" -- "$new"
-[ -z "$2" ] || [ "$(sha256sum < "$file")" = "$2  -" ] || exit {_CHANGED}
+[ -z "$2" ] || [ "$(state | sha256sum)" = "$2  -" ] || exit {_CHANGED}
 mv -fT -- "$new" "$file"
 trap - EXIT
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """A file as it is before a change."""
+
+    state: str
+    """SHA-256 of its state."""
+    exit_code: int
+    text: str | None = None
+    """What it contains; None if there is no file, or nothing that can be shown."""
+
+    @property
+    def is_missing(self) -> bool:
+        return self.exit_code == _MISSING
+
+    @property
+    def problem(self) -> str:
+        known = {
+            _NOT_A_FILE: "it isn't a regular file",
+            _UNREADABLE: "it may not be read",
+            _TOO_LARGE: f"it is larger than {_EDIT_BYTES:,} bytes",
+        }
+        return known.get(self.exit_code, "it isn't UTF-8 text")
 
 
 async def _read(arguments: Arguments, context: Context) -> str:
@@ -66,7 +109,7 @@ async def _read(arguments: Arguments, context: Context) -> str:
     most_bytes = min(_READ_BYTES, context.sandbox.limits.output_bytes)
     outcome = await _script(_READ_SCRIPT, [path, str(first), str(lines), str(most_bytes)], context)
     if outcome.exit_code:
-        _refuse(path, outcome, context)
+        _refuse(path, outcome.exit_code, context, outcome.stderr)
     return _numbered(
         outcome.stdout.decode(errors="replace"), first, lines, cut=len(outcome.stdout) >= most_bytes
     )
@@ -89,50 +132,103 @@ def _numbered(text: str, first: int, lines: int, *, cut: bool) -> str:
 async def _write(arguments: Arguments, context: Context) -> str:
     path: str = arguments["path"]
     data = str(arguments["content"]).encode()
-    await _replace(path, data, "", context)
+    await _replace(path, data, context.expected, context)
     return f"Wrote {len(data)} bytes to {path}."
 
 
-async def _preview_write(arguments: Arguments, context: Context) -> str:
+async def _preview_write(arguments: Arguments, context: Context) -> Preview:
     path: str = arguments["path"]
-    outcome = await _script(_WHOLE_SCRIPT, [path, str(_EDIT_BYTES)], context)
-    if outcome.exit_code == _MISSING:
-        return ""  # a new file: its content is all there is to see
-    if outcome.exit_code:
-        _refuse(path, outcome, context)
-    return _diff(path, outcome.stdout.decode(errors="replace"), arguments["content"])
+    found = await _find(path, context)
+    if found.text is not None:
+        shown = await asyncio.to_thread(_diff, path, found.text, arguments["content"])
+    elif found.is_missing:
+        shown = ""  # a new file: its content is all there is to see
+    else:
+        shown = f"Replaces an existing file that can't be shown: {found.problem}."
+    return Preview(text=shown, state=found.state)
 
 
 async def _edit(arguments: Arguments, context: Context) -> str:
     path: str = arguments["path"]
-    before, after, line = await _edited(arguments, context)
-    await _replace(path, after.encode(), hashlib.sha256(before.encode()).hexdigest(), context)
+    found = await _find(path, context)
+    if context.expected not in {"", found.state}:
+        _refuse(path, _CHANGED, context)
+    _, after, line = await _edited(arguments, found, context)
+    await _replace(path, after.encode(), found.state, context)
     return f"Edited {path} at line {line}."
 
 
-async def _preview_edit(arguments: Arguments, context: Context) -> str:
-    before, after, _ = await _edited(arguments, context)
-    return _diff(arguments["path"], before, after)
+async def _preview_edit(arguments: Arguments, context: Context) -> Preview:
+    path: str = arguments["path"]
+    found = await _find(path, context)
+    try:
+        before, after, _ = await _edited(arguments, found, context)
+    except ToolError as error:
+        return Preview(text=f"This edit fails, unless the file changes: {error.message}.", state=found.state)
+    return Preview(text=await asyncio.to_thread(_diff, path, before, after), state=found.state)
 
 
-async def _edited(arguments: Arguments, context: Context) -> tuple[str, str, int]:
+async def _edited(arguments: Arguments, found: _Found, context: Context) -> tuple[str, str, int]:
     """The text of a file before and after an edit, and the line where it differs."""
     path: str = arguments["path"]
-    outcome = await _script(_WHOLE_SCRIPT, [path, str(_EDIT_BYTES)], context)
-    if outcome.exit_code:
-        _refuse(path, outcome, context)
-    try:
-        text = outcome.stdout.decode()
-    except UnicodeDecodeError:
-        raise ToolError(f"{path} is not UTF-8 text", hint="Change it with a program, by `bash`.") from None
+    if found.exit_code:
+        _refuse(path, found.exit_code, context)
+    if found.text is None:
+        raise ToolError(f"{path} is not UTF-8 text", hint="Change it with a program, by `bash`.")
     # In a thread: looking for the nearest passage in a large file takes a while.
-    edited, line = await asyncio.to_thread(text_edit.replaced, text, arguments["old"], arguments["new"])
-    return text, edited, line
+    edited, line = await asyncio.to_thread(text_edit.replaced, found.text, arguments["old"], arguments["new"])
+    return found.text, edited, line
+
+
+async def _find(path: str, context: Context) -> _Found:
+    # Room for the path, and for what the shell may say besides.
+    limits = replace(context.sandbox.limits, output_bytes=_EDIT_BYTES + 65_536)
+    outcome = await _script(_STATE_SCRIPT, [path, str(_EDIT_BYTES)], context, limits=limits)
+    if outcome.exit_code in {_NOT_A_FILE, _UNREADABLE, _TOO_LARGE}:
+        return _Found(state=outcome.stdout[:64].decode(), exit_code=outcome.exit_code)
+    if outcome.exit_code:
+        _refuse(path, outcome.exit_code, context, outcome.stderr)
+    state = hashlib.sha256(outcome.stdout).hexdigest()
+    if outcome.stdout.startswith(b"-"):
+        return _Found(state=state, exit_code=_MISSING)
+    try:
+        text = outcome.stdout.partition(b"\0")[2].decode()
+    except UnicodeDecodeError:
+        return _Found(state=state, exit_code=0)
+    return _Found(state=state, exit_code=0, text=text)
 
 
 def _diff(path: str, before: str, after: str) -> str:
-    lines = difflib.unified_diff(before.split("\n"), after.split("\n"), path, path, lineterm="")
-    return "\n".join(lines) or "(nothing changes)"
+    """A unified diff. Where many lines differ, all are shown as replaced: comparing them takes too long."""
+    old, new = before.split("\n"), after.split("\n")
+    if old == new:
+        return "(nothing changes)"
+    shared = min(len(old), len(new))
+    head = next((at for at in range(shared) if old[at] != new[at]), shared)
+    tail = next((at for at in range(shared - head) if old[-1 - at] != new[-1 - at]), shared - head)
+    # From here on, only the lines that differ and their neighbors.
+    first, last = max(0, head - _DIFF_CONTEXT), max(0, tail - _DIFF_CONTEXT)
+    old, new = old[first : len(old) - last], new[first : len(new) - last]
+    head, tail = head - first, tail - last
+    if len(old) * len(new) <= _DIFF_PAIRS:
+        groups = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_DIFF_CONTEXT)
+    else:
+        ends = len(old) - tail, len(new) - tail
+        changed = ("replace", head, ends[0], head, ends[1])
+        groups = [[("equal", 0, head, 0, head), changed, ("equal", ends[0], len(old), ends[1], len(new))]]
+    lines = [f"--- {path}", f"+++ {path}"]
+    for group in groups:
+        old_from, old_to, new_from, new_to = group[0][1], group[-1][2], group[0][3], group[-1][4]
+        lines.append(
+            f"@@ -{first + old_from + 1},{old_to - old_from} +{first + new_from + 1},{new_to - new_from} @@"
+        )
+        for kind, old_at, old_end, new_at, new_end in group:
+            if kind == "equal":
+                lines += [f" {line}" for line in old[old_at:old_end]]
+                continue
+            lines += [f"-{line}" for line in old[old_at:old_end]]
+            lines += [f"+{line}" for line in new[new_at:new_end]]
+    return "\n".join(lines)
 
 
 async def _replace(path: str, data: bytes, expected: str, context: Context) -> None:
@@ -142,7 +238,7 @@ async def _replace(path: str, data: bytes, expected: str, context: Context) -> N
         _WRITE_SCRIPT, [path, expected, f".nexus.{secrets.token_hex(8)}"], context, stdin=data
     )
     if outcome.exit_code:
-        _refuse(path, outcome, context)
+        _refuse(path, outcome.exit_code, context, outcome.stderr)
 
 
 async def contents(path: str, most_bytes: int, context: Context) -> bytes:
@@ -153,7 +249,7 @@ async def contents(path: str, most_bytes: int, context: Context) -> bytes:
     if outcome.exit_code == _TOO_LARGE:
         raise ToolError(f"{path} is larger than {most_bytes:,} bytes")
     if outcome.exit_code:
-        _refuse(path, outcome, context)
+        _refuse(path, outcome.exit_code, context, outcome.stderr)
     return outcome.stdout
 
 
@@ -173,9 +269,10 @@ async def _script(
     return outcome
 
 
-def _refuse(path: str, outcome: Outcome, context: Context) -> NoReturn:
+def _refuse(path: str, exit_code: int | None, context: Context, stderr: bytes = b"") -> NoReturn:
+    """Say what a script's exit code means, and what to do."""
     granted = f"Granted: {context.granted}."
-    told = outcome.stderr.decode(errors="replace").strip()[-500:] or f"exit code {outcome.exit_code}"
+    told = stderr.decode(errors="replace").strip()[-500:] or f"exit code {exit_code}"
     known = {
         _MISSING: (f"{path} does not exist, or is outside what was granted", granted),
         _NOT_A_FILE: (f"{path} is not a regular file", "List a directory with `bash`: `ls`."),
@@ -184,7 +281,7 @@ def _refuse(path: str, outcome: Outcome, context: Context) -> NoReturn:
         _NOT_KEPT: (f"{path} would not be kept: only granted directories are", granted),
         _CHANGED: (f"{path} was changed meanwhile", "Read it again, then edit."),
     }
-    message, hint = known.get(outcome.exit_code or 0, (f"{path}: {told}", granted))
+    message, hint = known.get(exit_code or 0, (f"{path}: {told}", granted))
     raise ToolError(message, hint=hint)
 
 

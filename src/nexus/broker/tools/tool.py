@@ -22,10 +22,21 @@ class Context:
     directory: Path
     call: Call | None = None
     workers: Workers | None = None
+    expected: str = ""
+    """The state of a file that the owner was shown. A call that finds another one changes nothing."""
 
     @property
     def granted(self) -> str:
         return ", ".join(map(str, self.sandbox.grants)) or "nothing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What a call would change, for the owner who is asked about it."""
+
+    text: str = ""
+    state: str = ""
+    """SHA-256 of what it would change, and where that is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +55,7 @@ class Tool:
     effects: frozenset[Effect] = frozenset()
     # Whether it returns text that others may have written, such as a web page.
     reads_others: bool = False
-    # What a call would change, as a diff, for the owner who is asked about it.
-    preview: Callable[[Arguments, Context], Awaitable[str]] | None = None
+    preview: Callable[[Arguments, Context], Awaitable[Preview]] | None = None
     # False: only the provider's own tool does it, so other models are not offered it.
     is_local: bool = True
 

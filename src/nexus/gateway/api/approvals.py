@@ -24,7 +24,9 @@ class Approval(BaseModel):
     tool: str
     arguments: dict[str, Any]
     code: str = Field(description="What an answer on a channel calls it, such as `A48213`.")
-    call_hash: str = Field(description="SHA-256 of the tool and its exact arguments.")
+    call_hash: str = Field(
+        description="SHA-256 of the tool, its exact arguments and the file it would change."
+    )
     reason: str = Field(description="Why you are asked.")
     tainted_by: str | None = Field(description="Text of somebody else that the run had read, if that is why.")
     preview: str = Field(description="What the call changes in a file, as a diff.")

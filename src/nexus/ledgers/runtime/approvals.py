@@ -33,7 +33,7 @@ class Approval:
     tool: str
     arguments: Mapping[str, Any]
     call_hash: str
-    """Of the tool and its exact arguments."""
+    """Of the tool, its exact arguments and the state of the file that it would change."""
     reason: str
     """Why the owner is asked."""
     tainted_by: str | None
@@ -56,9 +56,10 @@ class Approval:
         return self.level == "owner" and self.tainted_by is None
 
 
-def hash_call(tool: str, arguments: Mapping[str, Any]) -> str:
-    """What tells one call from every other."""
-    return hashlib.sha256(json.dumps([tool, arguments], sort_keys=True).encode()).hexdigest()
+def hash_call(tool: str, arguments: Mapping[str, Any], state: str = "") -> str:
+    """What tells one call from every other, and from the same call on another file."""
+    exact = [tool, arguments, state] if state else [tool, arguments]
+    return hashlib.sha256(json.dumps(exact, sort_keys=True).encode()).hexdigest()
 
 
 def ask(
@@ -72,12 +73,13 @@ def ask(
     reason: str = "",
     tainted_by: str | None = None,
     preview: str = "",
+    state: str = "",
 ) -> Approval:
     """Record that a call waits; the same call again finds what was decided.
 
     Another call in its place has nothing of that: the question about the first is withdrawn.
     """
-    call_hash = hash_call(tool, arguments)
+    call_hash = hash_call(tool, arguments, state)
     values = {
         "id": ids.new("apr"),
         "request_id": request_id,
@@ -101,9 +103,9 @@ def _exact(arguments: Mapping[str, Any]) -> str:
     return text if storable(text) == text else json.dumps(arguments)
 
 
-def was_asked(connection: apsw.Connection, execution_id: str, call_key: str) -> bool:
-    """Whether there is a question about a call of a run."""
-    return bool(connection.execute(sql.queries("runtime")["was_asked"], (execution_id, call_key)).get)
+def is_unmade(connection: apsw.Connection, execution_id: str, call_key: str) -> bool:
+    """Whether there is a question about a call of a run, and the call was never begun."""
+    return bool(connection.execute(sql.queries("runtime")["is_unmade"], (execution_id, call_key)).get)
 
 
 def get(connection: apsw.Connection, approval_id: str) -> Approval | None:

@@ -979,8 +979,8 @@ FROM requests AS request LEFT JOIN requests AS root ON root.id = request.root_re
 WHERE request.id = :request_id
 ON CONFLICT DO NOTHING
 
--- name: was_asked
-SELECT EXISTS (SELECT 1 FROM approvals WHERE execution_id = ? AND call_key = ?)
+-- name: is_unmade
+SELECT count(*) > 0 AND max(started_at) IS NULL FROM approvals WHERE execution_id = ? AND call_key = ?
 
 -- name: approval_of_call
 SELECT approvals.id, approvals.request_id, approvals.execution_id, call_key, approvals.session_label, tool, arguments_json,

@@ -396,7 +396,7 @@ CREATE TABLE approvals (
   session_label   TEXT NOT NULL,      -- of the root request: where the owner is asked
   tool            TEXT NOT NULL,
   arguments_json  TEXT NOT NULL,
-  call_hash       TEXT NOT NULL,      -- SHA-256 of the tool and its exact arguments; '': asked before there was one
+  call_hash       TEXT NOT NULL,      -- SHA-256 of the tool, its arguments and the file it would change; '': asked before there was one
   reason          TEXT NOT NULL DEFAULT '',  -- why the owner is asked
   tainted_by      TEXT,               -- the text of somebody else that the run had read, if that is why
   preview         TEXT NOT NULL DEFAULT '',  -- what the call changes in a file, as a diff

@@ -33,7 +33,7 @@ def order(
         return list(ranked)
     if asks_past:
         named = {
-            entry.item.id: followed_by & split_words(entry.item.text, language).counts.keys() for entry in ranked
+            entry.item.id: followed_by & split_words(entry.item.text, language).distinct for entry in ranked
         }
         preceded = {old: len(named[new] - named[old]) for old, new in links.items()}
         return _past_first(ranked, links, preceded, oldest=asks_first)

@@ -1,14 +1,17 @@
 """The file tools, through the sandbox that they really run in."""
 
+import difflib
 import sys
 import uuid
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from nexus.broker.tools import SANDBOXED, Context, Grant, Limits, Sandbox, Tool
+from nexus.broker.tools import SANDBOXED, Context, Grant, Limits, Preview, Sandbox, Tool
 from nexus.errors import ToolError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is a program for Linux")
@@ -203,3 +206,87 @@ async def attempt(tool: Tool, arguments: dict[str, str], context: Context) -> st
         return await tool.call(arguments, context)
     except ToolError:
         return None
+
+
+async def _preview(tool: Tool, context: Context, **given: str) -> Preview:
+    assert tool.preview is not None
+    return await tool.preview(given, context)
+
+
+async def test_a_file_that_cannot_be_shown_does_not_look_new(context: Context) -> None:
+    (context.directory / "large").write_bytes(b"x" * (512 * 1024 + 1))
+    (context.directory / "binary").write_bytes(b"\xff\xfe")
+
+    large = await _preview(WRITE, context, path="large", content="")
+    binary = await _preview(WRITE, context, path="binary", content="\ufffd\ufffd")
+    new = await _preview(WRITE, context, path="new", content="")
+
+    assert large.text == "Replaces an existing file that can't be shown: it is larger than 524,288 bytes."
+    assert binary.text == "Replaces an existing file that can't be shown: it isn't UTF-8 text."
+    assert new.text == ""
+    assert len({large.state, binary.state, new.state}) == 3
+
+
+@pytest.mark.parametrize("changed", ["content", "made", "link", "large"])
+async def test_only_the_file_that_was_shown_is_changed(context: Context, changed: str) -> None:
+    """Not one with other content, nor one that appeared, nor the same text at the end of another link."""
+    size = 600 * 1024 if changed == "large" else 1
+    for name in ("one", "two"):
+        (context.directory / name).write_text("a" * size)
+    path = "new" if changed == "made" else "to"
+    if changed != "made":
+        (context.directory / path).symlink_to("one")
+    shown = await _preview(WRITE, context, path=path, content="b")
+    expecting = replace(context, expected=shown.state)
+    if changed == "link":
+        (context.directory / path).unlink()
+        (context.directory / path).symlink_to("two")
+    else:
+        (context.directory / path).write_text("c" * size)
+    before = (context.directory / path).read_text()
+
+    with pytest.raises(ToolError, match="changed meanwhile"):
+        await WRITE.call({"path": path, "content": "b"}, expecting)
+    if changed != "large":
+        with pytest.raises(ToolError, match="changed meanwhile"):
+            await EDIT.call({"path": path, "old": before, "new": "b"}, expecting)
+
+    assert (context.directory / path).read_text() == before
+    again = await _preview(WRITE, context, path=path, content="b")
+    await WRITE.call({"path": path, "content": "b"}, replace(context, expected=again.state))
+    assert (context.directory / path).read_text() == "b"
+
+
+async def test_an_edit_that_fails_is_tied_to_the_file_it_fails_on(context: Context) -> None:
+    (context.directory / "notes").write_text("one")
+    edit = {"path": "notes", "old": "two", "new": "three"}
+    shown = await _preview(EDIT, context, **edit)
+    assert "fails" in shown.text
+    (context.directory / "notes").write_text("one two")
+    with pytest.raises(ToolError, match="changed meanwhile"):
+        await EDIT.call(edit, replace(context, expected=shown.state))
+
+
+async def test_a_diff_of_repeating_lines_compares_few_of_them(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """58 kB of them held the event loop for ten seconds."""
+    compared: list[int] = []
+
+    class Counting(difflib.SequenceMatcher[str]):
+        def set_seqs(self, a: Sequence[str], b: Sequence[str]) -> None:
+            compared.append(len(a) * len(b))
+            super().set_seqs(a, b)
+
+    monkeypatch.setattr(difflib, "SequenceMatcher", Counting)
+    lines = ["a", "b"] * 14_500
+    (context.directory / "log").write_text("\n".join(lines))
+    written = await _preview(WRITE, context, path="log", content="\n".join(reversed(lines)))
+    assert written.text.count("\n-") == written.text.count("\n+") - 1 == len(lines)
+
+    (context.directory / "log").write_text("\n".join([*lines, "here", *lines]))
+    edited = await _preview(EDIT, context, path="log", old="here", new="there")
+    assert edited.text.split("\n")[2:] == [
+        "@@ -28998,7 +28998,7 @@", " b", " a", " b", "-here", "+there", " a", " b", " a"
+    ]  # fmt: skip
+    assert sum(compared) <= 20_000

@@ -12,7 +12,7 @@ from nexus import attachments, ids
 from nexus.app import App
 from nexus.attachments import File
 from nexus.broker.approvals import Decision
-from nexus.broker.questions import NOT_A_BOUNDARY, code_of, describe_all, describe_rule
+from nexus.broker.questions import NOT_A_BOUNDARY, code_of, describe_all, describe_rule, make_visible
 from nexus.broker.run import Run as BrokerRun
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError, UsageError
@@ -292,7 +292,7 @@ def _described(found: Approval) -> dict[str, Any]:
         "tool": found.tool,
         "call_hash": found.call_hash,
         "fields": describe_all(found),
-        "reason": found.reason,
+        "reason": make_visible(found.reason),
         "status": found.status,
         "always": describe_rule(found) if found.may_become_rule else None,
         "caution": NOT_A_BOUNDARY,
