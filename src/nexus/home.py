@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
-from nexus import config, ids
+from nexus import ids
 from nexus.errors import HomeBusyError, HomeError, HomeMissingError
 
 LEDGERS: Final = ("events", "agents", "identity", "memory", "embeddings", "runtime")
@@ -168,6 +168,8 @@ class Home:
                 directory.mkdir(mode=PRIVATE_DIRECTORY, parents=directory == self.root)
                 directory.chmod(PRIVATE_DIRECTORY)
                 made.append(directory)
+        from nexus import config  # to describe every setting takes a while
+
         contents = {
             self.config_file: config.template(),
             self.lock_file: "",

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from nexus import clock
@@ -23,6 +23,8 @@ from nexus.home import PRIVATE_FILE, Home
 SILENCE_S: Final = 1.5
 """After so long without a response, the person is told."""
 _PATIENCE_S: Final = 30.0
+_ANSWER_S: Final = 60.0
+_RECEIVE_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +56,32 @@ class Service:
         except OSError:
             return False
         return state.rpartition(")")[2].split()[0] in {"T", "t"}
+
+    def get(self, path: str, token: str, notify: Callable[[str], None]) -> Any:
+        """What it answers in JSON, without an HTTP library: importing one takes longer than the answer.
+
+        A person is told if it keeps silent. None if it answers with anything but what was asked for, or
+        not at all: `Client` asks again and raises what is wrong.
+        """
+        where = urlsplit(self.url)
+        if where.scheme != "http":
+            return None
+        head = f"GET {path} HTTP/1.0\r\nHost: {where.netloc}\r\nAuthorization: Bearer {token}\r\n\r\n"
+        with suppress(OSError, ValueError):
+            address = (where.hostname or "", where.port or 80)
+            with socket.create_connection(address, SILENCE_S) as connection:
+                connection.sendall(head.encode("ascii"))
+                answer = bytearray()
+                try:
+                    answer += connection.recv(_RECEIVE_BYTES)
+                except TimeoutError:
+                    notify(self.silence)
+                connection.settimeout(_ANSWER_S)
+                while part := connection.recv(_RECEIVE_BYTES):
+                    answer += part
+            status, _, body = answer.partition(b"\r\n\r\n")
+            return json.loads(body) if status.split()[1:2] == [b"200"] else None
+        return None
 
     def check(self) -> None:
         """Refuse to ask a process that is stopped: it would work on the question when it is resumed."""

@@ -5,10 +5,12 @@ import socket
 import threading
 
 import pytest
+from aiohttp import web
 
 from nexus.errors import HomeBusyError
 from nexus.home import Home
 from nexus.serving import Service, Serving, serving
+from threaded_server import ThreadedServer
 
 
 def test_others_see_who_serves_a_home_while_it_does(home: Home) -> None:
@@ -69,3 +71,48 @@ def test_a_process_that_does_not_respond_is_named_once_and_waited_for() -> None:
     for gone in (url, ""):
         Service(pid=os.getpid(), url=gone, since="").await_response(notify)
     assert len(told) == 1
+
+
+class _Gateway(ThreadedServer):
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/api/recall", self._recall)
+
+    async def hang_up(self) -> None:
+        pass
+
+    async def _recall(self, request: web.Request) -> web.Response:
+        if request.headers["authorization"] != "Bearer secret":
+            raise web.HTTPUnauthorized
+        return web.json_response({"text": request.query["text"], "filler": "x" * 100_000})
+
+
+def test_a_small_answer_needs_no_http_library() -> None:
+    told: list[str] = []
+    gateway = _Gateway()
+    try:
+        service = Service(pid=1, url=gateway.origin, since="")
+        found = service.get("/api/recall?text=caf%C3%A9+%26+tea", "secret", told.append)
+        assert found == {"text": "café & tea", "filler": "x" * 100_000}
+        assert service.get("/api/recall?text=tea", "wrong", told.append) is None
+        assert service.get("/api/unknown", "secret", told.append) is None
+    finally:
+        gateway.close()
+    assert service.get("/api/recall?text=tea", "secret", told.append) is None  # nobody listens
+    assert told == []
+
+
+def test_a_process_that_keeps_silent_is_named_while_its_answer_is_awaited() -> None:
+    told: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+        def notify(text: str) -> None:
+            told.append(text)
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n[1]")
+
+        found = Service(pid=os.getpid(), url=url, since="").get("/api/recall", "secret", notify)
+    assert found == [1]
+    assert f"Process {os.getpid()}, which serves this home at {url}, doesn't respond" in told[0]

@@ -1,7 +1,5 @@
 """What every command needs first: which home is meant, and its settings."""
 
-import asyncio
-import getpass
 import os
 import sys
 from dataclasses import replace
@@ -11,8 +9,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TextIO, TypeVar, cast
 
 import click
 
-from nexus import clock, config, hosted
-from nexus.broker.agent.roles import models_of
+from nexus import clock, hosted
 from nexus.errors import ConfigError, UsageError
 from nexus.home import Home, locate
 from nexus.serving import serving
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from io import TextIOWrapper
 
+    from nexus.config import Config
     from nexus.ledgers import Ledgers
 
 P = ParamSpec("P")
@@ -50,8 +48,10 @@ def moment(text: str | None) -> datetime | None:
         ) from None
 
 
-def opened_home(ctx: click.Context) -> tuple[Home, config.Config]:
+def opened_home(ctx: click.Context) -> "tuple[Home, Config]":
     """An existing home and its settings, or an error that says what to do."""
+    from nexus import config  # what a served home answers needs no settings
+
     home = chosen_home(ctx).require()
     if hosted.has_copies(home) and serving(home) is not None:
         home = replace(home, is_copied=True)
@@ -63,11 +63,13 @@ def opened_home(ctx: click.Context) -> tuple[Home, config.Config]:
     return home, settings
 
 
-def answering_home(ctx: click.Context, model: str, role: str = "manager") -> tuple[Home, config.Config]:
+def answering_home(ctx: click.Context, model: str, role: str = "manager") -> "tuple[Home, Config]":
     """The home and its settings, or an error where no model is set that could answer in a role.
 
     An error, too, if the process that serves it is stopped. If it doesn't respond, the person is told.
     """
+    from nexus.broker.agent.roles import models_of
+
     home, settings = opened_home(ctx)
     if (service := serving(home)) is not None:
         service.await_response(note)
@@ -88,6 +90,8 @@ def with_ledgers(
     **kwargs: P.kwargs,
 ) -> T:
     """Run something on the ledgers of the chosen home."""
+    import asyncio
+
     from nexus.ledgers import Ledgers
 
     home, settings = opened_home(ctx)
@@ -101,6 +105,8 @@ def with_ledgers(
 
 def user_name() -> str:
     """Who runs the command."""
+    import getpass
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,16 +1,15 @@
 """`nexus recall`: ask the memory, and see why it answers as it does."""
 
-import asyncio
 import json
 import textwrap
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlencode
 
 import click
 
-from nexus import config
-from nexus.cli.place import moment, note, opened_home
+from nexus.cli.place import chosen_home, moment, note, opened_home
 from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.memory.recall.item import (
@@ -28,6 +27,7 @@ from nexus.memory.recall.item import (
 from nexus.serving import Service, serving
 
 if TYPE_CHECKING:
+    from nexus.config import Config
     from nexus.memory.embedding import Vectors
 
 _WIDTH: Final = 100
@@ -44,11 +44,8 @@ _ARMS: Final = {
 }
 
 
-async def asked(service: Service, token: str, query: Query, scope: str | None) -> Matches:
+def ask_service(service: Service, token: str, query: Query, scope: str | None) -> Matches:
     """The answer of a home that is served. `scope` names the kinds of the query."""
-    # Imported here, because a home that nobody serves needs no client.
-    from nexus.client import Client
-
     options = {
         "scope": scope,
         "entity": query.entity_id,
@@ -60,8 +57,18 @@ async def asked(service: Service, token: str, query: Query, scope: str | None) -
         "max_tokens": query.max_tokens,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    async with Client(service.url, token, service=service, notify=note) as client:
-        return answer(await client.recall(query.text, **given))
+    found = service.get(f"/api/recall?{urlencode({'text': query.text, **given})}", token, note)
+    if found is None:
+        import asyncio
+
+        from nexus.client import Client
+
+        async def ask() -> dict[str, Any]:
+            async with Client(service.url, token, service=service, notify=note) as client:
+                return await client.recall(query.text, **given)
+
+        found = asyncio.run(ask())
+    return answer(found)
 
 
 def answer(told: dict[str, Any]) -> Matches:
@@ -250,7 +257,7 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
 
     Asks `nexus up` if it is running.
     """
-    home, settings = opened_home(ctx)
+    home = chosen_home(ctx).require()
     query = Query(
         text=text,
         deadline_ms=_DEADLINE_MS,
@@ -265,11 +272,13 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
     )
     service = serving(home)
     if service is not None and service.url and len(text) <= _LONGEST_ASKED:
-        service.await_response(note)
-        answer = asyncio.run(asked(service, home.token(), query, options["scope"]))
-        notes = [] if "embed" in answer.timings_ms else _missing_model(settings)
+        service.check()
+        answer = ask_service(service, home.token(), query, options["scope"])
+        notes = [] if "embed" in answer.timings_ms else _missing_model(opened_home(ctx)[1])
     else:
-        answer, notes = asyncio.run(_ask(home, settings, query))
+        import asyncio
+
+        answer, notes = asyncio.run(_ask(*opened_home(ctx), query))
     if as_json:
         click.echo(json.dumps({"notes": notes, **asdict(answer)}, indent=2, default=_plain))
         return
@@ -282,7 +291,7 @@ def _plain(value: object) -> object:
     return sorted(cast("frozenset[str]", value)) if isinstance(value, frozenset) else str(value)
 
 
-def _missing_model(settings: config.Config) -> list[str]:
+def _missing_model(settings: "Config") -> list[str]:
     from nexus.memory.embedding import installed
 
     try:
@@ -296,8 +305,10 @@ def _by_words(error: ModelFileError) -> str:
     return f"Searching by words only: {error.message}. {error.hint}"
 
 
-async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Matches, list[str]]:
+async def _ask(home: Home, settings: "Config", query: Query) -> tuple[Matches, list[str]]:
     # Imported here, because a home that is served needs none of it.
+    import asyncio
+
     from nexus.ledgers import Ledgers
     from nexus.memory.embedding import embed_new, opened
     from nexus.memory.recall.recall import Recall

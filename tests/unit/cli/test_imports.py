@@ -56,6 +56,12 @@ def test_asking_a_served_home_imports_neither_numbers_nor_drawing(module: str) -
     assert not imported & {"numpy", "rapidfuzz", "apsw", "rich", "markdown_it"}
 
 
+def test_asking_a_served_home_imports_no_http_library_and_no_settings() -> None:
+    imported = _imported("import sys, nexus.cli.recall; print('imported:', *sys.modules)")
+
+    assert not imported & {"asyncio", "httpx", "http.client", "nexus.config", "nexus.client"}
+
+
 @pytest.mark.parametrize("module", ["answer", "conversation"])
 def test_talking_with_a_served_home_imports_neither_engine_nor_agents(module: str) -> None:
     imported = _imported(f"import sys, nexus.cli.{module}; print('imported:', *sys.modules)")
