@@ -88,7 +88,9 @@ class Judge:
         first one anyway. No chain leads back to where it began.
         """
         earlier = {other.id for other in others if other.place < fact.place}
-        claimed = {id_: how for id_, how in (claims or {}).items() if id_ in earlier}
+        claimed: dict[str, How | None] = {
+            id_: claim for id_, claim in (claims or {}).items() if id_ in earlier
+        }
         values, logits = self._weigh(fact, others, closeness, known)
         for id_ in logits.keys() & claimed.keys():
             own = values[id_]
