@@ -360,7 +360,7 @@ class AgentRun:
             if tool.preview is None:
                 return Preview()
             given = await self._tool_context(request, context, journal, call_id)
-            with pace.waiting(), ungated():
+            with ungated():
                 return await tool.preview(arguments, given)
 
         async def asked(approval: Approval) -> None:
