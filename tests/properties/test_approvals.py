@@ -71,6 +71,8 @@ def read_call(text: str, count: int) -> dict[str, Any]:
     for line in text.replace(f"\n{_BAR_WITHIN}", "").split("\n"):
         if line.startswith(_BAR):
             found[-1][2].append(line.removeprefix(_BAR))
+        elif line.startswith(("Why I ask", "What `always")):
+            break
         elif head := _HEAD.fullmatch(line):
             found.append((head["name"], bool(head["json"]), []))
     return {

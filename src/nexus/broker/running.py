@@ -367,11 +367,11 @@ class AgentRun:
         if reason is None:
             return False
 
-        async def look() -> Preview:
+        async def make_preview() -> Preview:
             if tool.preview is None:
                 return Preview()
             given = await self._tool_context(request, context, journal, call_id)
-            with pace.waiting(), ungated():
+            with ungated():
                 return await tool.preview(arguments, given)
 
         async def asked(approval: Approval) -> None:
@@ -390,7 +390,7 @@ class AgentRun:
         with pace.waiting():
             again = reason
             while True:
-                preview = await look()
+                preview = await make_preview()
                 waiting = await waits.ask(
                     request_id=request.request_id,
                     execution_id=execution_id,
@@ -404,7 +404,11 @@ class AgentRun:
                 allowed = await waits.wait_for_answer(waiting)
                 # A rule is about any content, an answer about what was shown.
                 self._expected[key] = "" if allowed.pattern else preview.state
-                if allowed.pattern or waiting.status == "allowed" or (await look()).state == preview.state:
+                if (
+                    allowed.pattern
+                    or waiting.status == "allowed"
+                    or (await make_preview()).state == preview.state
+                ):
                     break
                 again = replace(reason, text=f"The file changed after you were asked. {reason.text}")
             return await waits.wait(allowed)
