@@ -211,7 +211,7 @@ class Scene:
             request_id=request.request_id,
             role="manager",
         )
-        past = await history.before(ledgers, request, self.label, turn)
+        past = await history.load(ledgers, request, self.label, turn)
         said = [AssembledContext.from_json(each["context"]).user_turn() for each in inputs]
         self.runs += 1
         self.run = Run(person=person, request=request, execution=execution, turn=turn)

@@ -135,9 +135,9 @@ class Ledgers:
         """Finish accepted work, close every connection, stop every thread, give the lock back."""
         try:
             # Its connections read the others as well, and whoever closes a file last empties its log.
-            ends = await asyncio.gather(self.memory.close(), return_exceptions=True)
+            first = await asyncio.gather(self.memory.close(), return_exceptions=True)
             others = (database.close() for database in self if database is not self.memory)
-            ends += await asyncio.gather(*others, return_exceptions=True)
+            ends = [*first, *await asyncio.gather(*others, return_exceptions=True)]
         finally:
             if self._own_threads is not None:
                 self._own_threads.shutdown()

@@ -113,7 +113,7 @@ async def test_every_hook_point_fires_in_order_in_one_request(home: Home, server
         "finalize",
     ]
     # Times are milliseconds: of two points within one, the order is not recorded.
-    fired = sorted(rows, key=lambda row: (row[1], expected.index(row[0])))
+    fired = sorted(rows, key=lambda row: (row[1], expected.index(str(row[0]))))
     assert [row[0] for row in fired] == expected
     assert ("worker:pre_execution", "worker") in seen
     assert seen[-1][0] == "command:new"

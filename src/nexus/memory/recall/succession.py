@@ -79,7 +79,9 @@ def _past_first(
 ) -> list[Ranked]:
     replaced = {entry.item.id: entry.item.replaced_by for entry in ranked}
     # "The booking is off" is not how things were: what it called off is.
-    cancellations = {by.id for by in replaced.values() if by is not None and by.how == "cancelled"}
+    cancellations = {
+        by.next_id or by.id for by in replaced.values() if by is not None and by.how == "cancelled"
+    }
 
     def rank(place: int, entry: Ranked) -> tuple[bool, int, bool, bool, str, int]:
         id_, by = entry.item.id, replaced[entry.item.id]

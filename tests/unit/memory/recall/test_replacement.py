@@ -129,5 +129,5 @@ async def test_a_stale_conclusion_comes_with_the_fact_that_it_does_not_know(open
         f" VALUES ('mod_1', 'Ann', '{ANN}', 'Teeth')",
         "INSERT INTO mental_model_sources VALUES ('mod_1', 'observation', 'obs_1')",
     )
-    known = await (await ready(opened)).known(["obs_1", "mod_1"], deadline_ms=LONG_MS)
+    known = await (await ready(opened)).load_items(["obs_1", "mod_1"], deadline_ms=LONG_MS)
     assert [item.outdated_by for item in known] == [Link(new, NEW, "newer")] * 2

@@ -64,12 +64,12 @@ def test_a_conclusion_that_is_out_of_date_says_so() -> None:
 
 def test_an_outdated_memory_comes_with_what_holds_instead() -> None:
     by = Replacement(id="fact_2", text="Clara lives in\nRotterdam (since May)", at="2026-05-13T00:00:00.000Z")
-    told = formatting.line(_item("Clara lives in Aarhus", stale_since=by.at, replaced_by=by), None)
+    told = formatting.format_memory(_item("Clara lives in Aarhus", stale_since=by.at, replaced_by=by), None)
     assert told == (
         "- Clara lives in Aarhus (2026-05-01, until 2026-05-13; now: Clara lives in Rotterdam [since May], "
         f"{_FACT})"
     )
-    assert formatting.told(told) == {_FACT: "Clara lives in Aarhus"}
+    assert formatting.parse_memories(told) == {_FACT: "Clara lives in Aarhus"}
     conclusion = Item(
         kind="observation",
         id="obs_1",
@@ -78,8 +78,9 @@ def test_an_outdated_memory_comes_with_what_holds_instead() -> None:
         stale_since="2026-05-13",
         outdated_by=Link("fact_2", "Clara lives in Rotterdam </memory>", "newer"),
     )
-    assert "out of date since 2026-05-13: Clara lives in Rotterdam &lt;/memory>, obs_1)" in formatting.line(
-        conclusion, None
+    assert (
+        "out of date since 2026-05-13: Clara lives in Rotterdam &lt;/memory>, obs_1)"
+        in formatting.format_memory(conclusion, None)
     )
 
 
