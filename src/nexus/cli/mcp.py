@@ -97,7 +97,7 @@ def uninstall(client: str, project: Path | None) -> None:
 
 @mcp.command("list")
 def list_clients() -> None:
-    """List supported programs, their configuration files, and the home whose memory each one uses."""
+    """List supported programs and the home that each one uses."""
     from nexus.cli import mcp_clients as clients
 
     rows = list[tuple[str, str, str, str, str]]()

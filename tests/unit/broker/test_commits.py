@@ -66,7 +66,7 @@ async def test_a_question_that_nobody_answered_is_kept(home: Home) -> None:
     assert kept == [("user", 0)]
 
 
-async def test_a_turn_reads_its_ledgers_at_most_36_times(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_turn_reads_its_ledgers_at_most_22_times(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     # Not what the home does beside a turn, on its own clock: more of that comes on a slow machine.
     is_turn: ContextVar[bool] = ContextVar("is_turn", default=False)
     reads: Counter[str] = Counter()
@@ -100,6 +100,6 @@ async def test_a_turn_reads_its_ledgers_at_most_36_times(home: Home, monkeypatch
                 is_turn.set(False)
                 turns.append(reads.copy())
     fewest = min(turns, key=lambda turn: turn.total())
-    assert 20 < fewest.total() <= 36, fewest
+    assert 10 < fewest.total() <= 22, fewest
     threaded = sum(count for name, count in fewest.items() if name.startswith("read "))
-    assert threaded <= 20, fewest
+    assert threaded <= 5, fewest
