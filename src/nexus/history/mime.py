@@ -199,8 +199,11 @@ class _Blocks:
         if isinstance(held, str) and self._name in held:
             whole = self.put_back(held.encode("ascii", "surrogateescape"))
             if str(part.get("Content-Transfer-Encoding", "")).strip().lower() == "base64":
+                characters = whole.translate(None, b"\r\n\t ")
+                # Four make three bytes, and its end may be cut off: one alone says nothing.
+                characters = characters[:-1] if len(characters) % 4 == 1 else characters
                 with suppress(binascii.Error):
-                    return binascii.a2b_base64(whole + b"==")  # its end may be cut off
+                    return binascii.a2b_base64(characters + b"=" * (-len(characters) % 4))
             part.set_payload(whole.decode("ascii", "surrogateescape"))
         found: Any = part.get_payload(decode=True)
         return found if isinstance(found, bytes) else b""

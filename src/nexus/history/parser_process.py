@@ -23,7 +23,7 @@ from nexus.history import components, mime, parser_program
 
 _CPU_MS: Final = 1_500
 """For a small mail; a large one gets more."""
-_MOST_CPU_MS: Final = 2_000
+_MOST_CPU_MS: Final = 3_000
 _MEMORY_BYTES: Final = 1024 * 1024 * 1024
 _ANSWER_BYTES: Final = 128 * 1024 * 1024
 _LINE_BYTES: Final = 10_000
