@@ -10,7 +10,7 @@ from nexus.ledgers.runtime import models
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.roles.memory_writer import TIMEOUT_MS
 from nexus.roles.memory_writer.time_limit import limit_ms
-from nexus.roles.memory_writer.writer import mode
+from nexus.roles.memory_writer.writer import mode, reads_notes
 from nexus.testing import ModelServer
 
 _ONLY_TOOLS = Capabilities(calls_tools=True, writes_json=False)
@@ -77,3 +77,10 @@ async def test_a_writer_whose_model_is_slow_gets_more_than_the_default(home: Hom
     assert run["status"] == "done"
     # The run is given what its invocation was given, at the speed that is known by then.
     assert [limit > TIMEOUT_MS for (limit,) in limits] == [True]
+
+
+def test_a_small_model_of_ones_own_is_shown_no_notes() -> None:
+    assert reads_notes(Capabilities())
+    assert reads_notes(Capabilities(tested_at="2026-11-18", output_tokens_per_s=80.0))
+    assert not reads_notes(Capabilities(tested_at="2026-11-18", output_tokens_per_s=9.5))
+    assert reads_notes(Capabilities(output_tokens_per_s=9.5)), "a first answer says little of its speed"

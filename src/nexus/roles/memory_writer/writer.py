@@ -44,6 +44,7 @@ _FULL_OF_NAMES = 2
 _SHOWN_CHARACTERS = 400
 # A message answers what the agent said in the turn before; of older turns nobody remembers the words.
 _REPLIED = 6
+_NOTES_TOKENS_PER_S = 30
 # The role that people talk to.
 _ASKED = "manager"
 
@@ -162,6 +163,7 @@ class Writer:
             gate=gate,
             provenance=provenance,
             time_limit_ms=limit_ms,
+            shows_notes=reads_notes(model),
         )
 
     async def _evidence(self, work: _Work, result: Result) -> Evidence:
@@ -298,3 +300,13 @@ def _flag(work: _Work, gate: Gate) -> str | None:
         return None
     refused = f"; {len(gate.refusals)} writes were refused" if gate.refusals else ""
     return f"wrote nothing from a turn that names {', '.join(work.names[:5])}{refused}"
+
+
+def reads_notes(model: Capabilities) -> bool:
+    """Whether a model is shown what is known, to say what it replaces.
+
+    One that was slow when it was tried is a small one on somebody's own machine, and recites notes for
+    minutes instead of writing facts. What its facts replace is judged without it.
+    """
+    speed = model.output_tokens_per_s
+    return model.tested_at is None or speed is None or speed >= _NOTES_TOKENS_PER_S
