@@ -23,6 +23,7 @@ from nexus.home import PRIVATE_FILE, Home
 SILENCE_S: Final = 1.5
 """After so long without a response, the person is told."""
 _PATIENCE_S: Final = 30.0
+_PROMPT_S: Final = 1.0
 _ANSWER_S: Final = 60.0
 _RECEIVE_BYTES: Final = 256 * 1024
 
@@ -69,13 +70,17 @@ class Service:
         head = f"GET {path} HTTP/1.0\r\nHost: {where.netloc}\r\nAuthorization: Bearer {token}\r\n\r\n"
         with suppress(OSError, ValueError):
             address = (where.hostname or "", where.port or 80)
-            with socket.create_connection(address, SILENCE_S) as connection:
+            with socket.create_connection(address, _PROMPT_S) as connection:
                 connection.sendall(head.encode("ascii"))
                 answer = bytearray()
                 try:
                     answer += connection.recv(_RECEIVE_BYTES)
                 except TimeoutError:
-                    notify(self.silence)
+                    # It may be at work on the answer; one that is held up answers nothing at all.
+                    try:
+                        self._ask(_PROMPT_S)
+                    except TimeoutError:
+                        notify(self.silence)
                 connection.settimeout(_ANSWER_S)
                 while part := connection.recv(_RECEIVE_BYTES):
                     answer += part

@@ -85,7 +85,7 @@ def test_an_embedding_model_that_is_not_on_this_machine(home: Home, tmp_path: Pa
     message = "The model all-minilm-l6-v2-int8 is not installed"
     assert f"Searching by words only: {message}. Run `nexus models pull" in done.stderr
     with serving(home):
-        assert nexus(home.root, "recall", "tea").stderr == done.stderr, "the process that serves says so too"
+        assert done.stderr in nexus(home.root, "recall", "tea").stderr, "the process that serves says so too"
     named, missing = found(home.root, "memory")
     assert named["message"] == f"Embedding model not found at {gone}"
     assert missing["message"] == message
