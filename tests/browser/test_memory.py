@@ -24,7 +24,7 @@ _CORRECTED = {
     WIDE: ("Sarah lives in Oslo", "Sarah lives in Bergen"),
     PHONE: ("Sarah keeps her skates in the attic", "Sarah keeps her skates in the cellar"),
 }
-_ASKED_ABOUT = {WIDE: ("favorite dish", "lasagna", "ramen"), PHONE: ("sailing boat", "Pelikan", "Heron")}
+_ASKED_ABOUT = {WIDE: ("favorite dish", "lasagna", "ramen"), PHONE: ("dentist", "Dr Pelikan", "Dr Heron")}
 
 
 @pytest.fixture(params=[WIDE, PHONE], ids=["wide", "phone"])
