@@ -119,6 +119,9 @@ class Replicas:
         """Begin to copy a home that has just been opened. When this returns, its copy is complete."""
         await asyncio.to_thread(self._pack, home_id, home)
         self._open[home_id] = home
+        if self._has_host:
+            # That the home is open is what a host without a disk looks for: its copy would wait for somebody.
+            await self._ask("/sync", path=str(self._host_file), timeout=int(_SYNC_S), wait=True)
         if not await asyncio.to_thread(self.is_outdated, home_id):
             await self._register(home_id, home)
         await self.sync(home_id)
