@@ -161,6 +161,7 @@ async def _memories(ledgers: Ledgers, texts: Iterable[str], readers: Collection[
     query, values = sql.queries("memory")["sources_of_memories"], (json.dumps(sorted(ids)),)
     rows = await ledgers.memory.read(sql.rows, query, values)
     found: list[Source] = []
+    looked_into: set[tuple[str, str | None]] = set()
     for id_, event_id, speaker, fact in sorted(
         cast("Any", rows), key=lambda row: (row[0], row[1] or ""), reverse=True
     ):
@@ -173,7 +174,10 @@ async def _memories(ledgers: Ledgers, texts: Iterable[str], readers: Collection[
         if said is None:
             found.append(Source(name="a memory of a forgotten message", text=fact or ""))
         elif said.direction == "outbound":
-            found += await _find_read_in(ledgers, said, readers)
+            # An episode has many answers of one conversation.
+            if (conversation := (said.channel, said.thread_id)) not in looked_into:
+                looked_into.add(conversation)
+                found += await _find_read_in(ledgers, said, readers)
         else:
             identifier = said.sender or ""
             sender = await ledgers.identity.read(senders.find, channel=said.channel, identifier=identifier)

@@ -518,7 +518,7 @@ class Pool:
                 _log.warning("a damaged copy is deleted, as it may have what is forgotten", extra=told)
             await copies.drop(f"{opened.id}/{epoch}")
             await asyncio.to_thread(registry.dropped, opened.id, epoch)
-        if failed is not None and (not is_forgetting or not isinstance(failed, DamagedCopyError)):
+        if failed is not None:
             raise failed
 
     async def _handed_over(self, id_: str) -> None:
