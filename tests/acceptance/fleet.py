@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,18 @@ def read_copy(copy: Path, query: str) -> list[Any]:
             return []
         with closing(apsw.Connection(str(found))) as connection:
             return [row[0] for row in connection.execute(query).fetchall()]
+
+
+def ask(
+    client: httpx.Client, method: str, path: str, body: object = None, *, patience_s: float = 60.0
+) -> httpx.Response:
+    """Ask a home, again while it moves or its host is not in the fleet: a busy machine may lose its lease."""
+    deadline = time.monotonic() + patience_s
+    while (answer := client.request(method, path, json=body)).status_code == 503:
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.2)
+    assert answer.is_success, answer.text
+    return answer
 
 
 def holds(copy: Path, query: str) -> bool:
@@ -96,7 +109,7 @@ class RunningFleet:
 
     folder: Path
     postgres: Postgres
-    lease_s: float = 5.0
+    lease_s: float = 10.0
     idle_s: float = 60.0
     hosts: dict[str, RunningHost] = field(default_factory=dict[str, RunningHost])
     url: str = ""

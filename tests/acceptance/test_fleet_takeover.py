@@ -6,7 +6,6 @@ NEXUS_LONG=1: it dies after each of the steps.
 import json
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import psycopg
 import pytest
 
 from acceptance.agents import until
-from acceptance.fleet import RunningFleet, holds
+from acceptance.fleet import RunningFleet, ask, holds
 from acceptance.halting_host import STEPS
 from contract.postgres import Postgres
 from hosts import write_settings
@@ -25,7 +24,6 @@ from nexus.home import Home
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.testing import ModelServer, Turn
 
-_AVAILABLE_S = 60.0
 _SHORT = {"acquire", "record what it began with", "copy", "read the copy back", "record the check"}
 
 
@@ -40,16 +38,6 @@ def fleet(tmp_path: Path, postgres: Postgres) -> Iterator[RunningFleet]:
 def settings(tmp_path: Path, server: ModelServer) -> Path:
     server.always(Turn("I see."))
     return write_settings(tmp_path, server)
-
-
-def ask(client: httpx.Client, method: str, path: str, body: object = None) -> httpx.Response:
-    """Ask a home, again while its host is not in the fleet: a busy machine may lose its lease."""
-    deadline = time.monotonic() + _AVAILABLE_S
-    while (answer := client.request(method, path, json=body)).status_code == 503:
-        assert time.monotonic() < deadline, answer.text
-        time.sleep(0.2)
-    assert answer.is_success, answer.text
-    return answer
 
 
 def say(client: httpx.Client, text: str) -> None:

@@ -11,7 +11,7 @@ from nexus.testing import ModelServer, Turn
 
 @pytest.fixture
 def fleet(tmp_path: Path, postgres: Postgres) -> Iterator[RunningFleet]:
-    with RunningFleet(tmp_path, postgres) as made:
+    with RunningFleet(tmp_path, postgres, lease_s=5) as made:
         yield made
 
 
