@@ -113,7 +113,8 @@ def test_strangers_get_a_code_and_groups_are_heard_silently(
         until(lambda: receiver.got)
         code = receiver.texts()[0].split("code ")[1].rstrip(".")
         _send(served, "2", "Nobody asked: word2", sender="ann", is_group=True, is_addressed=False)
-        assert finish(home, env, "access", "approve", code).returncode == 0
+        approved = finish(home, env, "access", "approve", code)
+        assert (approved.returncode, approved.stdout[:3]) == (0, "sam")
         _send(served, "3", "And now word3", sender="sam")
         until(lambda: len(receiver.got) == 2)
         assert finish(home, env, "recall", "Nobody asked").stdout.count("word2")

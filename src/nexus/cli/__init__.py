@@ -40,7 +40,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Memory": {
         "recall": ("nexus.cli.recall:recall", "Search the memory."),
         "reflect": ("nexus.cli.reflect:reflect", "Answer a question from the memory, with sources."),
-        "memory": ("nexus.cli.memory:memory", "Inspect and edit the memory: entities, facts, merges."),
+        "memory": ("nexus.cli.memory:memory", "See and correct what Nexus knows: facts, people, changes."),
         "mcp": ("nexus.cli.mcp:mcp", "Connect other agents to this memory over MCP."),
         "skills": ("nexus.cli.skills:skills", "Install the memory skill into an agent's workspace."),
         "import": ("nexus.cli.transfer:import_", "Import chat or mail history, or an exported home."),

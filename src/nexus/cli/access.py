@@ -14,7 +14,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.database import Work
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
-from nexus.ledgers.identity.access import Granted
+from nexus.ledgers.identity.access import Granted, Pairing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,10 +59,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         click.echo(json.dumps(told, indent=2))
         return
     for each in asking:
-        name = each.display_name or each.identifier
-        click.echo(
-            f"pending  {each.code}  {name} ({each.channel} {each.identifier}), until {each.expires_at}"
-        )
+        click.echo(f"pending  {each.code}  {_sender(each)}, until {each.expires_at}")
     for someone in known:
         click.echo(f"allowed  {someone.name} ({someone.entity_id}): {_told(someone.granted)}")
     if not asking and not known:
@@ -75,12 +72,13 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 def approve(ctx: click.Context, code: str, **options: Any) -> None:
     """Approve the sender with this CODE. By default they may only talk to the agent."""
+    asked = next((each for each in _with(ctx, grants.asking) if each.code == code.upper()), None)
     found = _with(ctx, grants.approve, code=code.upper(), granted=_granted(options), by="owner")
-    if found is None:
+    if found is None or asked is None:
         raise UsageError(
             f"Unknown or expired code: {code}", hint="Run `nexus access list` to see pending requests."
         )
-    click.echo(f"{found} now has access: {_told(_granted(options))}.")
+    click.echo(f"{_sender(asked)} now has access: {_told(_granted(options))}.")
 
 
 @access.command()
@@ -138,6 +136,11 @@ def _meant(connection: apsw.Connection, who: str) -> tuple[str, str]:
         return found[0]
     hint = "Pass one of these ids: " + ", ".join(id_ for id_, _ in found) if found else "Pass a name or id."
     raise UsageError(f"{who!r} names {len(found) or 'no'} entities", hint=hint)
+
+
+def _sender(asked: Pairing) -> str:
+    """Who asks, and from where."""
+    return f"{asked.display_name or asked.identifier} ({asked.channel} {asked.identifier})"
 
 
 def _granted(options: dict[str, Any]) -> Granted:

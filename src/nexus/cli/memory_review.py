@@ -10,6 +10,7 @@ from nexus import clock
 from nexus.cli.memory_views import as_json_option, limit_option, person, print_json, print_log
 from nexus.cli.place import with_ledgers
 from nexus.ledgers import Ledgers
+from nexus.ledgers.memory import shorten_id
 from nexus.ledgers.memory.reviews import Decision, State
 from nexus.memory import views
 from nexus.memory.operations import Memory
@@ -28,7 +29,7 @@ def add(ctx: click.Context, statement: str, about: str | None, as_json: bool) ->
         return await Memory(ledgers).add(arguments, person())
 
     answer = with_ledgers(ctx, work)
-    print_json(answer) if as_json else click.echo(f"Added {answer['id']}.")
+    print_json(answer) if as_json else click.echo(f"Added {shorten_id(answer['id'])}.")
 
 
 @click.command()
@@ -48,7 +49,8 @@ def correct(ctx: click.Context, fact_id: str, statement: str, how: str | None, a
         return await Memory(ledgers).correct(fact_id, statement, person(), how=how)
 
     answer = with_ledgers(ctx, work)
-    print_json(answer) if as_json else click.echo(f"{fact_id} is replaced by {answer['id']}.")
+    told = f"{shorten_id(fact_id)} is replaced by {shorten_id(answer['id'])}: {statement}"
+    print_json(answer) if as_json else click.echo(told)
 
 
 @click.command("keep-both")
@@ -66,7 +68,7 @@ def keep_both(ctx: click.Context, fact_id: str, other_id: str | None, as_json: b
         return await Memory(ledgers).keep_both(fact_id, other_id, person())
 
     answer = with_ledgers(ctx, work)
-    told = f"Both are true: {fact_id} and {answer['distinct_from']}."
+    told = f"Both are true: {shorten_id(fact_id)} and {shorten_id(answer['distinct_from'])}."
     print_json(answer) if as_json else click.echo(told)
 
 
@@ -120,7 +122,7 @@ def review(
     if as_json:
         print_json(found)
     elif found:
-        print_log(found, ids=True)
+        print_log(found)
     else:
         click.echo("Nothing to review.")
 

@@ -8,7 +8,7 @@ import click
 from nexus.cli.place import counted, user_name, with_ledgers
 from nexus.cli.tables import print_table
 from nexus.ledgers import Ledgers
-from nexus.ledgers.memory import replacement_note
+from nexus.ledgers.memory import replacement_note, shorten_id
 from nexus.memory import grouping, views
 from nexus.memory.operations import Memory
 from nexus.memory.review import review
@@ -63,6 +63,45 @@ def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int
 
 
 @click.command()
+@click.argument("text", required=False)
+@limit_option
+@as_json_option
+@click.pass_context
+def people(ctx: click.Context, text: str | None, limit: int, as_json: bool) -> None:
+    """List the people Nexus knows, or search names for TEXT."""
+    found = with_ledgers(ctx, views.entities, matching=text, type_="Person", limit=limit)
+    if as_json:
+        print_json(found)
+    elif found:
+        lines = [(each["name"], each["facts"], each["updated_at"][:10], each["summary"]) for each in found]
+        print_table(("name", "facts#", "changed", "summary"), lines)
+    else:
+        click.echo("No results.")
+
+
+@click.command(short_help="List facts that no longer hold, and what holds now.")
+@limit_option
+@as_json_option
+@click.pass_context
+def changes(ctx: click.Context, limit: int, as_json: bool) -> None:
+    """List what changed, latest last: what no longer holds, and what holds now."""
+    found = with_ledgers(ctx, views.changes, limit=limit)
+    if as_json:
+        print_json(found)
+    elif found:
+        lines = [(_short(each), each["replaced_by"]["at"][:10], _change(each)) for each in found]
+        print_table(("id", "when", "change"), lines)
+    else:
+        click.echo("Nothing changed yet.")
+
+
+def _change(fact: dict[str, Any]) -> str:
+    successor = fact["replaced_by"]
+    how = "" if successor["how"] == "changed" else f" ({successor['how']})"
+    return f"{fact['fact']} → {successor['fact']}{how}"
+
+
+@click.command()
 @click.argument("entity")
 @limit_option
 @as_json_option
@@ -78,7 +117,7 @@ def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
         click.echo(found["summary"])
     _print_identity(found)
     if found["facts"]:
-        click.echo("\nObservations")
+        click.echo("\nFacts")
         print_log(found["facts"])
     if found["episodes"]:
         click.echo("\nEpisodes")
@@ -109,7 +148,7 @@ def timeline(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None
     if as_json:
         print_json(found)
     elif found:
-        print_log(found)
+        print_log(found, details=True)
     else:
         click.echo("No observations.")
 
@@ -117,16 +156,22 @@ def timeline(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None
 @click.command()
 @click.argument("text", required=False)
 @click.option("--type", "type_", help="Filter by relation type, such as WORKS_AT.")
+@click.option("--details", is_flag=True, help="Also show type, confidence and how it is known.")
 @limit_option
 @as_json_option
 @click.pass_context
-def facts(ctx: click.Context, text: str | None, type_: str | None, limit: int, as_json: bool) -> None:
-    """List the latest facts, or those with all words of TEXT."""
+def facts(
+    ctx: click.Context, text: str | None, type_: str | None, details: bool, limit: int, as_json: bool
+) -> None:
+    """List the latest facts, or those with all words of TEXT.
+
+    `nexus memory correct`, `pin`, `keep-both` and `nexus forget fact` take the ids in the first column.
+    """
     found = with_ledgers(ctx, views.facts, matching=text, type_=type_, limit=limit)
     if as_json:
         print_json(found)
     elif found:
-        print_log(found)
+        print_log(found, details=details)
     else:
         click.echo("No results.")
 
@@ -194,23 +239,17 @@ def _print_identity(found: dict[str, Any]) -> None:
         click.echo(f"  may be {pair[f'name_{other}']} ({pair['score']:.2f}): {pair['id']}")
 
 
-def print_log(found: list[dict[str, Any]], *, ids: bool = False) -> None:
-    """Facts in a table; with their ids, to name them in another command."""
-    print_table(
-        (*(("id",) if ids else ()), "when", "observation", "type", "sure#", "how", "from"),
-        [
-            (
-                *((fact["id"],) if ids else ()),
-                fact["at"][:10],
-                _observation(fact),
-                fact["relation_type"],
-                f"{fact['confidence']:.2f}",
-                fact["source_type"],
-                _origin(fact),
-            )
-            for fact in found
-        ],
-    )
+def print_log(found: list[dict[str, Any]], *, details: bool = False) -> None:
+    """Facts in a table, with the short ids by which other commands know them."""
+    lines: list[tuple[object, ...]] = []
+    for fact in found:
+        how = (fact["relation_type"], f"{fact['confidence']:.2f}", fact["source_type"]) if details else ()
+        lines.append((_short(fact), fact["at"][:10], _observation(fact), *how, _origin(fact)))
+    print_table(("id", "when", "fact", *(("type", "sure#", "how") if details else ()), "from"), lines)
+
+
+def _short(fact: dict[str, Any]) -> str:
+    return shorten_id(fact["id"])
 
 
 def _observation(fact: dict[str, Any]) -> str:

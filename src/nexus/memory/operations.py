@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from nexus import clock
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
-from nexus.ledgers.memory import reviews
+from nexus.ledgers.memory import find_fact, reviews
 from nexus.ledgers.memory.reviews import Decision, State
 from nexus.memory import aliases, contacts, correction, entities, episodes, facts, merging, references
 from nexus.memory.arguments import Arguments
@@ -246,6 +246,7 @@ class Memory:
         off (`cancelled`).
         """
         correction.require_owner(provenance)
+        fact_id = await self.ledgers.memory.read(find_fact, fact_id)
         arguments = await correction.corrected(self.ledgers, fact_id, statement, how)
         held = await self.ledgers.memory.read(reviews.states, [fact_id])
         answer = await self.run("fact", arguments, provenance)
@@ -257,6 +258,9 @@ class Memory:
     async def keep_both(self, fact_id: str, other_id: str | None, provenance: Provenance) -> dict[str, Any]:
         """Record that a fact and the one that replaced it, or another one, are both true."""
         correction.require_owner(provenance)
+        fact_id = await self.ledgers.memory.read(find_fact, fact_id)
+        if other_id:
+            other_id = await self.ledgers.memory.read(find_fact, other_id)
         other = other_id or (await correction.known(self.ledgers, fact_id)).replaced_by
         if other is None:
             raise UsageError(f"Nothing replaced {fact_id}", hint="Name the other fact as well.")
@@ -268,6 +272,7 @@ class Memory:
         self, fact_id: str, decision: Decision, provenance: Provenance, *, reason: str | None = None
     ) -> State:
         """Accept, reject or pin a fact as the owner, or take that back."""
+        fact_id = await self.ledgers.memory.read(find_fact, fact_id)
         return await correction.decide(
             self.ledgers, fact_id, decision, provenance, reason=reason, now=self._now
         )

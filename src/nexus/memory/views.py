@@ -127,6 +127,12 @@ async def facts(
     return await _told(ledgers, found)
 
 
+async def changes(ledgers: Ledgers, *, limit: int = 50) -> list[dict[str, Any]]:
+    """The facts that were replaced last, each with what holds now; the latest change last."""
+    found = await ledgers.memory.read(rows, sql.queries("memory")["facts_replaced"], {"limit": limit})
+    return await _told(ledgers, found)
+
+
 async def to_review(ledgers: Ledgers, *, since: str, limit: int = 50) -> list[dict[str, Any]]:
     """Facts learned since a moment that nobody has decided about, the newest first."""
     bindings = {"since": since, "before": _EVERY, "limit": limit}

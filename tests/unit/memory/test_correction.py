@@ -9,7 +9,7 @@ from nexus.gateway.views import facts as fact_views
 from nexus.ledgers import Ledgers, forgetting, sql
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
-from nexus.ledgers.memory import reviews, successors
+from nexus.ledgers.memory import NewFact, append_facts, reviews, shorten_id, successors
 from nexus.memory import views
 from nexus.memory.operations import Memory
 from nexus.memory.profile import OwnerProfile
@@ -75,6 +75,24 @@ async def test_only_the_newest_fact_of_a_chain_can_be_corrected(memory: Memory) 
         await memory.correct(new, "Sarah works at Mistral", OWNER)
     with pytest.raises(MissingError, match="Unknown fact"):
         await memory.correct("fact_none", "Anything", OWNER)
+
+
+async def test_a_fact_is_known_by_the_end_of_its_id(memory: Memory, ledgers: Ledgers) -> None:
+    old = await _sarah(memory)
+    new = (await memory.correct(shorten_id(old), "Sarah works at Mistral", OWNER))["id"]
+    assert (await memory.decide(shorten_id(new).lower(), "pin", OWNER)).is_pinned
+    target = await forgetting.find(ledgers, forgetting.fact, wanted=shorten_id(new))
+    assert target.value == new
+    (change,) = await views.changes(ledgers)
+    assert (change["id"], change["replaced_by"]["fact"]) == (old, "Sarah works at Mistral")
+    for too_little in (new[-3:], "______", ""):
+        with pytest.raises(MissingError, match="Unknown fact"):
+            await memory.decide(too_little, "pin", OWNER)
+    other = NewFact(id=f"fact_other{shorten_id(new)}", fact="Sarah likes tea")
+    await ledgers.memory.write(append_facts, [other])
+    with pytest.raises(UsageError, match="several facts") as refused:
+        await memory.decide(shorten_id(new), "pin", OWNER)
+    assert new in refused.value.hint
 
 
 async def test_only_the_owner_decides(memory: Memory) -> None:
@@ -185,7 +203,7 @@ async def test_a_fact_is_forgotten_with_its_decisions_and_conclusions(
     assert [each["id"] for each in await views.facts(ledgers)] == [kept]
     data = (ledgers.home.data / "memory.db").read_bytes()
     assert b"Anthropic" not in data
-    with pytest.raises(UsageError, match="Unknown fact"):
+    with pytest.raises(MissingError, match="Unknown fact"):
         await forgetting.find(ledgers, forgetting.fact, wanted=fact)
 
 

@@ -18,6 +18,7 @@ from nexus.ledgers.forgetting import rows
 from nexus.ledgers.forgetting.rules import Table, Text, Then
 from nexus.ledgers.forgetting.sets import Sets
 from nexus.ledgers.forgetting.tables import TOUCHED
+from nexus.ledgers.memory import find_fact
 
 # One letter alone names nobody.
 _SHORTEST = 2
@@ -166,10 +167,7 @@ def entity(
 
 def fact(connection: apsw.Connection, wanted: str) -> Target:
     """The fact with that id, and what was concluded from it. The message that it came from stays."""
-    found = connection.execute("SELECT id FROM memory.facts WHERE id = ?", (wanted.strip(),)).get
-    if not found:
-        raise UsageError(f"Unknown fact {wanted!r}", hint="List them with `nexus memory facts`.")
-    return Target(kind="fact", value=cast("str", found))
+    return Target(kind="fact", value=find_fact(connection, wanted))
 
 
 def thread(connection: apsw.Connection, wanted: str) -> Target:

@@ -10,12 +10,14 @@ from typing import Any, Final, Literal, cast
 import apsw
 
 from nexus import clock, ids
+from nexus.errors import MissingError, UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.memory import seals
 from nexus.ledgers.text import storable
 
 # Facts that were written with plain SQL, or before there were seals, are sealed along with new ones.
 _OLDER_TO_SEAL: Final = 100
+_SHORT_ID: Final = 6
 _FACT_ID = re.compile(r"\bfact_[0-9A-Za-z]+")
 
 
@@ -81,6 +83,29 @@ def successors(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str
         )
         for old, id_, fact, at, confidence, basis, how, signals in found
     }
+
+
+def shorten_id(fact_id: str) -> str:
+    """The end of a fact's id, by which people name it."""
+    return fact_id[-_SHORT_ID:]
+
+
+def find_fact(connection: apsw.Connection, reference: str) -> str:
+    """Return the id of the fact that an id means, whole or shortened to its last characters."""
+    wanted = reference.strip()
+    if connection.execute(sql.queries("memory")["has_fact"], (wanted,)).get:
+        return wanted
+    found: list[tuple[str]] = []
+    if len(wanted) >= _SHORT_ID and wanted.isalnum():
+        found = sql.rows(connection, sql.queries("memory")["facts_ending_in"], {"ending": f"%{wanted}"})
+    if len(found) > 1:
+        raise UsageError(
+            f"{reference!r} is the end of several facts' ids",
+            hint="Pass one of these: " + ", ".join(id_ for (id_,) in found),
+        )
+    if not found:
+        raise MissingError(f"Unknown fact {reference!r}", hint="List them with `nexus memory facts`.")
+    return found[0][0]
 
 
 def newest_about(connection: apsw.Connection, *, entity_ids: Iterable[str], limit: int) -> list[str]:

@@ -266,6 +266,19 @@ SELECT * FROM (
   ORDER BY seq DESC LIMIT :limit)
 ORDER BY seq
 
+-- name: facts_replaced
+-- The facts that were replaced last, in the order of the facts that replaced them.
+SELECT * FROM (
+  SELECT f.seq, f.id, coalesce(f.as_of, f.valid_at) AS at, f.fact, f.relation_type, f.source_entity_id,
+         f.target_entity_id, f.confidence, f.source_type, f.as_of, f.created_at, f.source_event_id,
+         f.source_episode_id, f.source_request_id
+  FROM fact_successions AS s JOIN facts AS n ON n.id = s.new_fact_id JOIN facts AS f ON f.id = s.old_fact_id
+  ORDER BY n.seq DESC, f.seq DESC LIMIT :limit)
+ORDER BY (SELECT n.seq FROM fact_successions AS s JOIN facts AS n ON n.id = s.new_fact_id WHERE s.old_fact_id = id), seq
+
+-- name: facts_ending_in
+SELECT id FROM facts WHERE id LIKE :ending LIMIT 3
+
 -- name: newest_episodes
 SELECT id, channel, thread_id, title, summary, start_time, end_time, event_count, token_count, version
 FROM episodes AS latest
