@@ -27,7 +27,8 @@ POLICY: Final = (
 _HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store"}
 _FILTERS: Final = (
     "age", "amount", "cited", "count", "dated", "day", "ended", "given", "markdown", "plural", "preview",
-    "records", "short", "size", "spoken", "ticked", "tone", "took", "uncited", "unit", "until", "when", "why",
+    "records", "short", "size", "spoken", "ticked", "tone", "took", "uncited", "unit", "until", "ways",
+    "when", "why",
 )  # fmt: skip
 _THEMES: Final = frozenset({"light", "dark"})
 MOST_AT_ONCE: Final = 2

@@ -13,6 +13,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from nexus import clock
+from nexus.memory.recall.item import Reasons
 
 _GOOD: Final = frozenset({"ok", "done", "active", "closed", "accepted", "connected"})
 _BAD: Final = frozenset({"error", "failed", "timeout", "denied", "open", "refused", "rejected"})
@@ -179,6 +180,32 @@ _WHY: Final = {
     "the task hardly needs it": "The task hardly needs it",
     "already in the conversation": "It is in the conversation already",
 }
+
+
+_CHIPS: Final = {
+    "keyword": "same words",
+    "semantic": "same meaning",
+    "gist": "same meaning",
+    "temporal": "same time",
+    "graph": "linked to it",
+    "causal": "cause or effect",
+    "succession": "replaced a match",
+    "summaries": "in a summary",
+    "pin": "pinned",
+}
+
+
+def ways(reasons: Reasons) -> list[str]:
+    """How recall found something, in a word or two each, the best way first."""
+    ranked = sorted((rank, arm) for arm, (rank, _) in reasons.arms.items() if rank)
+    chips = [_CHIPS.get(arm.split("_")[0], arm) for _, arm in ranked]
+    if reasons.matched_names:
+        chips = [
+            f"linked to {reasons.matched_names[0]}" if each == _CHIPS["graph"] else each for each in chips
+        ]
+    if reasons.neighbour_of:
+        chips.append("next to another result")
+    return list(dict.fromkeys(chips))
 
 
 def why(text: str) -> str:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nexus.gateway.dashboard import words
+from nexus.memory.recall.item import Reasons
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -71,3 +72,19 @@ def test_a_preview_has_the_words_of_an_answer_without_its_marks() -> None:
     assert words.preview(answer, 100) == "Plan Take the early train, see the table, run. code"
     assert words.preview("a " * 100, 20) == "a a a a a a a a a a" + "…"
     assert words.preview(None, 20) == ""
+
+
+def test_why_a_memory_was_found_is_told_in_plain_words() -> None:
+    arms = {
+        "graph": (3, 0.2),
+        "gist": (46, 0.1),
+        "semantic": (2, 0.5),
+        "keyword": (1, 0.9),
+        "temporal": (0, 0.0),
+    }
+    reasons = Reasons(arms=arms, matched_names=("Clara",))
+    assert words.ways(reasons) == ["same words", "same meaning", "linked to Clara"]
+    assert words.ways(Reasons(arms={"graph": (1, 1.0)}, neighbour_of="evt_1")) == [
+        "linked to it",
+        "next to another result",
+    ]
