@@ -48,7 +48,7 @@ class EngineConfig:
         held=True,
     )
     host_limit: int = _setting(256, "Maximum concurrent executions per process.", least=1)
-    lease_ms: int = _setting(10_000, "How long an unresponsive process keeps its work.", least=1_000)
+    lease_ms: int = _setting(10_000, "Postgres: how long a frozen process keeps its locks.", least=1_000)
     synchronous: Literal["full", "normal"] = _setting(
         "full",
         (

@@ -80,10 +80,6 @@ def _never_handed_over(home: Home) -> None:
     _engine(home, "DELETE FROM workflow_status WHERE queue_partition_key = 'req_1' AND status = 'ENQUEUED'")
 
 
-def _without_index(home: Home) -> None:
-    _engine(home, "DROP INDEX nexus_one_running_per_key")
-
-
 def _interrupted(home: Home) -> None:
     _engine(
         home,
@@ -114,7 +110,6 @@ def _no_database(home: Home) -> None:
     [
         (_orphan, "missing from the runtime ledger", "warning"),
         (_never_handed_over, "not handed to the engine", "warning"),
-        (_without_index, "lacks the index", "warning"),
         (_interrupted, "lost their process", "warning"),
         (_damaged, "engine", "error"),
         (_no_database, "not a database", "error"),

@@ -126,7 +126,7 @@ def _begun(lines: list[Line], pid: int, before: int) -> set[str]:
 
 
 def takeover_delays_ms(harness: Harness) -> list[float]:
-    """For each execution that a killed process was running: from its lease's end to its next begin."""
+    """For each execution that a killed process was running: from its death to its next begin."""
     delays: list[float] = []
     open_at_death: dict[str, int] = {}
     for line in harness.lines():
@@ -134,7 +134,7 @@ def takeover_delays_ms(harness: Harness) -> list[float]:
         if line["what"] == "begin":
             if line["id"] in open_at_death:
                 death = open_at_death.pop(line["id"])
-                delays.append((line["ns"] - death) / 1e6 - harness.lease_ms)
+                delays.append((line["ns"] - death) / 1e6)
             if pid in harness.killed:
                 open_at_death[line["id"]] = harness.killed[pid]
         elif line["what"] == "stopped":

@@ -42,7 +42,7 @@ def _end(database: Database, *ids: str) -> None:
 
 def test_only_the_head_of_a_key_is_taken_and_the_next_after_its_end(opened: Database) -> None:
     _add(opened, ("a", "1"), ("a", "2"), ("b", "3"))
-    claims = Claims(opened, LANE, "1")
+    claims = Claims(opened, LANE)
     assert sorted(claims.take("me", 8).ids) == ["1", "3"]
     assert claims.take("me", 8).ids == []
     _end(opened, "1")
@@ -51,12 +51,12 @@ def test_only_the_head_of_a_key_is_taken_and_the_next_after_its_end(opened: Data
 
 def test_no_more_is_taken_than_there_is_room_for(opened: Database) -> None:
     _add(opened, *[(f"k{n}", f"e{n}") for n in range(10)])
-    assert len(Claims(opened, LANE, "1").take("me", 3).ids) == 3
+    assert len(Claims(opened, LANE).take("me", 3).ids) == 3
 
 
 def test_every_key_gets_its_turn_though_each_claim_is_small(opened: Database) -> None:
     _add(opened, *[(f"k{n:03}", f"e{n:03}-{turn}") for n in range(30) for turn in range(3)])
-    claims = Claims(opened, LANE, "1")
+    claims = Claims(opened, LANE)
     seen: list[str] = []
     for _ in range(6):
         taken = claims.take("me", 5).ids
@@ -67,7 +67,7 @@ def test_every_key_gets_its_turn_though_each_claim_is_small(opened: Database) ->
 
 def test_idle_keys_are_found_behind_many_busy_ones(opened: Database) -> None:
     _add(opened, *[(f"busy{n:04}", f"b{n:04}-{turn}") for n in range(400) for turn in range(2)])
-    claims = Claims(opened, LANE, "1")
+    claims = Claims(opened, LANE)
     assert len(claims.take("me", 400).ids) == 400
     _add(opened, ("idle", "i"))
     assert ["i"] in [claims.take("me", 1).ids for _ in range(8)]
@@ -79,17 +79,10 @@ def test_what_was_interrupted_goes_before_all_that_waits(opened: Database) -> No
         connection.execute(
             opened.sql("UPDATE {t}workflow_status SET recovery_attempts = 1 WHERE workflow_uuid = 'e150'")
         )
-    assert Claims(opened, LANE, "1").take("me", 1).ids == ["e150"]
+    assert Claims(opened, LANE).take("me", 1).ids == ["e150"]
 
 
 def test_processes_do_not_all_begin_with_the_same_keys(opened: Database) -> None:
     _add(opened, *[(f"k{n:03}", f"e{n:03}") for n in range(200)])
-    first = {head for _ in range(12) for head in Claims(opened, LANE, "1").take("me", 1).ids}
+    first = {head for _ in range(12) for head in Claims(opened, LANE).take("me", 1).ids}
     assert first != {f"e{n:03}" for n in range(12)}
-
-
-def test_a_head_of_another_version_keeps_its_key_waiting(opened: Database) -> None:
-    _add(opened, ("a", "1"), version="old")
-    _add(opened, ("a", "2"), ("b", "3"))
-    assert Claims(opened, LANE, "1").take("me", 8).ids == ["3"]
-    assert Claims(opened, LANE, "old").take("me", 8).ids == ["1"]

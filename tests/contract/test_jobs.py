@@ -248,28 +248,19 @@ async def test_two_processes_start_a_due_moment_once(engine: Engine) -> None:
     assert sum(counts) == 1
 
 
-async def test_work_of_a_version_that_nobody_serves_is_adopted(engine: Engine) -> None:
+async def test_work_of_another_version_is_taken_over_and_starts_over(engine: Engine) -> None:
     engine.register("turn", Counted().work)
-    old = tables.new_execution("turn", "x", key="s", lane="chat", version="old")
+    old = tables.new_execution("turn", "x", key="s", lane="chat", version="old", delay_until_ms=2**52)
+    step = """INSERT INTO {t}operation_outputs (workflow_uuid, function_id, function_name)
+    VALUES (:id, 1, 'old')"""
     with engine.database.write() as connection:
         interior.insert(engine.database, connection, [old])
-    await asyncio.to_thread(interior.adopt, engine.database, "1")
-    engine.announce()
-    assert await engine.execution(old.id).result() == "x"
-
-
-async def test_work_of_a_version_that_is_served_is_left_to_it(engine: Engine) -> None:
-    with engine.database.write() as connection:
-        connection.execute(
-            engine.database.sql(
-                """INSERT INTO {t}nexus_leases
-                  (executor_id, host, pid, version, started_at, renewed_at, expires_at)
-                VALUES ('other', 'h', 1, 'old', {now}, {now}, {now} + 60000)"""
-            )
-        )
-        old = tables.new_execution("turn", "x", key="s", lane="chat", version="old")
-        interior.insert(engine.database, connection, [old])
-    assert await asyncio.to_thread(interior.adopt, engine.database, "1") == 0
+        connection.execute(engine.database.sql(step), {"id": old.id})
+    await engine.close()
+    await engine.open()
+    found = await engine.show(old.id)
+    assert found.version == engine.settings.version
+    assert records.steps(engine.database, old.id) == []
 
 
 async def test_old_ended_work_is_forgotten_and_dead_letters_are_kept(engine: Engine) -> None:

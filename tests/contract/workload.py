@@ -7,7 +7,6 @@ Evidence is one line for each thing that happened, appended with a single write,
 """
 
 import asyncio
-import importlib
 import itertools
 import json
 import os
@@ -19,7 +18,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from nexus.engine import Context, Engine, Lane, Settings, enqueue, exclusive, ids, interior, leases
+from nexus.engine import Context, Engine, Lane, Settings, enqueue, ids, interior, owner
 from nexus.engine.database import Database
 
 _SIDE_BY_SIDE = 4
@@ -171,21 +170,17 @@ async def _start(
 def take_away(protection: str) -> None:
     """Remove one protection, to show that the contract notices."""
     {
-        "index": _without_index,
+        "one owner": _without_one_owner,
         "order of recording": _without_order_of_recording,
         "takeover": _without_takeover,
-        "fencing": _without_fencing,
         "order of starting steps": _without_step_order,
         "commit before acknowledging": _without_commit,
     }[protection]()
 
 
-def _without_index() -> None:
-    def drop(database: Database) -> None:
-        with database.write() as connection:
-            connection.execute(database.sql(f"DROP INDEX IF EXISTS {{t}}{exclusive.INDEX}"))
-
-    exclusive.ensure = drop
+def _without_one_owner() -> None:
+    """Whoever comes takes the work, also of one that lives."""
+    owner._lock = lambda descriptor: True  # pyright: ignore[reportPrivateUsage]
 
 
 def _without_order_of_recording() -> None:
@@ -203,15 +198,7 @@ def _without_order_of_recording() -> None:
 
 
 def _without_takeover() -> None:
-    leases.Leases.recover = lambda self: 0
-
-
-def _without_fencing() -> None:
-    leases.Leases.valid = property(lambda self: True)  # pyright: ignore[reportAttributeAccessIssue]
-    leases.Leases.renew = lambda self: True
-    leases.Leases.held_by = lambda self, executor_id: True
-    # DBOS compares the owner of an execution in every write; without a token it compares nothing.
-    importlib.import_module("dbos._sys_db").__dict__["current_owner_xid"] = _nobody
+    interior.recover = lambda database, version, most_crashes: (0, 0)
 
 
 def _without_step_order() -> None:
@@ -224,10 +211,6 @@ def _without_step_order() -> None:
         return await real(*arguments)
 
     interior.step = late
-
-
-def _nobody(*_: object) -> None:
-    return None
 
 
 def _without_commit() -> None:

@@ -98,7 +98,7 @@ def _not_in_ledgers(ledgers: invariants.Look, engine: health.Look) -> Iterator[V
             if each.work in {WORK, _INVOCATION} and each.id not in recorded:
                 problem = f"is {each.state} in the engine, but not recorded in the home"
             elif each.state == "running" and not each.is_owned:
-                problem = "is running, but its process has no lease"
+                problem = "is running, but no process works on it"
             else:
                 continue
             yield Violation(invariant="queue", subject=each.id, problem=problem)

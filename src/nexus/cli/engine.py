@@ -13,11 +13,12 @@ import click
 from nexus.broker.queue import WORK, SessionQueue
 from nexus.broker.run import settle
 from nexus.cli.place import opened_home
-from nexus.engine import Engine, Settings, State, interior, leases, letters, records, schedules, tables
+from nexus.engine import Engine, Settings, State, interior, letters, records, schedules, tables
 from nexus.engine.cancels import Cancels
 from nexus.engine.database import Database
 from nexus.engine.errors import UnknownExecutionError
 from nexus.engine.failures import translated
+from nexus.engine.owner import find_owner
 from nexus.engine.records import Execution
 from nexus.engine.states import FINAL
 from nexus.errors import UsageError
@@ -41,7 +42,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
     with _opened(ctx) as database:
         picture: dict[str, Any] = {
             "database": database.engine.url.render_as_string(hide_password=True),
-            "executors": leases.live(database),
+            "executors": [asdict(owner)] if (owner := find_owner(database.settings)) else [],
             "queues": records.queues(database),
             "schedules": schedules.listed(database),
             "dead_letters": letters.count(database),

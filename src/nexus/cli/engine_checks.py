@@ -30,10 +30,6 @@ def examine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[Findi
     if found.damage:
         return
     yield Finding(check="engine", level="ok", message=_summary(settings, found))
-    if not found.exclusive:
-        message = "The engine's database lacks the index that limits a session to one run at a time"
-        remedy = "It is created when the home is next served; until then nothing runs."
-        yield Finding(check="engine", level="warning", message=message, remedy=remedy)
     if found.interrupted:
         message = f"{counted(found.interrupted, 'run')} lost their process"
         yield Finding(check="engine", level="warning", message=message, remedy=_SERVE)

@@ -33,21 +33,17 @@ class Claimed:
 class Claims:
     """The claims of one process in one lane."""
 
-    def __init__(self, database: Database, lane: Lane, version: str) -> None:
+    def __init__(self, database: Database, lane: Lane) -> None:
         self._database = database
         self._lane = lane.name
-        self._version = version
         self._after: str | None = None
 
     def take(self, executor_id: str, room: int) -> Claimed:
-        """Take the heads of up to `room` idle keys. Blocking.
-
-        A head of another version is left where it is, and its key with it: order is kept across upgrades.
-        Raises IntegrityError when another process has taken an item of one of these keys meanwhile.
-        """
+        """Take the heads of up to `room` idle keys. Blocking."""
         owner = str(uuid.uuid4())
         heads = self._heads(room)
-        return Claimed(ids=self._begin(heads, executor_id, owner) if heads else [], owner=owner)
+        taken = interior.begin(self._database, heads, executor_id, owner) if heads else set[str]()
+        return Claimed(ids=[head for head in heads if head in taken], owner=owner)
 
     def began(self, execution_ids: list[str]) -> None:
         """What was taken begins to run."""
@@ -56,7 +52,7 @@ class Claims:
         """What had begun has ended."""
 
     def _heads(self, room: int) -> list[str]:
-        interrupted = interior.interrupted(self._database, self._lane, self._version, room)
+        interrupted = interior.interrupted(self._database, self._lane, room)
         if len(interrupted) == room:
             return interrupted
         following = self._next_heads(room - len(interrupted))
@@ -87,10 +83,6 @@ class Claims:
         self._after = last if len(heads) == room or len(visited) == visits else ""
         return heads
 
-    def _begin(self, heads: list[str], executor_id: str, owner: str) -> list[str]:
-        taken = interior.begin(self._database, self._lane, self._version, heads, executor_id, owner)
-        return [head for head in heads if head in taken]
-
 
 class Shares(NamedTuple):
     """What homes of a shared database get, where it is not what all get."""
@@ -105,8 +97,8 @@ class FairClaims(Claims):
     A turn is one execution. A home has at most `limit` of a lane under way; one that is suspended has none.
     """
 
-    def __init__(self, database: Database, lane: Lane, version: str, limit: int, shares: Shares) -> None:
-        super().__init__(database, lane, version)
+    def __init__(self, database: Database, lane: Lane, limit: int, shares: Shares) -> None:
+        super().__init__(database, lane)
         self._limit = limit
         self._shares = shares
         self._home = ""
@@ -128,7 +120,7 @@ class FairClaims(Claims):
                 del self.running[home]
 
     def _heads(self, room: int) -> list[str]:
-        interrupted = interior.interrupted(self._database, self._lane, self._version, room)
+        interrupted = interior.interrupted(self._database, self._lane, room)
         heads = [head for head in interrupted if scope_of(head) not in self._shares.suspended]
         taken = Counter(map(scope_of, heads))
         offers = self._offers(room - len(heads), taken, set(heads))

@@ -10,7 +10,7 @@ from nexus.engine import interior
 from nexus.engine.running import Entry
 
 if TYPE_CHECKING:
-    from nexus.engine.leases import Leases
+    from nexus.engine.owner import Ownership
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -26,30 +26,30 @@ class Context:
     key: str
     attempt: int
     """1 for a first attempt; a job's retry counts up."""
-    leases: "Leases"
+    ownership: "Ownership"
     executor_id: str
     """The name under which this process claimed it."""
     entry: Entry
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process may still act for it; once lost, it is not given back by a new lease."""
-        return self.entry.reason != "fenced" and self.leases.held_by(self.executor_id)
+        """Whether this process may still act for it: not when the engine stopped before its code did."""
+        return self.entry.reason != "fenced" and self.ownership.executor_id == self.executor_id
 
     def require(self) -> None:
-        """Go no further where another process has the work by now, as it may after this one was frozen."""
+        """Go no further where the work was given back to its queue."""
         if not self.is_ours:
             raise self._fenced()
 
     async def step(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a part of the work once. After a crash its recorded result is used instead.
 
-        An executor that has lost its lease starts no further step, and one that was already running
-        when the lease was lost cannot record its result.
+        An engine that has stopped starts no further step, and one that was running then cannot record its
+        result.
         """
 
         async def guarded() -> T:
-            # Looking for a record takes time, in which the lease may be lost: a frozen process wakes up here.
+            # Looking for a record takes time, in which the engine may stop.
             self.require()
             return await function(*arguments)
 
@@ -60,7 +60,6 @@ class Context:
             raise self._fenced() from None
         except interior.StaleStepsError as error:
             raise self.start_over(str(error)) from None
-        # It may have been frozen between the record and here.
         self.require()
         return result
 

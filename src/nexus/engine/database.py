@@ -1,7 +1,5 @@
 """The engine's database: an SQLite file in WAL mode, or a Postgres. One set of statements serves both."""
 
-import random
-import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -10,7 +8,6 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import OperationalError
 
 from nexus import clock
 from nexus.engine.settings import Settings
@@ -20,7 +17,6 @@ APPLICATION = "nexus"
 CHANNEL = "nexus_engine"
 """Where processes that share a Postgres tell each other that something was recorded."""
 _BUSY_TIMEOUT_MS = 30_000
-_LONGEST_WAIT_S = 0.005
 # More connections to one SQLite file only wait for each other's write lock, and wait unfairly.
 _SQLITE_CONNECTIONS = 2
 _POSTGRES_CONNECTIONS = 10
@@ -35,11 +31,7 @@ class Database:
         self._statements: dict[str, sa.TextClause] = {}
         self.path = None if self.is_postgres else Path(settings.database)
         self.url = _postgres_url(str(settings.database)) if self.is_postgres else f"sqlite:///{self.path}"
-        self.engine = self._open(_POSTGRES_CONNECTIONS if self.is_postgres else _SQLITE_CONNECTIONS)
-
-    def alone(self) -> sa.Engine:
-        """One connection apart from the pool, for what must not wait behind other work."""
-        return self._open(1)
+        self.engine = self._open()
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
@@ -47,17 +39,11 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self, engine: sa.Engine | None = None) -> Generator[sa.Connection]:
-        """A transaction that holds the write lock from its first statement on.
-
-        On a connection that was made by `alone` it is not kept waiting by others that write all the time.
-        """
-        with (engine or self.engine).begin() as connection:
+    def write(self) -> Generator[sa.Connection]:
+        """A transaction that holds the write lock from its first statement on."""
+        with self.engine.begin() as connection:
             if not self.is_postgres:
-                if engine is None:
-                    connection.exec_driver_sql("BEGIN IMMEDIATE")
-                else:
-                    _begin_soon(connection)
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
 
     def fetch(self, statement: sa.TextClause, values: dict[str, Any] | None = None) -> Sequence[Any]:
@@ -104,7 +90,7 @@ class Database:
     @property
     def _postgres_options(self) -> dict[str, str | int]:
         return {
-            # A frozen process must not keep row locks for longer than it keeps its work.
+            # A frozen process must not keep row locks for long.
             "idle_in_transaction_session_timeout": self.settings.lease_ms,
             # Compiling a plan costs more than any statement of ours.
             "jit": "off",
@@ -112,18 +98,18 @@ class Database:
             "plan_cache_mode": "force_custom_plan",
         }
 
-    def _open(self, connections: int) -> sa.Engine:
+    def _open(self) -> sa.Engine:
         if self.is_postgres:
             options = " ".join(f"-c {name}={value}" for name, value in self._postgres_options.items())
             return sa.create_engine(
                 self.url,
-                pool_size=connections,
+                pool_size=_POSTGRES_CONNECTIONS,
                 max_overflow=0,
                 pool_timeout=60,
                 connect_args={"options": options, "connect_timeout": 10, "application_name": APPLICATION},
             )
         assert self.path is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        engine = sa.create_engine(self.url, pool_size=connections, max_overflow=0, pool_timeout=60)
+        engine = sa.create_engine(self.url, pool_size=_SQLITE_CONNECTIONS, max_overflow=0, pool_timeout=60)
         synchronous = self.settings.synchronous
 
         def prepare(connection: Any, _record: Any) -> None:
@@ -135,28 +121,6 @@ class Database:
 
         event.listen(engine, "connect", prepare)
         return engine
-
-
-def _begin_soon(connection: sa.Connection) -> None:
-    """Take the write lock, looking for it in short steps of uneven length.
-
-    The steps of SQLite's own timeout grow to 100 ms, and beside processes that write all the time a step
-    that long misses every gap: leases were lost for it. For all writes it would be too dear, because
-    each look costs more here than in SQLite itself.
-    """
-    deadline_s = time.monotonic() + _BUSY_TIMEOUT_MS / 1000
-    connection.exec_driver_sql("PRAGMA busy_timeout = 0")
-    try:
-        while True:
-            try:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-                return
-            except OperationalError as error:
-                if "locked" not in str(error.orig) or time.monotonic() > deadline_s:
-                    raise
-                time.sleep(random.uniform(0.5, 1) * _LONGEST_WAIT_S)  # noqa: S311 - spreads retries only
-    finally:
-        connection.exec_driver_sql(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
 
 
 def moment(milliseconds: int) -> str:

@@ -28,7 +28,7 @@ from nexus.engine.errors import EngineError, EngineStateError, UnknownExecutionE
 from nexus.engine.execution import StartedExecution
 from nexus.engine.failures import translated
 from nexus.engine.interior import Interior
-from nexus.engine.leases import Leases
+from nexus.engine.owner import Ownership, find_owner
 from nexus.engine.prepare import prepared
 from nexus.engine.records import Execution
 from nexus.engine.running import Entry, Running
@@ -48,6 +48,10 @@ _LOOK_HERE_S = 5.0
 # Work that cannot go on now is tried again after that.
 _PAUSE_S = 1.0
 _STARTS = 5
+# How often a process that stands by looks whether the owner is gone.
+_STAND_BY_S = 0.5
+# Work that takes its process down each time must not do so forever, nor hold up its session.
+_MOST_CRASHES = 10
 _log = logging.getLogger(__name__)
 
 
@@ -68,7 +72,7 @@ class Code:
 class _Parts:
     """What exists only while the engine serves."""
 
-    leases: Leases
+    ownership: Ownership
     dbos: Interior
     wake: Wake
     sweeper: Sweeper
@@ -85,6 +89,8 @@ class Engine:
         self._database: Database | None = None
         self._enqueuer: Enqueuer | None = None
         self._parts: _Parts | None = None
+        self._standby: asyncio.Task[None] | None = None
+        self._leaving = asyncio.Event()
         self._running = Running()
         self._waiters: dict[str, set[asyncio.Future[None]]] = {}
         self.suspended: set[str] = set()
@@ -103,7 +109,10 @@ class Engine:
             self._ends[name] = ended
 
     async def open(self, *, serve: bool = True) -> None:
-        """Begin. With `serve=False` this process starts and watches work, and runs none."""
+        """Begin. With `serve=False` this process starts and watches work, and runs none.
+
+        One process runs the work of a database. While it is another, this one stands by to take over.
+        """
         if self._database is not None:
             raise EngineStateError("The engine is already running")
         if serve and self.settings.scope:
@@ -111,10 +120,14 @@ class Engine:
                 "This home is hosted: its host does its work",
                 hint="Start the host with `nexus host serve --root DIR`.",
             )
+        if serve:
+            interior.check_unused()
         with translated(self.settings):
-            database, self._parts = await self._start(serve=serve)
-        self._database = database
-        self._enqueuer = Enqueuer(database, self.announce)
+            self._database, self._parts = await self._start(serve=serve)
+        self._enqueuer = Enqueuer(self._database, self.announce)
+        if serve and self._parts is None:
+            self._leaving.clear()
+            self._standby = asyncio.create_task(self._stand_by(self._database), name="engine-standby")
 
     async def close(self) -> None:
         """Finish what runs if it ends in time; the rest goes back to its queue, and nothing is lost."""
@@ -128,6 +141,10 @@ class Engine:
 
     async def drain(self) -> None:
         """Run nothing more; what runs is finished or goes back to its queue. Work can still be recorded."""
+        if self._standby is not None:
+            self._leaving.set()
+            await self._standby
+            self._standby = None
         if self._parts is not None:
             await self._stop_serving(self._parts)
             self._parts = None
@@ -211,7 +228,7 @@ class Engine:
             # Before the look, so that an end that comes during it is not missed.
             changed = self._waiter(self.stored(execution_id))
             try:
-                # Of what runs here, we are told the end; unless its lease was lost, and others ended it.
+                # Of what runs here, we are told the end.
                 here = self.running(self.stored(execution_id)) is not None
                 if looks or not here:
                     execution = await self.show(execution_id)
@@ -314,32 +331,47 @@ class Engine:
                     raise
                 _log.warning("a connection was lost while the engine started: starting again")
 
-    async def _serve(self, database: Database) -> _Parts:
+    async def _stand_by(self, database: Database) -> None:
+        owner = find_owner(self.settings)
+        pid = f" (pid {owner.pid})" if owner is not None and owner.pid else ""
+        _log.warning("another process%s works on this home: this one stands by", pid)
+        while self._parts is None and not self._leaving.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._leaving.wait(), _STAND_BY_S)
+                return
+            try:
+                self._parts = await self._serve(database)
+            except (SQLAlchemyError, OSError) as error:
+                _log.warning("the work could not be taken over, and is tried again: %s", error)
+
+    async def _serve(self, database: Database) -> _Parts | None:
+        """Become the process that works on the database. None: another one is."""
         loop = asyncio.get_running_loop()
-        wake = Wake(database, self.settings.poll_ms)
-        leases = Leases(
-            database,
-            self.settings,
-            lost=lambda: _call(loop, lambda: self._running.stop_all("fenced")),
-            found=wake.set_from_thread,
-            recorded=wake.recorded,
-        )
+        ownership = Ownership(self.settings)
+        if not ownership.take():
+            return None
         dbos: Interior | None = None
         try:
-            await asyncio.to_thread(leases.start)
-            dbos = Interior(database, self.settings, leases.executor_id, self._execute)
+            version = self.settings.version
+            given_back, given_up = await asyncio.to_thread(interior.recover, database, version, _MOST_CRASHES)
+            if given_back:
+                _log.warning("took over %d executions", given_back)
+            if given_up:
+                _log.error("gave up on %d executions: their process died %d times", given_up, _MOST_CRASHES)
+            dbos = Interior(database, self.settings, ownership.executor_id, self._execute)
             await asyncio.to_thread(dbos.launch)
         except BaseException:
             if dbos is not None:
                 await dbos.stop()
-            await asyncio.to_thread(leases.stop)
+            ownership.release()
             raise
         dbos.adopt_loop()
+        wake = Wake(database, self.settings.poll_ms)
         stop_running = partial(self._stop_running, loop)
         sweeper = Sweeper(
             database,
             dbos,
-            leases,
+            ownership.executor_id,
             wake,
             self.settings,
             stop_running=stop_running,
@@ -350,7 +382,7 @@ class Engine:
         sweeper.start()
         upkeep = Upkeep(database, self.settings, wake)
         upkeep.start()
-        return _Parts(leases=leases, dbos=dbos, wake=wake, sweeper=sweeper, upkeep=upkeep)
+        return _Parts(ownership=ownership, dbos=dbos, wake=wake, sweeper=sweeper, upkeep=upkeep)
 
     async def _stop_serving(self, parts: _Parts) -> None:
         await parts.upkeep.stop()
@@ -361,7 +393,12 @@ class Engine:
         # Results of what has just ended are still on their way to the database.
         await parts.sweeper.settled(self.settings.stop_grace_ms / 1000)
         await parts.wake.stop()
-        await asyncio.to_thread(parts.leases.stop)
+        try:
+            await asyncio.to_thread(interior.requeue, self.database)
+        except SQLAlchemyError as error:
+            # The next owner gives back what is recorded as running.
+            _log.warning("what still runs could not be given back: %s", error)
+        parts.ownership.release()
         await parts.dbos.stop()
 
     async def _execute(self, execution_id: str, work: str, payload: Any, options: dict[str, Any]) -> Any:
@@ -370,8 +407,8 @@ class Engine:
         lane = str(options["lane"])
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        claimant = self._parts.sweeper.begun(execution_id)
-        task.add_done_callback(lambda _: self._released(execution_id, lane, claimant))
+        self._parts.sweeper.begun(execution_id)
+        task.add_done_callback(lambda _: self._released(execution_id, lane))
         entry = Entry(id=execution_id, lane=lane, key=str(options["key"]))
         context = Context(
             id=execution_id,
@@ -379,8 +416,8 @@ class Engine:
             lane=lane,
             key=entry.key,
             attempt=int(options["attempt"]),
-            leases=self._parts.leases,
-            executor_id=claimant,
+            ownership=self._parts.ownership,
+            executor_id=self._parts.ownership.executor_id,
             entry=entry,
         )
         async with AsyncExitStack() as held:
@@ -415,7 +452,7 @@ class Engine:
                 )
                 return
             except SQLAlchemyError as error:
-                # The disk may be full here, too. Once the lease is lost, others give it back.
+                # The disk may be full here, too.
                 _log.warning("%s could not be put back yet: %s", context.id, error)
 
     def _bound(
@@ -431,9 +468,9 @@ class Engine:
 
         return body
 
-    def _released(self, execution_id: str, lane: str, claimant: str) -> None:
+    def _released(self, execution_id: str, lane: str) -> None:
         if self._parts is not None:
-            self._parts.sweeper.released(lane, claimant, execution_id)
+            self._parts.sweeper.released(lane, execution_id)
         self._ended(execution_id)
 
     def _ended(self, execution_id: str) -> None:
@@ -461,11 +498,14 @@ class Engine:
 
 
 async def _tell_end(found: list[Code], end: End | None) -> None:
+    """Tell it for as long as it takes: where the database is away, the end can't be recorded either."""
     for code in found:
-        if code.ended is not None:
-            await code.ended(code.context, end)
-
-
-def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(function)
+        while code.ended is not None:
+            try:
+                await code.ended(code.context, end)
+                break
+            except SQLAlchemyError as error:
+                if not code.context.is_ours:
+                    raise
+                _log.warning("the end of %s could not be recorded yet: %s", code.context.id, error)
+                await asyncio.sleep(_PAUSE_S)

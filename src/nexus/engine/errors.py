@@ -4,7 +4,6 @@ EngineError
 ├── EngineStateError     used before its start or after its stop, or a second engine in one process
 ├── UnknownWorkError     no work of that name is registered
 ├── UnknownExecutionError  no execution has that id
-├── EngineUnsafeError    the database lacks a protection that the promises rest on
 ├── EngineOwnerError     the database does the work of another home
 ├── EngineUnreachableError  the database does not answer, or may not be used
 ├── EngineBusyError      another process holds the database
@@ -33,10 +32,6 @@ class UnknownWorkError(EngineError):
 
 class UnknownExecutionError(EngineError):
     """No execution has that id."""
-
-
-class EngineUnsafeError(EngineError):
-    """The database lacks a protection that the engine's promises rest on."""
 
 
 class EngineOwnerError(EngineError):

@@ -17,6 +17,7 @@ from nexus.engine import interior, retention
 from nexus.engine.cancels import Cancels
 from nexus.engine.database import Database
 from nexus.engine.failures import translated
+from nexus.engine.owner import find_owner
 from nexus.engine.settings import Settings
 from nexus.errors import CareError
 
@@ -75,9 +76,10 @@ class Forgetting:
         for execution_id in execution_ids:
             interior.cancel_waiting(database, execution_id)
         deadline = time.monotonic() + self._stop_within_s
-        for execution_id in interior.running_somewhere(database, execution_ids):
+        for execution_id in interior.running_among(database, execution_ids):
             Cancels(database).ask(execution_id)
-        while running := interior.running_somewhere(database, execution_ids):
+        # What a dead process left as running cannot record anything any more.
+        while find_owner(self._settings) and (running := interior.running_among(database, execution_ids)):
             if time.monotonic() > deadline:
                 raise CareError(
                     f"{len(running)} runs that are to be forgotten do not stop, such as {running[0]}",

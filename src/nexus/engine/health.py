@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from nexus.engine import exclusive, interior, leases, letters, records, tables
+from nexus.engine import interior, letters, records, tables
 from nexus.engine.database import Database
 from nexus.engine.failures import translated
+from nexus.engine.owner import find_owner
 from nexus.engine.settings import Settings
 from nexus.engine.states import State
 
@@ -23,8 +24,6 @@ class Health:
 
     damage: list[str]
     """What SQLite's own check found; nothing where all is well."""
-    exclusive: bool
-    """Whether the index is there that keeps a session to one run at a time."""
     unfinished: dict[str, str]
     """The work of each execution that has not ended, by id."""
     interrupted: int
@@ -39,11 +38,10 @@ def examine(settings: Settings, *, thorough: bool = False) -> Health:
         try:
             damage = _damage(database, settings, thorough=thorough)
             if damage or not tables.made(database):
-                return Health(damage=damage, exclusive=True, unfinished={}, interrupted=0, dead_letters=0)
+                return Health(damage=damage, unfinished={}, interrupted=0, dead_letters=0)
             waiting = list(Look(database).waiting())
             return Health(
                 damage=[],
-                exclusive=exclusive.present(database),
                 unfinished={each.id: each.work for each in waiting},
                 interrupted=sum(each.state == "running" and not each.is_owned for each in waiting),
                 dead_letters=letters.count(database),
@@ -60,7 +58,7 @@ class Waiting(NamedTuple):
     lane: str
     state: Literal["queued", "delayed", "running"]
     is_owned: bool
-    """Whether the process that runs it has a lease."""
+    """Whether there is a process that runs it."""
 
 
 class Look:
@@ -72,8 +70,8 @@ class Look:
 
     @property
     def is_served(self) -> bool:
-        """Whether a process with a lease is there to run what waits."""
-        return bool(leases.live(self._database))
+        """Whether a process is there to run what waits."""
+        return find_owner(self._database.settings) is not None
 
     def states(self, execution_ids: Sequence[str]) -> dict[str, State]:
         """The states of those of some executions that are recorded."""
@@ -82,11 +80,11 @@ class Look:
 
     def waiting(self) -> Iterator[Waiting]:
         """Every execution that has not ended, by id."""
-        after = self._prefix
+        after, is_owned = self._prefix, self.is_served
         while rows := interior.unfinished(self._database, after, self._prefix, _TOGETHER):
             for row in rows:
                 own = row.id.removeprefix(self._prefix)
-                yield Waiting(own, str(row.work), row.lane or "", row.state, bool(row.is_owned))
+                yield Waiting(own, str(row.work), row.lane or "", row.state, is_owned)
             after = rows[-1].id
 
 

@@ -2,8 +2,8 @@
 
 Private functions, each for something the public ones lack:
 
-- `get_workflow_statuses` and `execute_dequeued_workflow` run what we claimed under the claim's own token.
-  `resume_workflow` has no owner condition: a stale process could take work from a live one.
+- `get_workflow_statuses` and `execute_dequeued_workflow` run what we claimed under the claim's own token, so
+  that code which has not stopped yet can't record anything once its work was given back.
 - `set_main_loop` runs it on the program's loop. `launch` adopts the loop that calls it, but also writes to
   the database, which may take seconds and must not happen on a loop.
 - `_workflow_timeout_stop_event` and `_run_background_processes` end the threads that look every second for
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from dbos import DBOS
 
 WORKFLOW: Final = "nexus.execution"
-EXECUTIONS: Final = "workflow_status"
-"""The table of executions; `KEY` are the columns of an execution's place."""
-KEY: Final = ["queue_name", "queue_partition_key"]
 _QUEUE_PREFIX: Final = "nexus."
 Row = Any
 """A row of SQLAlchemy, with the columns that the statement names."""
@@ -92,15 +89,20 @@ def migrate(url: str) -> None:
     _dbos().migrate(url.replace("+psycopg", ""), schema=SCHEMA)
 
 
+def check_unused() -> None:
+    """Refuse a second engine in one process."""
+    if _body is not None:
+        raise EngineStateError(
+            "This process has an engine already", hint="Stop it first, or use that one for all homes."
+        )
+
+
 class Interior:
     """DBOS, running in this process. There is one for each process, because DBOS is global."""
 
     def __init__(self, database: Database, settings: Settings, executor_id: str, body: Body) -> None:
         global _body  # noqa: PLW0603 - DBOS has one registry for the process, and calls functions by name
-        if _body is not None:
-            raise EngineStateError(
-                "This process has an engine already", hint="Stop it first, or use that one for all homes."
-            )
+        check_unused()
         _body = body
         self._stopping = threading.Event()
         dbos = _dbos()
@@ -227,6 +229,10 @@ def _plain() -> Any:
 # --- Indexes and statistics of ours on its tables ----------------------------------------------------------
 
 _INDEXES: Final = (
+    # One running execution for each key.
+    """CREATE UNIQUE INDEX IF NOT EXISTS nexus_one_running_per_key
+    ON {t}workflow_status (queue_name, queue_partition_key)
+    WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL""",
     # What was running when its process was lost, and goes first.
     """CREATE INDEX IF NOT EXISTS nexus_interrupted ON {t}workflow_status (queue_name)
     WHERE status = 'ENQUEUED' AND recovery_attempts > 0""",
@@ -234,9 +240,6 @@ _INDEXES: Final = (
     """CREATE INDEX IF NOT EXISTS nexus_step_results ON {t}operation_outputs (workflow_uuid)
     WHERE output IS NOT NULL""",
 )
-ONE_RUNNING_PER_KEY: Final = """CREATE UNIQUE INDEX IF NOT EXISTS {index}
-ON {{t}}workflow_status (queue_name, queue_partition_key)
-WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL"""
 
 
 def make_indexes(database: Database) -> None:
@@ -458,60 +461,37 @@ def any_key(database: Database, lane: str) -> str:
     return rows[0][0] if rows else ""
 
 
-def interrupted(database: Database, lane: str, version: str, room: int) -> list[str]:
+def interrupted(database: Database, lane: str, room: int) -> list[str]:
     """What was running when its process was lost. Each is the head of an idle key: nothing began since."""
     statement = database.sql(
         """SELECT workflow_uuid FROM {t}workflow_status
-        WHERE queue_name = :queue AND status = 'ENQUEUED' AND recovery_attempts > 0
-          AND application_version = :version LIMIT :room"""
+        WHERE queue_name = :queue AND status = 'ENQUEUED' AND recovery_attempts > 0 LIMIT :room"""
     )
-    values = {"queue": _QUEUE_PREFIX + lane, "version": version, "room": room}
+    values = {"queue": _QUEUE_PREFIX + lane, "room": room}
     return [row[0] for row in database.fetch(statement, values)]
 
 
-def begin(
-    database: Database, lane: str, version: str, execution_ids: Sequence[str], executor_id: str, owner: str
-) -> set[str]:
-    """Take those of some waiting executions that are still free, under a token; returns which."""
-    lock = " FOR UPDATE SKIP LOCKED" if database.is_postgres else ""
-    free = database.sql(
-        f"""SELECT workflow_uuid FROM {{t}}workflow_status
-        WHERE workflow_uuid IN :ids AND status = 'ENQUEUED' AND queue_name = :queue
-          AND application_version = :version{lock}""",
-        "ids",
-    )
+def begin(database: Database, execution_ids: Sequence[str], executor_id: str, owner: str) -> set[str]:
+    """Take those of some waiting executions that were not cancelled, under a token; returns which."""
     take = database.sql(
         """UPDATE {t}workflow_status
         SET status = 'PENDING', owner_xid = :owner, executor_id = :executor,
           recovery_attempts = recovery_attempts + 1, started_at_epoch_ms = {now}, updated_at = {now}
-        WHERE workflow_uuid IN :ids AND status = 'ENQUEUED'""",
+        WHERE workflow_uuid IN :ids AND status = 'ENQUEUED' RETURNING workflow_uuid""",
         "ids",
     )
-    values = {"ids": list(execution_ids), "queue": _QUEUE_PREFIX + lane, "version": version}
+    values = {"ids": list(execution_ids), "owner": owner, "executor": executor_id}
     with database.write() as connection:
-        taken = {row[0] for row in connection.execute(free, values)}
-        if taken:
-            connection.execute(take, {"ids": list(taken), "owner": owner, "executor": executor_id})
-    return taken
+        return {row[0] for row in connection.execute(take, values)}
 
 
-# --- Giving back, giving up, adopting ----------------------------------------------------------------------
+# --- Giving back, giving up ---------------------------------------------------------------------------------
 
-_LIVE = "(SELECT executor_id FROM {t}nexus_leases WHERE expires_at > {now})"
 _GIVE_BACK = """UPDATE {t}workflow_status
 SET status = 'ENQUEUED', owner_xid = NULL, started_at_epoch_ms = NULL, updated_at = {now}
 WHERE status = 'PENDING' AND """
 _DROP_STEPS = "DELETE FROM {t}operation_outputs WHERE workflow_uuid"
-_RUNNING = "s.status = 'PENDING' AND s.queue_partition_key IS NOT NULL AND s.executor_id IN :executors"
-
-
-def running_executors(database: Database, connection: sa.Connection) -> set[str]:
-    """The executors that running work is recorded under."""
-    statement = database.sql(
-        """SELECT DISTINCT executor_id FROM {t}workflow_status
-        WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL AND executor_id IS NOT NULL"""
-    )
-    return {row[0] for row in connection.execute(statement)}
+_RUNNING = "s.status = 'PENDING' AND s.queue_partition_key IS NOT NULL"
 
 
 def running_of(database: Database, executor_id: str) -> list[str]:
@@ -523,22 +503,17 @@ def running_of(database: Database, executor_id: str) -> list[str]:
     return [row[0] for row in database.fetch(statement, {"executor": executor_id})]
 
 
-def running_somewhere(database: Database, execution_ids: Sequence[str]) -> list[str]:
-    """Those that a living process runs. What a dead one left cannot record anything any more."""
-    statement = database.sql(
-        f"""SELECT workflow_uuid FROM {{t}}workflow_status WHERE workflow_uuid IN :ids AND status = 'PENDING'
-          AND executor_id IN {_LIVE}""",
-        "ids",
+def running_among(database: Database, execution_ids: Sequence[str]) -> list[str]:
+    """Those of some executions that are recorded as running."""
+    statement = (
+        "SELECT workflow_uuid FROM {t}workflow_status WHERE workflow_uuid IN :ids AND status = 'PENDING'"
     )
-    return [row[0] for row in database.fetch(statement, {"ids": list(execution_ids)})]
+    return [row[0] for row in database.fetch(database.sql(statement, "ids"), {"ids": list(execution_ids)})]
 
 
-def requeue(database: Database, connection: sa.Connection, executor_ids: Iterable[str]) -> int:
-    """Give the running work of these executors back to its queues, and end their right to record it."""
-    statement = database.sql(
-        _GIVE_BACK + "queue_partition_key IS NOT NULL AND executor_id IN :executors", "executors"
-    )
-    return connection.execute(statement, {"executors": list(executor_ids)}).rowcount
+def requeue(database: Database) -> int:
+    """Give all that runs back to its queues, and end the right to record it. For the owner, when it stops."""
+    return database.change(database.sql(_GIVE_BACK + "queue_partition_key IS NOT NULL"))
 
 
 def put_back(database: Database, execution_id: str, executor_id: str, *, drops_steps: bool = False) -> bool:
@@ -551,55 +526,43 @@ def put_back(database: Database, execution_id: str, executor_id: str, *, drops_s
     return is_back
 
 
-def count_crashes(
-    database: Database, connection: sa.Connection, executor_ids: Iterable[str], most: int
-) -> int:
-    """Count a crash for what these executors ran, and give up on what crashed too often in a row.
+def recover(database: Database, version: str, most_crashes: int) -> tuple[int, int]:
+    """Give back what the last owner left running, for it has crashed, and take over other versions' work.
 
-    A further recorded step is progress, and the count begins anew. Returns how many were given up.
+    What crashed too often in a row is given up; a further recorded step is progress, and the count begins
+    anew. What another version recorded starts over, because its steps may not fit this code. Returns how
+    many executions were given back and how many given up.
     """
-    count = database.sql(
-        f"""INSERT INTO {{t}}nexus_crashes (execution_id, crashes, steps)
-        SELECT s.workflow_uuid, 1, (SELECT count(*) FROM {{t}}operation_outputs AS o
-                                    WHERE o.workflow_uuid = s.workflow_uuid)
-        FROM {{t}}workflow_status AS s WHERE {_RUNNING}
-        ON CONFLICT (execution_id) DO UPDATE SET
-          crashes = CASE WHEN excluded.steps > nexus_crashes.steps THEN 1 ELSE nexus_crashes.crashes + 1 END,
-          steps = excluded.steps""",
-        "executors",
-    )
-    give_up = database.sql(
-        f"""UPDATE {{t}}workflow_status AS s
-        SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', owner_xid = NULL, updated_at = {{now}}
-        WHERE {_RUNNING}
-          AND s.workflow_uuid IN (SELECT execution_id FROM {{t}}nexus_crashes WHERE crashes >= :most)""",
-        "executors",
-    )
-    values = {"executors": list(executor_ids)}
-    connection.execute(count, values)
-    return connection.execute(give_up, {**values, "most": most}).rowcount
-
-
-def adopt(database: Database, version: str) -> int:
-    """Take over the work of versions that nobody serves; returns how much. Blocking.
-
-    Work waits for a process of the version that it was recorded under. While such a process lives, it drains
-    its own work. Once none does, it runs with the new code; what was interrupted starts over, because the
-    steps that it recorded do not fit that.
-    """
-    orphaned = """status IN ('ENQUEUED', 'DELAYED') AND queue_partition_key IS NOT NULL
-      AND application_version <> :version
-      AND application_version NOT IN (SELECT version FROM {t}nexus_leases WHERE expires_at > {now})"""
-    values = {"version": version}
-    if not database.fetch(
-        database.sql("SELECT 1 FROM {t}workflow_status WHERE " + orphaned + " LIMIT 1"), values
-    ):
-        return 0
-    drop = f"{_DROP_STEPS} IN (SELECT workflow_uuid FROM {{t}}workflow_status WHERE {orphaned})"
-    take = "UPDATE {t}workflow_status SET application_version = :version WHERE " + orphaned
+    count = f"""INSERT INTO {{t}}nexus_crashes (execution_id, crashes, steps)
+    SELECT s.workflow_uuid, 1, (SELECT count(*) FROM {{t}}operation_outputs AS o
+                                WHERE o.workflow_uuid = s.workflow_uuid)
+    FROM {{t}}workflow_status AS s WHERE {_RUNNING}
+    ON CONFLICT (execution_id) DO UPDATE SET
+      crashes = CASE WHEN excluded.steps > nexus_crashes.steps THEN 1 ELSE nexus_crashes.crashes + 1 END,
+      steps = excluded.steps"""
+    give_up = f"""UPDATE {{t}}workflow_status AS s
+    SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', owner_xid = NULL, updated_at = {{now}}
+    WHERE {_RUNNING}
+      AND s.workflow_uuid IN (SELECT execution_id FROM {{t}}nexus_crashes WHERE crashes >= :most)"""
+    give_back = _GIVE_BACK + "queue_partition_key IS NOT NULL"
+    other = """status IN ('ENQUEUED', 'DELAYED') AND queue_partition_key IS NOT NULL
+      AND application_version <> :version"""
+    drop = f"{_DROP_STEPS} IN (SELECT workflow_uuid FROM {{t}}workflow_status WHERE {other})"
+    adopt = "UPDATE {t}workflow_status SET application_version = :version WHERE " + other
     with database.write() as connection:
-        connection.execute(database.sql(drop), values)
-        return connection.execute(database.sql(take), values).rowcount
+        # Where older versions kept leases: without it, such a process stops its work if it still runs.
+        connection.execute(database.sql("DROP TABLE IF EXISTS {t}nexus_leases"))
+        connection.execute(database.sql(count))
+        given_up = connection.execute(database.sql(give_up), {"most": most_crashes}).rowcount
+        given_back = connection.execute(database.sql(give_back)).rowcount
+        connection.execute(database.sql(drop), {"version": version})
+        connection.execute(database.sql(adopt), {"version": version})
+    return given_back, given_up
+
+
+def forget_crashes(database: Database) -> None:
+    """Drop the counts of executions that have ended."""
+    database.change(database.sql(f"DELETE FROM {{t}}nexus_crashes WHERE execution_id NOT IN {UNFINISHED}"))
 
 
 def set_back_delays(database: Database) -> int:
@@ -785,13 +748,9 @@ def steps(database: Database, execution_id: str) -> Sequence[Row]:
 
 
 def unfinished(database: Database, after: str, prefix: str, limit: int) -> Sequence[Row]:
-    """Executions that have not ended, by id, after an id; `is_owned`: whether their process has a lease.
-
-    With a prefix, only those whose id begins with it.
-    """
+    """Executions that have not ended, by id, after an id; only those whose id begins with the prefix."""
     chosen, values = within("workflow_uuid", prefix)
-    statement = f"""SELECT workflow_uuid AS id, {_work(database)} AS work, {_LANE} AS lane, {_STATE} AS state,
-      executor_id IN {_LIVE} AS is_owned
+    statement = f"""SELECT workflow_uuid AS id, {_work(database)} AS work, {_LANE} AS lane, {_STATE} AS state
     FROM {{t}}workflow_status
     WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{WORKFLOW}'
       AND workflow_uuid > :after AND {chosen}

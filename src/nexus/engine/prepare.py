@@ -1,4 +1,4 @@
-"""Making the engine's database ready: DBOS's tables, ours, and the index that the promises rest on."""
+"""Making the engine's database ready: DBOS's tables and ours."""
 
 import fcntl
 import os
@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nexus.engine import exclusive, interior, owner, statistics, tables
+from nexus.engine import interior, owner, statistics, tables
 from nexus.engine.database import Database
 from nexus.engine.settings import Settings
 
@@ -20,7 +20,7 @@ def prepared(settings: Settings) -> Database:
         try:
             interior.migrate(database.url)
             _complete(database)
-            owner.claim(database, settings.home)
+            owner.claim_for_home(database, settings.home)
             statistics.ensure(database, settings)
         except BaseException:
             database.close()
@@ -38,7 +38,6 @@ def prepared(settings: Settings) -> Database:
 def _complete(database: Database) -> None:
     tables.create_own(database)
     interior.make_indexes(database)
-    exclusive.ensure(database)
 
 
 def _make(path: Path) -> None:

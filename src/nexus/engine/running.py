@@ -15,7 +15,7 @@ from typing import Any, Literal
 from nexus.engine.serializer import End, Ended
 
 StopReason = Literal["cancelled", "timeout", "fenced", "stopping", "put_back", "start_over"]
-"""`fenced`: its lease was lost. `put_back`: it cannot go on now, and waits in its queue again.
+"""`fenced`: another process has it by now. `put_back`: it cannot go on now, and waits in its queue again.
 `start_over`: as `put_back`, without its recorded steps, which do not fit this code."""
 # A body that seems to have swallowed the cancellation is asked again; it may just be cleaning up.
 _ASK_AGAIN_S = 30.0
@@ -75,7 +75,7 @@ class Running:
         """Run a body to its end: its result, or `Ended`; CancelledError when it is not ours to end."""
         place = (entry.lane, entry.key)
         while (before := self._by_key.get(place)) is not None:
-            # Only after a lost lease: the code that lost it may take a moment to stop.
+            # Only where its work was given back: that code may take a moment to stop.
             await before.ended.wait()
         self._entries[entry.id] = self._by_key[place] = entry
         try:

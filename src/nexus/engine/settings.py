@@ -1,5 +1,7 @@
-"""What an engine is told at its start: its database, its lanes, how long a lease lasts."""
+"""What an engine is told at its start: its database, its lanes, who works on it."""
 
+import hashlib
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
@@ -49,7 +51,7 @@ class Settings:
     host_limit: int = 256
     """The most executions that one process runs at a time, over all lanes."""
     lease_ms: int = 10_000
-    """How long an executor that has stopped answering keeps its work."""
+    """Postgres only: how long a process that is frozen in a transaction keeps what that has locked."""
     poll_ms: int = 10_000
     """How long a wake-up that was missed can go unnoticed."""
     stop_grace_ms: int = 5_000
@@ -108,6 +110,14 @@ class Settings:
     def prefix(self) -> str:
         """What the ids, keys and names of this home begin with in the database."""
         return f"{self.scope}{SEPARATOR}" if self.scope else ""
+
+    @property
+    def owner_file(self) -> Path:
+        """The file whose lock the process holds that works on the database."""
+        if not self.is_postgres:
+            return Path(f"{self.database}.owner")
+        folder = Path(tempfile.gettempdir()) if self.home is None else self.home.run
+        return folder / f"engine-{hashlib.sha256(str(self.database).encode()).hexdigest()[:16]}.owner"
 
     @property
     def is_postgres(self) -> bool:

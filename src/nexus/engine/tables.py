@@ -9,17 +9,6 @@ from nexus.engine import ids, serializer
 from nexus.engine.database import SCHEMA, Database
 
 _OWN_TABLES = (
-    """CREATE TABLE IF NOT EXISTS {t}nexus_leases (
-      -- One row for each process that runs work. Without a row that has not expired, its work is taken over.
-      executor_id TEXT PRIMARY KEY,
-      host        TEXT NOT NULL,
-      pid         BIGINT NOT NULL,
-      version     TEXT NOT NULL,
-      started_at  BIGINT NOT NULL,
-      renewed_at  BIGINT NOT NULL,
-      expires_at  BIGINT NOT NULL,
-      place       TEXT                          -- the machine's boot and the pid's namespace
-    )""",
     """CREATE TABLE IF NOT EXISTS {t}nexus_crashes (
       -- Unfinished executions whose process died: how often in a row without recording a further step.
       execution_id TEXT PRIMARY KEY,
@@ -116,18 +105,10 @@ def create_own(database: Database) -> None:
             connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
         for statement in _OWN_TABLES:
             connection.execute(database.sql(statement))
-        _add_column(database, connection, "nexus_leases", "place")
-
-
-def _add_column(database: Database, connection: sa.Connection, table: str, column: str) -> None:
-    """Bring a table that an older version made up to date."""
-    schema = SCHEMA if database.is_postgres else None
-    if column not in {each["name"] for each in sa.inspect(connection).get_columns(table, schema=schema)}:
-        connection.execute(database.sql(f"ALTER TABLE {{t}}{table} ADD COLUMN {column} TEXT"))
 
 
 def made(database: Database) -> bool:
     """Whether the tables are there. A new Postgres database is empty until a home is first served."""
     schema = SCHEMA if database.is_postgres else None
     found = set(sa.inspect(database.engine).get_table_names(schema=schema))
-    return {"nexus_leases", "nexus_jobs", "nexus_schedules"} <= found
+    return {"nexus_crashes", "nexus_jobs", "nexus_schedules"} <= found

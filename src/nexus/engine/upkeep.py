@@ -1,4 +1,4 @@
-"""What a serving process does on the side: start what the clock asks for, adopt, tidy."""
+"""What a serving process does on the side: start what the clock asks for, tidy."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from nexus.engine import interior, leases, letters, retention
+from nexus.engine import interior, letters, retention
 from nexus.engine.cancels import Cancels
 from nexus.engine.database import Database
 from nexus.engine.schedules import Schedules
@@ -69,10 +69,9 @@ class Upkeep:
         started = self._schedules.start_due() + interior.end_delays(self._database)
         if time.monotonic() - self._tidied_s >= _TIDY_EVERY_S:
             self._tidied_s = time.monotonic()
-            started += interior.adopt(self._database, self._settings.version)
             self._set_back()
             started += interior.set_back_delays(self._database)
-            leases.forget_crashes(self._database)
+            interior.forget_crashes(self._database)
             Cancels(self._database).forget_met()
             letters.bury_deadly(self._database)
             retention.drop_step_results(self._database)

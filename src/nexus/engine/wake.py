@@ -25,8 +25,6 @@ class Wake:
     def __init__(self, database: Database, poll_ms: int) -> None:
         self._database = database
         self._poll_s = poll_ms / 1000
-        self.recorded = threading.Event()
-        """Set like the others, for a thread."""
         self._event = asyncio.Event()
         self._upkeep = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -54,7 +52,6 @@ class Wake:
         """From the loop's own thread."""
         self._event.set()
         self._upkeep.set()
-        self.recorded.set()
 
     def set_from_thread(self) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody is left to wake

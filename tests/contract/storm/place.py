@@ -112,7 +112,7 @@ class Place:
         return self._awaited()
 
     def await_service(self) -> None:
-        """Wait until the program answers and holds its lease."""
+        """Wait until the program answers and works."""
         assert self._awaited(), f"nexus up ended: {self._said()}"
 
     def _awaited(self) -> bool:
@@ -152,7 +152,7 @@ class Place:
             self._process.wait(_PATIENCE_S)
 
     def freeze(self, seconds: float, *, second: bool) -> None:
-        """Stop the program for longer than its lease; with `second`, another process takes its work over."""
+        """Stop the program for a while; with `second`, another process stands by meanwhile."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         began = time.monotonic()
@@ -223,7 +223,7 @@ class Place:
         except (httpx.HTTPError, OSError):
             return False
         if not answer.is_success or self._is_off:
-            return answer.is_success  # with another clock its lease says nothing here
+            return answer.is_success
         with health.look(self.settings) as engine:
             return engine is not None and engine.is_served
 

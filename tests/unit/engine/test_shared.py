@@ -153,7 +153,7 @@ async def test_a_home_with_much_waiting_does_not_hold_up_the_others(tmp_path: Pa
             await host.homes["hom_00_greedy"].start("say", number, key=f"s{number % keys}", lane="chat")
         for name in names:
             await host.homes[name].start("say", 0, key="main", lane="chat")
-        claims = FairClaims(host.engine.database, host.settings.lane("chat"), "1", 2, Shares(set(), {}))
+        claims = FairClaims(host.engine.database, host.settings.lane("chat"), 2, Shares(set(), {}))
         turns: list[str] = []
         # One place becomes free at a time, and what took it ends before the next.
         for _ in range(60):
@@ -195,7 +195,7 @@ async def test_a_home_has_no_more_under_way_than_its_limit(tmp_path: Path) -> No
             for home in host.homes.values():
                 await home.start("say", number, key=f"s{number}", lane="chat")
         suspended: set[str] = set()
-        claims = FairClaims(host.engine.database, host.settings.lane("chat"), "1", 3, Shares(suspended, {}))
+        claims = FairClaims(host.engine.database, host.settings.lane("chat"), 3, Shares(suspended, {}))
         claimed = await asyncio.to_thread(claims.take, "exr_1", 100)
         claims.began(claimed.ids)
         assert sorted(id_[:5] for id_ in claimed.ids) == ["hom_a"] * 3 + ["hom_b"] * 3

@@ -1,8 +1,8 @@
 """Taking over from processes that are gone: when that is allowed, and when work is given up."""
 
 import asyncio
-import subprocess
-import sys
+import os
+import threading
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from nexus.engine import Context, Engine, Schedule, Schedules, Settings, interior, letters, schedules, tables
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
-from nexus.engine.leases import Leases, _place  # pyright: ignore[reportPrivateUsage]
+from nexus.engine.owner import Ownership, find_owner
 from nexus.engine.prepare import prepared
 from nexus.engine.records import GAVE_UP
 from nexus.engine.records import get as record_of
+from nexus.engine.serializer import End
 
 _MOST = 10
-_TWO_HOURS_MS = 7_200_000
 
 
 @pytest.fixture
@@ -35,41 +36,19 @@ def database(settings: Settings) -> Iterator[Database]:
     made.close()
 
 
-@pytest.fixture(scope="module")
-def gone() -> int:
-    """The pid of a process that has ended."""
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    return ended.pid
-
-
 def record(database: Database, id_: str = "exe_1") -> None:
     new = tables.new_execution("work", None, key="k", lane="chat", version="1", id_=id_)
     with database.write() as connection:
         interior.insert(database, connection, [new])
 
 
-def claim_and_die(
-    database: Database, settings: Settings, pid: int, *, ahead_ms: int = 0, place: str = ""
-) -> None:
-    """What a process leaves that took the work and was killed, its clock ahead by some time."""
-    name = f"exr_{uuid.uuid4()}"
-    Claims(database, settings.lane("chat"), settings.version).take(name, 1)
-    lease = database.sql(
-        """INSERT INTO {t}nexus_leases
-          (executor_id, host, pid, version, started_at, renewed_at, expires_at, place)
-        VALUES (:id, 'here', :pid, '1', {now} + :ahead, {now} + :ahead, {now} + :ahead + 1000, :place)"""
-    )
-    values = {"id": name, "pid": pid, "ahead": ahead_ms, "place": place or _place()}
-    with database.write() as connection:
-        connection.execute(lease, values)
+def claim_and_die(database: Database, settings: Settings) -> None:
+    """What a process leaves that took the work and was killed."""
+    Claims(database, settings.lane("chat")).take(f"exr_{uuid.uuid4()}", 1)
 
 
 def recover(database: Database, settings: Settings) -> None:
-    leases = Leases(database, settings, lost=lambda: None, found=lambda: None)
-    leases.acquire()
-    leases.recover()
-    leases.stop()
+    interior.recover(database, settings.version, _MOST)
 
 
 async def run_to_end(settings: Settings, id_: str = "exe_1") -> str:
@@ -83,52 +62,89 @@ async def run_to_end(settings: Settings, id_: str = "exe_1") -> str:
         return str(await engine.execution(id_).result())
 
 
-@pytest.mark.parametrize("place", ["", "another machine"])
-async def test_a_lease_that_lies_ahead_of_the_clock_holds_nobody_up(
-    database: Database, settings: Settings, gone: int, place: str
-) -> None:
-    """Of a process of this machine it is known that it is gone; of others, that they renew nothing."""
+async def test_what_a_dead_process_left_running_is_done(database: Database, settings: Settings) -> None:
     record(database)
-    claim_and_die(database, settings, gone, ahead_ms=_TWO_HOURS_MS, place=place)
-
+    claim_and_die(database, settings)
     assert await run_to_end(settings) == "done"
 
 
-def test_a_lease_that_lies_ahead_and_is_renewed_stays(
-    database: Database, settings: Settings, gone: int
+async def test_of_two_engines_one_works_and_the_other_takes_over(
+    settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    record(database)
-    claim_and_die(database, settings, gone, ahead_ms=_TWO_HOURS_MS, place="another machine")
-    leases = Leases(database, settings, lost=lambda: None, found=lambda: None)
-    leases.acquire()
-    renew = database.sql(
-        "UPDATE {t}nexus_leases SET renewed_at = renewed_at + 1, expires_at = expires_at + 1 WHERE place = :p"
-    )
-    for _ in range(5):
-        leases.recover()
-        # As if the time had passed in which a lease that stands still expires.
-        leases._ahead = {  # pyright: ignore[reportPrivateUsage]
-            id_: (at, since - 60)
-            for id_, (at, since) in leases._ahead.items()  # pyright: ignore[reportPrivateUsage]
-        }
-        with database.write() as connection:
-            connection.execute(renew, {"p": "another machine"})
-    leases.stop()
-
-    found = record_of(database, "exe_1")
+    """The owner is another process here, which a lock of this one stands for."""
+    record(prepared(settings))
+    owner = Ownership(settings)
+    assert owner.take()
+    assert not Ownership(settings).take()
+    found = find_owner(settings)
     assert found is not None
-    assert found.state == "running"
+    assert (found.executor_id, found.pid) == (owner.executor_id, os.getpid())
+
+    engine = Engine(settings)
+
+    async def work(context: Context, payload: Any) -> str:
+        return "done"
+
+    engine.register("work", work)
+    async with engine:
+        assert not engine.serving
+        handle = await engine.start("work", None, key="k", lane="chat")
+        await asyncio.sleep(1.0)
+        assert f"pid {os.getpid()}" in caplog.text
+        assert (await handle.state()).state == "queued"
+        owner.release()
+        assert await handle.result() == "done"
+        assert find_owner(settings) is not None
+    assert find_owner(settings) is None
 
 
-def test_what_was_claimed_after_the_lease_had_ended_is_given_back(
-    database: Database, settings: Settings
+async def test_an_engine_that_stands_by_can_be_closed(settings: Settings) -> None:
+    owner = Ownership(settings)
+    assert owner.take()
+    async with Engine(settings) as engine:
+        assert not engine.serving
+    owner.release()
+
+
+def test_those_who_look_for_an_owner_keep_nobody_from_becoming_one(settings: Settings) -> None:
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            find_owner(settings)
+
+    looking = [threading.Thread(target=look) for _ in range(3)]
+    for each in looking:
+        each.start()
+    try:
+        for _ in range(200):
+            owner = Ownership(settings)
+            assert owner.take()
+            owner.release()
+    finally:
+        stop.set()
+        for each in looking:
+            each.join()
+
+
+async def test_the_end_of_a_job_is_recorded_when_the_database_is_back(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record(database)
-    Claims(database, settings.lane("chat"), settings.version).take("exr_without_a_lease", 1)
-    recover(database, settings)
-    found = record_of(database, "exe_1")
-    assert found is not None
-    assert found.state == "queued"
+    engine, ends = Engine(settings), list[str]()
+
+    async def ended(context: Context, end: End | None) -> None:
+        ends.append(context.id)
+        if len(ends) == 1:
+            raise OperationalError("COMMIT", {}, Exception("the server closed the connection"))
+
+    async def work(context: Context, payload: Any) -> str:
+        return "done"
+
+    engine.register("work", work, ended=ended)
+    async with engine:
+        handle = await engine.start("work", None, key="k", lane="chat")
+        assert await handle.result() == "done"
+    assert ends == [handle.id, handle.id]
 
 
 async def test_restarts_never_discard_work(settings: Settings) -> None:
@@ -153,14 +169,14 @@ async def test_restarts_never_discard_work(settings: Settings) -> None:
 
 
 def test_work_that_crashes_its_process_each_time_becomes_a_dead_letter(
-    database: Database, settings: Settings, gone: int
+    database: Database, settings: Settings
 ) -> None:
     record(database)
     for _ in range(_MOST - 1):
-        claim_and_die(database, settings, gone)
+        claim_and_die(database, settings)
         recover(database, settings)
         assert letters.count(database) == 0
-    claim_and_die(database, settings, gone)
+    claim_and_die(database, settings)
     recover(database, settings)
 
     (letter,) = letters.dead(database)
@@ -172,16 +188,14 @@ def test_work_that_crashes_its_process_each_time_becomes_a_dead_letter(
     assert letters.dead(database) == []
 
 
-def test_a_crash_after_a_further_step_begins_a_new_count(
-    database: Database, settings: Settings, gone: int
-) -> None:
+def test_a_crash_after_a_further_step_begins_a_new_count(database: Database, settings: Settings) -> None:
     step = database.sql(
         """INSERT INTO {t}operation_outputs (workflow_uuid, function_id, function_name)
         VALUES ('exe_1', :number, 'model')"""
     )
     record(database)
     for number in range(_MOST * 2):
-        claim_and_die(database, settings, gone)
+        claim_and_die(database, settings)
         if number % 5 == 0:
             with database.write() as connection:
                 connection.execute(step, {"number": number})
@@ -234,7 +248,7 @@ def test_what_is_recorded_in_one_moment_keeps_its_order(database: Database, sett
     new = [tables.new_execution("work", None, key="k", lane="chat", version="1", id_=id_) for id_ in ids]
     with database.write() as connection:
         interior.insert(database, connection, new)
-    claims = Claims(database, settings.lane("chat"), settings.version)
+    claims = Claims(database, settings.lane("chat"))
     taken: list[str] = []
     done = database.sql("UPDATE {t}workflow_status SET status = 'SUCCESS' WHERE status = 'PENDING'")
     for _ in ids:
@@ -243,31 +257,3 @@ def test_what_is_recorded_in_one_moment_keeps_its_order(database: Database, sett
             connection.execute(done)
 
     assert taken == ids
-
-
-def _lease_ms(database: Database, leases: Leases) -> int:
-    statement = database.sql("SELECT expires_at - renewed_at FROM {t}nexus_leases WHERE executor_id = :id")
-    return database.fetch(statement, {"id": leases.executor_id})[0][0]
-
-
-def test_an_idle_process_takes_a_longer_lease_and_shortens_it_before_it_claims(
-    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leases = Leases(database, settings, lost=lambda: None, found=lambda: None)
-    leases.acquire()
-    assert leases.renew()
-    assert _lease_ms(database, leases) == settings.lease_ms  # it has just begun
-
-    monkeypatch.setattr("nexus.engine.leases._IDLE_S", -1.0)
-    leases.has_work = lambda: True
-    assert leases.renew()
-    assert _lease_ms(database, leases) == settings.lease_ms
-
-    leases.has_work = lambda: False
-    assert leases.renew()
-    assert _lease_ms(database, leases) == 5 * settings.lease_ms
-
-    monkeypatch.undo()
-    leases.use()
-    assert _lease_ms(database, leases) == settings.lease_ms
-    leases.stop()

@@ -1,4 +1,4 @@
-"""Waiting for an execution: each waiter has its own turn, and a run that was fenced wakes nobody for ever."""
+"""Waiting for an execution: each waiter has its own turn, and a run put back wakes nobody for ever."""
 
 # pyright: reportPrivateUsage=false
 
@@ -32,12 +32,15 @@ def count_looks(engine: Engine) -> list[str]:
     return looks
 
 
-async def test_a_waiter_does_not_spin_while_a_fenced_run_is_repeated(engine: Engine) -> None:
-    begun, fenced, go_on = asyncio.Queue[str](), asyncio.Event(), asyncio.Event()
+async def test_a_waiter_does_not_spin_while_a_run_that_was_put_back_is_repeated(engine: Engine) -> None:
+    begun, is_back, go_on = asyncio.Queue[str](), asyncio.Event(), asyncio.Event()
 
     async def work(context: Context, payload: Any) -> str:
-        await begun.put(context.executor_id)
-        await (go_on if fenced.is_set() else asyncio.Event()).wait()
+        await begun.put(context.id)
+        if not is_back.is_set():
+            is_back.set()
+            raise context.put_back()
+        await go_on.wait()
         return "done"
 
     engine.register("work", work)
@@ -45,9 +48,6 @@ async def test_a_waiter_does_not_spin_while_a_fenced_run_is_repeated(engine: Eng
         handle = await engine.start("work", None, key="k", lane="chat")
         waiter = asyncio.create_task(handle.result())
         await begun.get()
-        fenced.set()
-        assert engine._parts is not None
-        await asyncio.to_thread(engine._parts.leases._replace)
         await begun.get()
         looks = count_looks(engine)
         await asyncio.sleep(_WATCHED_S)
