@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
+from nexus import commands
 from nexus.app.building import BY_OWNER
 from nexus.app.lifecycle import Lifecycle
 from nexus.attachments import File
@@ -76,7 +77,8 @@ class App(Lifecycle):
         takes the place of that run's message; that turn and those after it leave the history.
         """
         check_label(session_label)
-        await self.broker.check_models("manager", model)
+        if commands.parse(text) is None:
+            await self.broker.check_models("manager", model)
         text, kept = await self.reception.attach(text, files, model)
         if any(each.is_image for each in kept) and mode == "steer":
             mode = "followup"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from nexus import clock
+from nexus.app.commands import Commands as ChatCommands
 from nexus.app.reception import Reception
 from nexus.automations import reminders
 from nexus.automations.automations import Automations
@@ -139,6 +140,10 @@ class BuiltHome:
         self.channels = Channels(self.ledgers, {}, self.reception.from_channel)
         self.timetable = Timetable(self.stages, self.engine, now)
         self.reminders = Reminders(self.ledgers, config.automations, now)
+        commands = ChatCommands(
+            self.ledgers, config, self.broker, self.automations.runner, self.reminders, self.open_recall
+        )
+        self.stages.run_command = commands.answer
         self.automations.add_handler(
             reminders.SCRIPT, Reminding(self.reception.accept, self.reception.is_owners)
         )

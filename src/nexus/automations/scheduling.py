@@ -42,7 +42,9 @@ class Scheduling:
         if not text or not at:
             raise ToolError("`text` and `when` are needed", hint=f"`when` is such as {when.EXAMPLES}.")
         draft = await self._reminders.read(at, text, asks=asks)
-        made = await self._reminders.save(draft, await self._place(call), agent=AGENT, key=call.key)
+        made = await self._reminders.save(
+            draft, await find_place(self._ledgers, call.request), agent=AGENT, key=call.key
+        )
         told = " ".join(draft.described(self._reminders.now()))
         return f"Saved as {made.name}. {told} Tell the person this time with its time zone."
 
@@ -67,7 +69,7 @@ class Scheduling:
             raise ToolError("Only the owner's agent may propose automations")
         if not source or not at:
             return proposals.HOW_TO
-        place = await self._place(call)
+        place = await find_place(self._ledgers, call.request)
         settings: dict[str, Any] = proposals.where(at) or await self._timed(at, place)
         session = await self._ledgers.agents.read(sessions.get, label=place.session)
         new = NewAutomation(
@@ -97,34 +99,34 @@ class Scheduling:
             "config": {"channel": place.channel, "thread": place.thread, "session": place.session},
         }
 
-    async def _place(self, call: Call) -> Place:
-        """Where the request's answer goes: what is scheduled arrives there."""
-        request = call.request
-        thread_id = request.event.thread_id
-        thread = thread_id and await self._ledgers.events.read(events.thread, thread_id=thread_id)
-        is_owner = request.access.level == "owner"
-        sender = OWNER if is_owner else request.event.sender_id
-        if not thread or not sender:
-            raise ToolError("Nothing can be scheduled here: this conversation has no channel")
-        channel, external_id = thread
-        own = external_id if request.access.level == "owner" else f"{channel}:{external_id}"
-        return Place(
-            channel=channel,
-            thread=external_id,
-            session=own if request.depth else request.agent.session_label,
-            sender=sender,
-            is_owner=is_owner,
-            address=(request.event.sender_id or "") if is_owner else "",
-            # What the owner may recall there is cut down where others read along.
-            is_group=is_owner and request.access.memory != "all",
-            thread_id=thread_id,
-        )
-
     async def _may(self, request: Request, row: Automation) -> bool:
         """The owner's agent sees every reminder; anybody else's those of its own conversation."""
         return request.access.level == "owner" or (
             row.created_by_thread is not None and row.created_by_thread == request.event.thread_id
         )
+
+
+async def find_place(ledgers: Ledgers, request: Request) -> Place:
+    """Where the request's answer goes: what is scheduled arrives there."""
+    thread_id = request.event.thread_id
+    thread = thread_id and await ledgers.events.read(events.thread, thread_id=thread_id)
+    is_owner = request.access.level == "owner"
+    sender = OWNER if is_owner else request.event.sender_id
+    if not thread or not sender:
+        raise ToolError("Nothing can be scheduled here: this conversation has no channel")
+    channel, external_id = thread
+    own = external_id if request.access.level == "owner" else f"{channel}:{external_id}"
+    return Place(
+        channel=channel,
+        thread=external_id,
+        session=own if request.depth else request.agent.session_label,
+        sender=sender,
+        is_owner=is_owner,
+        address=(request.event.sender_id or "") if is_owner else "",
+        # What the owner may recall there is cut down where others read along.
+        is_group=is_owner and request.access.memory != "all",
+        thread_id=thread_id,
+    )
 
 
 def _line(row: Automation, due: str) -> str:

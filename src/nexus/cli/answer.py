@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 import click
 
-from nexus import config
+from nexus import commands, config
 from nexus.attachments import File
 from nexus.cli.screen import Screen, cost_line
 from nexus.cli.talk import Talk
@@ -56,7 +56,8 @@ async def _answered(
     wait: bool,
     as_json: bool,
 ) -> None:
-    async with talking(home, settings, model) as talk:
+    needs_model = commands.parse(task) is None
+    async with talking(home, settings, model, needs_model=needs_model) as talk:
         run = (await talk.receive(task, session_label=label, model=model, files=files)).run
         loop = asyncio.get_running_loop()
         stopping: list[asyncio.Task[bool]] = []

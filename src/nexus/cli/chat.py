@@ -5,23 +5,10 @@ import sys
 
 import click
 
-from nexus import ids
+from nexus import commands, ids
 from nexus.cli.place import answering_home
 
-_HELP = """\
-/new             start a new session
-/sessions [NAME] list sessions, or continue one
-/model [NAME]    show the models, or use one from now on
-/attach FILE     add an image, PDF or text file to your next message
-/memory [WORDS]  search the memory, by default for your last message
-/remind WORDS    set a reminder, such as: in two hours call Anna
-/reminders       list reminders
-/cost            show the cost of this session
-/trace           show the trace of your last message
-/help            show this help
-/quit            quit (or Ctrl-D)
-Ctrl-C           stop the answer
-Alt-Enter        insert a line break"""
+_KEYS = (("Ctrl-C", "stop the answer"), ("Alt-Enter", "insert a line break"))
 
 
 @click.command()
@@ -41,10 +28,17 @@ def chat(ctx: click.Context, session: str, new: bool, model: str) -> None:
 
     label = new_label() if new else session
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
-    done = asyncio.run(converse(home, settings, label, model, interactive=interactive, help_text=_HELP))
+    done = asyncio.run(converse(home, settings, label, model, interactive=interactive, help_text=help_text()))
     # A person has seen what went wrong; a program in a pipe asks for the exit code.
     if not done and not interactive:
         ctx.exit(1)
+
+
+def help_text() -> str:
+    """The commands and keys of the terminal, in two columns."""
+    rows = [*((each.usage, each.about) for each in commands.list_for("terminal")), *_KEYS]
+    width = max(len(usage) for usage, _ in rows)
+    return "\n".join(f"{usage:{width}} {about}" for usage, about in rows)
 
 
 def new_label() -> str:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import click
 
-from nexus import clock, config, ids
+from nexus import clock, commands, config, ids
 from nexus.attachments import File
 from nexus.cli import trace
 from nexus.cli.chat import new_label
@@ -62,35 +62,37 @@ async def converse(
 
 async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> None:
     while (text := await typed.next()) is not None:
-        command, _, rest = text.strip().partition(" ")
+        if not text.strip():
+            continue
+        found = commands.parse(text, "terminal")
+        if found is None and text.lstrip().startswith("/"):
+            conversation.failed = True
+            click.secho(f"Unknown command {text.split()[0]}. Type /help for a list.", err=True)
+            continue
+        command, words = (found[0].name, found[1]) if found else ("", "")
         match command:
-            case "":
-                continue
-            case "/quit" | "/exit":
+            case "quit":
                 return
-            case "/help":
+            case "help":
                 click.echo(help_text)
-            case "/new":
+            case "new":
                 await conversation.tell(conversation.begin(new_label()))
-            case "/sessions":
-                await conversation.tell(conversation.sessions(rest.strip()))
-            case "/model":
-                await conversation.tell(conversation.choose_model(rest.strip()))
-            case "/attach":
-                await conversation.tell(conversation.attach(rest.strip()))
-            case "/memory":
-                await conversation.tell(conversation.memory(rest.strip()))
-            case "/remind" if rest.strip():
-                await conversation.tell(conversation.remind(rest.strip(), typed))
-            case "/remind" | "/reminders":
+            case "sessions":
+                await conversation.tell(conversation.sessions(words))
+            case "model":
+                await conversation.tell(conversation.choose_model(words))
+            case "attach":
+                await conversation.tell(conversation.attach(words))
+            case "memory":
+                await conversation.tell(conversation.memory(words))
+            case "remind" if words:
+                await conversation.tell(conversation.remind(words, typed))
+            case "remind" | "reminders":
                 await conversation.tell(conversation.reminders())
-            case "/cost":
+            case "cost":
                 await conversation.tell(conversation.cost())
-            case "/trace":
+            case "trace":
                 await conversation.tell(conversation.trace())
-            case _ if command.startswith("/"):
-                conversation.failed = True
-                click.secho(f"Unknown command {command}. Type /help for a list.", err=True)
             case _:
                 await conversation.say(text)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from nexus import ids
+from nexus import commands, ids
 from nexus.attachments import File
-from nexus.cli.place import answering_home, lenient_input
+from nexus.cli.place import answering_home, lenient_input, opened_home
 from nexus.errors import UsageError
 
 
@@ -43,15 +43,19 @@ def run(
     --attach includes files: `nexus run --attach bill.pdf "When is it due?"`. The agent gets the text of PDFs
     and text files; images need a model that reads them.
 
+    A command such as /help, /cost or /new concerns the session `main` unless you pass --session.
+
     Without `nexus up`, it then waits until the memory is written. Ctrl-C or --no-wait leaves that for later.
     """
     task = _task(" ".join(text), "" if sys.stdin.isatty() else lenient_input().read())
-    home, settings = answering_home(ctx, model)
+    # A command needs no model, and concerns the chat rather than a session of its own.
+    is_command = commands.parse(task) is not None
+    home, settings = opened_home(ctx) if is_command else answering_home(ctx, model)
     files = [File.read(path, settings.attachments.max_bytes) for path in paths]
     # Imported here, because the libraries behind it take longer than `nexus run --help` may.
     from nexus.cli.answer import answer
 
-    label = session or f"run:{ids.new('ses')}"
+    label = session or ("main" if is_command else f"run:{ids.new('ses')}")
     answer(home, settings, task, label, model, files=files, wait=wait, as_json=as_json)
 
 

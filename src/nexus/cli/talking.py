@@ -12,7 +12,9 @@ from nexus.serving import serving
 
 
 @asynccontextmanager
-async def talking(home: Home, settings: Config, model: str) -> AsyncGenerator[Talk]:
+async def talking(
+    home: Home, settings: Config, model: str, *, needs_model: bool = True
+) -> AsyncGenerator[Talk]:
     """The home, ready to be talked with; an error that says what to do where no model could answer."""
     service = serving(home)
     if service is not None and service.url:
@@ -22,5 +24,5 @@ async def talking(home: Home, settings: Config, model: str) -> AsyncGenerator[Ta
     # Imported here: a home that is served needs nothing of what serving it takes.
     from nexus.cli.talking_here import here
 
-    async with here(home, settings, model) as opened:
+    async with here(home, settings, model, needs_model=needs_model) as opened:
         yield opened

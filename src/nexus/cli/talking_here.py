@@ -22,10 +22,13 @@ from nexus.runs import Receipt, Run, Totals
 
 
 @asynccontextmanager
-async def here(home: Home, settings: Config, model: str) -> AsyncGenerator["Here"]:
+async def here(
+    home: Home, settings: Config, model: str, *, needs_model: bool = True
+) -> AsyncGenerator["Here"]:
     """The home, opened; an error that says what to do where no model could answer."""
     async with App(home, settings) as app:
-        await app.broker.check_models("manager", model)
+        if needs_model:
+            await app.broker.check_models("manager", model)
         yield Here(app)
 
 

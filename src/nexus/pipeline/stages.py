@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import apsw
 
-from nexus import clock, ids
+from nexus import clock, commands, ids
 from nexus.attachments import Attachment
 from nexus.automations.context import Occasion
 from nexus.automations.returned import Returned, contexts
@@ -42,6 +42,10 @@ async def nowhere(request: Request, text: str) -> None:
     """For channels whose answers are read from the ledger, as the terminal's are."""
 
 
+async def no_command(request: Request) -> str | None:
+    """For tests without an app: what begins with a slash is a message too."""
+
+
 @dataclass(kw_only=True)
 class Stages:
     """What the stages of one home use."""
@@ -53,6 +57,7 @@ class Stages:
     deliver: Deliver = nowhere
     sends_files: Callable[[str], bool] = lambda _: False
     """Whether a channel can send files."""
+    run_command: Callable[[Request], Awaitable[str | None]] = no_command
 
     async def receive_event(self, incoming: Incoming) -> Journey:
         """Record what was said, and make it a request. What was delivered before is the same event."""
@@ -68,6 +73,7 @@ class Stages:
             new = NewEvent(
                 channel=channel,
                 content=incoming.content,
+                kind=_kind(incoming.content),
                 thread_id=thread_id,
                 sender=incoming.sender,
                 external_id=incoming.external_id,
@@ -164,8 +170,15 @@ class Stages:
             await self.deliver_response(request, text, ids.derived("evt", approval.id, "asked"))
 
     async def run_automations(self, journey: Journey) -> None:
-        """Let automations answer by themselves, or say who answers. An approval needs no agent either."""
+        """Let automations answer by themselves, or say who answers.
+
+        A command and an approval need no agent either.
+        """
         request = journey.request
+        journey.response = await self.run_command(request)
+        if journey.response is not None:
+            journey.handled = True
+            return
         if request.access.level == "owner":
             decided = await self.broker.approvals.reply(
                 request.agent.session_label, request.event.content, in_company=_is_in_company(request)
@@ -228,6 +241,7 @@ class Stages:
         answer = NewEvent(
             channel=request.event.channel,
             content=text,
+            kind=_kind(request.event.content),
             direction="outbound",
             thread_id=request.event.thread_id,
             external_id=answer_id,
@@ -273,6 +287,11 @@ class Stages:
             key=journey.result and journey.result.execution_id,
         )
         return await self.runner.fire(hook_point, occasion)
+
+
+def _kind(said: str) -> str:
+    """The kind of the events of a message and its answer."""
+    return "message" if commands.parse(said) is None else "command"
 
 
 def _is_in_company(request: Request) -> bool:

@@ -151,8 +151,9 @@ def load(
     """
     if before is not None:
         session_id, until, own = before.session_id, before.first_position, before.id
+        opened_at = before.position
     elif (session := sessions.get(connection, session_label)) is not None:
-        session_id, until, own = session.id, _EVERYTHING, None
+        session_id, until, own, opened_at = session.id, _EVERYTHING, None, _EVERYTHING
     else:
         return History()
     queries = sql.queries("agents")
@@ -162,7 +163,7 @@ def load(
     ranges = json.dumps([(first, end) for first, end, _ in replaced])
     summary, after = (), -1
     makers = None if made_by is None else json.dumps(list(made_by))
-    given = {**bounds, "made_by": makers, "replaced": ranges}
+    given = {**bounds, "made_by": makers, "replaced": ranges, "opened_at": opened_at}
     newest = connection.execute(queries["newest_summary"], given).fetchone()
     if newest is not None:
         turn_id, after = cast("tuple[str, int]", newest)

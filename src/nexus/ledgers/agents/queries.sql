@@ -6,6 +6,17 @@ SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position,
        archived_at
 FROM agent_sessions WHERE label = ?
 
+-- name: newest_sessions_of_people
+SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position, created_at, updated_at, title,
+       archived_at
+FROM agent_sessions
+WHERE archived_at IS NULL AND CASE
+    WHEN substr(label, 1, 4) = 'run:' THEN 'runs'
+    WHEN substr(label, 1, 7) = 'worker:' OR substr(label, 1, 10) = 'subworker:' THEN 'workers'
+    WHEN substr(label, 1, 9) = 'meeseeks:' OR role <> 'manager' THEN 'automations'
+    ELSE 'people' END = 'people'
+ORDER BY updated_at DESC, id DESC LIMIT ?
+
 -- name: listed_sessions
 -- Whose they are is written as in the index agent_sessions_kind.
 SELECT session.id, session.label, session.role, session.model, parent.label, session.created_at,
@@ -179,6 +190,13 @@ VALUES (:id, :session_id, :position, :kind, :request_id, :execution_id, :summari
   SELECT position FROM agent_turns
   WHERE execution_id = :replaces AND kind = 'exchange' AND session_id = :session_id))
 
+-- name: start_over
+-- A summary of nothing, made by no run: the history begins behind it.
+INSERT INTO agent_turns
+  (id, session_id, position, kind, status, request_id, summarises_through, ended_at)
+VALUES (:id, :session_id, :position, 'summary', 'done', :request_id, :position - 1,
+        strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+
 -- name: end_turn
 UPDATE agent_turns
 SET status = :status, error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -241,8 +259,16 @@ WITH RECURSIVE line (session_id, until) AS (
 SELECT turn.id, turn.summarises_through
 FROM line CROSS JOIN agent_turns AS turn ON turn.session_id = line.session_id
 WHERE turn.kind = 'summary' AND turn.status = 'done' AND turn.summarises_through IS NOT NULL
-  AND (:made_by IS NULL OR turn.request_id IN (SELECT value FROM json_each(:made_by)))
-  AND EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until)
+  AND CASE
+    -- Where the session was started over: for everybody, and for turns that were opened after it.
+    WHEN turn.execution_id IS NULL AND line.session_id = :session_id THEN turn.position < :opened_at
+    WHEN turn.execution_id IS NULL THEN EXISTS (
+      SELECT 1 FROM agent_turns AS next JOIN agent_messages AS message ON message.turn_id = next.id
+      WHERE next.session_id = turn.session_id AND next.position > turn.position
+        AND message.position < line.until)
+    ELSE (:made_by IS NULL OR turn.request_id IN (SELECT value FROM json_each(:made_by)))
+      AND EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until)
+  END
   AND NOT EXISTS (SELECT 1 FROM json_each(:replaced) AS range
                   WHERE turn.position >= range.value ->> 0 AND turn.position < range.value ->> 1)
 ORDER BY turn.position DESC LIMIT 1
@@ -257,7 +283,7 @@ WITH RECURSIVE line (session_id) AS (
 SELECT DISTINCT turn.request_id
 -- CROSS: the few sessions of the line first, then their turns, instead of every turn of the home.
 FROM line CROSS JOIN agent_turns AS turn ON turn.session_id = line.session_id
-WHERE turn.kind = 'summary' AND turn.request_id IS NOT NULL
+WHERE turn.kind = 'summary' AND turn.request_id IS NOT NULL AND turn.execution_id IS NOT NULL
 
 -- name: failed_summaries
 SELECT count(*) FROM agent_turns AS turn

@@ -33,6 +33,14 @@ def get(connection: apsw.Connection, label: str) -> Session | None:
     return None if row is None else _session(row)
 
 
+def newest_of_people(connection: apsw.Connection, limit: int) -> list[Session]:
+    """The sessions that people write to, by last use."""
+    return [
+        _session(row)
+        for row in connection.execute(sql.queries("agents")["newest_sessions_of_people"], (limit,))
+    ]
+
+
 def rename(connection: apsw.Connection, session_id: str, title: str | None) -> None:
     """Give a session a title; None goes back to its label."""
     connection.execute(sql.queries("agents")["rename_session"], {"id": session_id, "title": title})

@@ -77,6 +77,22 @@ def begin_summary(
     )
 
 
+def start_over(connection: apsw.Connection, session_label: str, request_id: str) -> None:
+    """Let the history of a session begin anew: later turns don't see those before. Nothing is removed."""
+    session = sessions.get(connection, session_label)
+    if session is None:
+        return
+    queries = sql.queries("agents")
+    position = connection.execute(queries["next_turn_position"], {"session_id": session.id}).get
+    values = {
+        "id": ids.new("trn"),
+        "session_id": session.id,
+        "position": position,
+        "request_id": request_id,
+    }
+    connection.execute(queries["start_over"], values)
+
+
 def failed_summaries(connection: apsw.Connection, turn: OpenTurn) -> int:
     """How many tries to sum a session up failed in a row before this one."""
     found = connection.execute(

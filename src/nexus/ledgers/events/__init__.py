@@ -212,6 +212,11 @@ def said(connection: apsw.Connection, *, channel: str, external_id: str, limit: 
     return [cast("str", row[0]) for row in rows]
 
 
+def last_message(connection: apsw.Connection, thread_id: str) -> str | None:
+    """What somebody last said in a thread; commands don't count."""
+    return cast("str | None", connection.execute(sql.queries("events")["last_message"], (thread_id,)).get)
+
+
 SCREENS: Final = ("cli", "web")
 """The channels on which the owner looks at sessions: the terminal and the browser."""
 

@@ -166,6 +166,10 @@ FROM events WHERE thread_id = :thread_id AND seq < :seq ORDER BY seq DESC LIMIT 
 SELECT seq, id, direction, sender, substr(content, 1, :most), length(content), occurred_at, channel
 FROM events WHERE thread_id = :thread_id AND seq > :seq ORDER BY seq LIMIT :limit
 
+-- name: last_message
+SELECT content FROM events WHERE thread_id = ? AND direction = 'inbound' AND kind = 'message'
+ORDER BY seq DESC LIMIT 1
+
 -- name: said_for_request
 SELECT content FROM events WHERE request_id = ? AND direction = 'outbound' ORDER BY seq
 

@@ -346,13 +346,16 @@ ORDER BY l.created_at, l.id
 SELECT DISTINCT source_event_id FROM facts WHERE source_event_id IN (SELECT value FROM json_each(?))
 
 -- name: event_places
--- Each event with what was said before it in its thread, the nearest first, and from it on.
+-- Each event with what was said before it in its thread, the nearest first, and from it on. Commands, and
+-- what they printed, are no memories.
 SELECT e.seq,
   (SELECT group_concat(seq) FROM (
-    SELECT seq FROM events WHERE thread_id = e.thread_id AND seq < e.seq ORDER BY seq DESC LIMIT :reach)),
+    SELECT seq FROM events WHERE thread_id = e.thread_id AND seq < e.seq AND kind <> 'command'
+    ORDER BY seq DESC LIMIT :reach)),
   (SELECT group_concat(seq) FROM (
-    SELECT seq FROM events WHERE thread_id = e.thread_id AND seq > e.seq ORDER BY seq LIMIT :reach))
-FROM events AS e WHERE e.id IN (SELECT value FROM json_each(:ids))
+    SELECT seq FROM events WHERE thread_id = e.thread_id AND seq > e.seq AND kind <> 'command'
+    ORDER BY seq LIMIT :reach))
+FROM events AS e WHERE e.id IN (SELECT value FROM json_each(:ids)) AND e.kind <> 'command'
 
 -- name: events
 SELECT seq, id, content, occurred_at, sender, direction, thread_id

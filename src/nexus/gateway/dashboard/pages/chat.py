@@ -8,7 +8,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from nexus import attachments, ids
+from nexus import attachments, commands, ids
 from nexus.app import App
 from nexus.attachments import File
 from nexus.broker.approvals import Decision
@@ -74,6 +74,10 @@ async def shown(request: Request, app: App) -> Response:
         "last": await _last(app, label),
         "sent": newest,
         "models": _models(app),
+        "commands": [
+            {"name": f"/{each.name}", "about": each.about, "takes": bool(each.arguments)}
+            for each in commands.list_for("dashboard")
+        ],
         "approvals": await _approvals(app, label),
         "oob": False,
     }
@@ -89,8 +93,9 @@ async def say(request: Request, app: App) -> Response:
         files = [*await _kept(app, replaces, places), *files]
     if not text and not files:
         return back(address("chat", label))
-    if text and reminders.asked(text):
-        return await reminders.drafted(request, app, text, label)
+    command = commands.parse(text, "dashboard")
+    if command and command[0].name in {"remind", "reminders"}:
+        return await reminders.drafted(request, app, text, command[1], label)
     receipt = await app.receive(
         text or _named(files),
         session_label=label,

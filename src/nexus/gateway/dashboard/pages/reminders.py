@@ -16,7 +16,6 @@ from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.errors import status_of
 
-_COMMAND: Final = "/remind"
 _CHANNEL: Final = "web"
 _MAIN: Final = "main"
 
@@ -28,15 +27,9 @@ async def listed(request: Request, app: App) -> Response:
     return await page(request, "reminders.html", active="automations", reminders=found)
 
 
-def asked(text: str) -> bool:
-    """Whether a message of the chat is a command about reminders."""
-    return text.split(maxsplit=1)[0] in {_COMMAND, "/reminders"}
-
-
-async def drafted(request: Request, app: App, text: str, label: str) -> Response:
+async def drafted(request: Request, app: App, text: str, words: str, label: str) -> Response:
     """What a reminder would be, to be saved or left; without words, the list."""
-    command, _, words = text.partition(" ")
-    if command == _COMMAND and words.strip():
+    if words:
         return await _draft(request, app, words, label, text)
     found = await app.reminders.listed()
     template = "part_reminders.html" if is_part(request) else "reminders.html"

@@ -305,17 +305,17 @@ function stop() {
 
 // Commands
 
-const COMMANDS = [
-  ["/new", "Start a session", (rest) => openSession(rest)],
-  ["/model", "Choose a model", (rest) => chooseModel(rest)],
-  ["/attach", "Attach files", () => form.elements.files.click()],
-  ["/remind", "Set a reminder", null],
-  ["/reminders", "List reminders", null],
-  ["/memory", "Search the memory", (rest) => { location.href = `/memory?q=${encodeURIComponent(rest)}`; }],
-  ["/sessions", "List sessions", () => { location.href = "/sessions?role=manager"; }],
-  ["/trace", "Show the last trace", () => { const link = [...document.querySelectorAll("[aria-label=trace]")].at(-1); if (link) location.href = link.href; }],
-  ["/stop", "Stop the answer", () => stop()],
-];
+// The list comes from the server, which carries out what has no function here.
+const ACTIONS = {
+  "/new": (rest) => openSession(rest),
+  "/model": (rest) => chooseModel(rest),
+  "/attach": () => form.elements.files.click(),
+  "/memory": (rest) => { location.href = `/memory?q=${encodeURIComponent(rest)}`; },
+  "/sessions": () => { location.href = "/sessions?role=manager"; },
+  "/trace": () => { const link = [...document.querySelectorAll("[aria-label=trace]")].at(-1); if (link) location.href = link.href; },
+  "/stop": () => stop(),
+};
+const COMMANDS = JSON.parse(form.dataset.commands);
 const menu = document.querySelector("#commands");
 
 function openSession(name) {
@@ -336,14 +336,14 @@ function remember() {
 
 function matching() {
   if (!/^\/\S*$/.test(text.value)) return [];
-  return COMMANDS.filter(([name]) => name.startsWith(text.value));
+  return COMMANDS.filter(({ name }) => name.startsWith(text.value));
 }
 
 function showCommands() {
   const found = matching();
   menu.hidden = !found.length;
   text.setAttribute("aria-expanded", String(!menu.hidden));
-  menu.replaceChildren(...found.map(([name, about], number) => {
+  menu.replaceChildren(...found.map(({ name, about }, number) => {
     const line = document.createElement("li");
     line.role = "option";
     line.id = `command-${number}`;
@@ -376,19 +376,19 @@ function closeMenu() {
 // Carries a command out; false: it is a message for the server.
 function command(line) {
   const [name, ...rest] = line.split(" ");
-  const found = COMMANDS.find((each) => each[0] === name);
+  const act = ACTIONS[name];
   closeMenu();
-  if (!found || !found[2]) return false;
+  if (!act) return false;
   write("");
-  found[2](rest.join(" ").trim());
+  act(rest.join(" ").trim());
   return true;
 }
 
 function pick(name) {
-  const found = COMMANDS.find((each) => each[0] === name);
+  const found = COMMANDS.find((each) => each.name === name);
   closeMenu();
-  if (["/new", "/model", "/remind", "/memory"].includes(name)) return write(`${name} `);
-  if (found[2]) command(name);
+  if (name === "/new" || (found.takes && !["/attach", "/sessions"].includes(name))) return write(`${name} `);
+  if (ACTIONS[name]) command(name);
   else { write(name); form.requestSubmit(); }
 }
 
