@@ -1,27 +1,54 @@
-"""Where the processor time of a turn goes, by room and library, and how often it commits.
+"""Where the processor time of a turn goes, how often it commits, and which way a message takes.
 
-A thread is mostly seen where it gives up the interpreter's lock, and what it computed before counts there:
-`select` and a pool's `_worker` stand for short work that was done since, not for waiting.
+    python bench/turn_profile.py    traces one chat message over HTTP and prints its way to the provider
+
+A stop is a function of ours on the stack when the provider is called, or on the one that started the task
+which stands at the bottom of that stack, and so on back to HTTP. Where the run waits in a queue, nothing on
+its stack leads back: the way then continues before the queue with the stack of `Engine.start`.
+
+`Profile` samples. A thread is mostly seen where it gives up the interpreter's lock, and what it computed
+before counts there: `select` and a pool's `_worker` stand for short work that was done since, not for waiting.
 """
 
+import ast
+import asyncio
+import os
 import sys
+import tempfile
+import textwrap
 import threading
 import time
+from asyncio import AbstractEventLoop, Task
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from inspect import getsource
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import apsw
+import httpx
 import sqlalchemy as sa
+from model_server import model_server
+from report import machine
 from sqlalchemy import event
 
 import nexus
+from nexus import asgi, config, ledgers
+from nexus.app import App
+from nexus.gateway.server import Gateway
+from nexus.home import Home
+from nexus.ledgers import attach
 
 _EVERY_S = 0.002
 _SWITCH_S = 0.0001
 _ROOT = str(Path(nexus.__file__).parent)
+_MOST_STOPS, _MOST_FUNCTIONS = 35, 400
+_KEY = "BENCH_MODEL_KEY"
 _DEEP = ("ledgers", "engine", "broker", "memory", "roles", "automations", "context", "pipeline")
 
 
@@ -127,3 +154,191 @@ def _place(frame: FrameType | None) -> tuple[str, str]:
             library = file.partition("site-packages/")[2].partition("/")[0]
         frame = frame.f_back
     return f"({library or 'event loop and threads'})", library or innermost
+
+
+Stop = CodeType
+
+
+class Trace:
+    """The functions of ours that a message passes. Make it before the program's threads are started."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self.functions: set[CodeType] = set()
+        self.before: frozenset[CodeType] = frozenset()
+        """Those that had run when the provider was called."""
+        self.accepted: list[Stop] = []
+        """The way from HTTP into the queue."""
+        self.asked: list[Stop] = []
+        """The way to the provider."""
+        self._started: WeakKeyDictionary[Task[Any], list[Stop]] = WeakKeyDictionary()
+        self._is_watching = False
+        self._handed: ContextVar[list[Stop] | None] = ContextVar("handed", default=None)
+        threading.setprofile(self._see)
+        sys.setprofile(self._see)
+
+    def follow(self, loop: AbstractEventLoop) -> None:
+        """Remember who starts a task, and who hands work to a thread."""
+
+        def start(loop: AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **given: Any) -> Task[Any]:
+            task = Task(coroutine, loop=loop, **given)
+            self._started[task] = self._stops(sys._getframe(1))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            return task
+
+        hand_over = loop.run_in_executor
+
+        def run_in_executor(executor: Any, function: Any, *arguments: Any) -> Any:
+            stops = self._stops(sys._getframe(1))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+            def run() -> Any:
+                token = self._handed.set(stops)
+                try:
+                    return function(*arguments)
+                finally:
+                    self._handed.reset(token)
+
+            return hand_over(executor, run)
+
+        loop.set_task_factory(start)  # pyright: ignore[reportArgumentType]
+        loop.run_in_executor = run_in_executor  # pyright: ignore[reportAttributeAccessIssue]
+
+    @contextmanager
+    def watching(self) -> Generator[None]:
+        self.functions.clear()
+        self.accepted, self.asked, self._is_watching = [], [], True
+        try:
+            yield
+        finally:
+            self._is_watching = False
+
+    def way(self) -> list[Stop]:
+        """All stops, from HTTP to the provider."""
+        if self.asked and self.asked[0].co_filename.startswith(f"{_ROOT}/gateway"):
+            return self.asked
+        return self.accepted + self.asked
+
+    def _see(self, frame: FrameType, what: str, _: object) -> None:
+        if what != "call" or not self._is_watching:
+            return
+        code = frame.f_code
+        if _is_ours(code):
+            self.functions.add(code)
+            if not self.accepted and code.co_qualname == "Engine.start":
+                self.accepted = self._stops(frame)
+        elif code.co_name == "handle_async_request" and not self.asked:
+            request = frame.f_locals.get("request")
+            if self._provider in str(getattr(request, "url", "")):
+                self.asked = self._stops(frame)
+                self.before = frozenset(self.functions)
+
+    def _stops(self, frame: FrameType | None) -> list[Stop]:
+        found: list[Stop] = []
+        while frame is not None:
+            if _is_ours(frame.f_code):
+                found.append(frame.f_code)
+            frame = frame.f_back
+        before = self._handed.get()
+        with suppress(RuntimeError):  # no loop runs in this thread
+            task = asyncio.current_task()
+            before = before if task is None else self._started.get(task)
+        return [*(before or []), *reversed(found)]
+
+
+def _is_ours(code: CodeType) -> bool:
+    file = code.co_filename
+    comprehension = code.co_name in {"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"}
+    return (
+        file.startswith(_ROOT)
+        and "/testing/" not in file
+        and not comprehension
+        and code.co_name != "<module>"
+    )
+
+
+def _name(code: CodeType) -> str:
+    return code.co_qualname.replace("<locals>.", "")
+
+
+@cache
+def _only_passes_on(code: CodeType) -> bool:
+    """Whether a function does nothing but call another one."""
+    try:
+        made = ast.parse(textwrap.dedent(getsource(code))).body[0]
+    except (OSError, SyntaxError, IndentationError):
+        return False
+    if not isinstance(made, ast.FunctionDef | ast.AsyncFunctionDef):
+        return isinstance(made, ast.Expr | ast.Assign | ast.Return)  # a lambda
+    body = [
+        each
+        for each in made.body
+        if not isinstance(each, ast.Import | ast.ImportFrom | ast.Assert | ast.Pass | ast.Nonlocal)
+        and not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+    ]
+    while len(body) == 1 and isinstance(body[0], ast.With | ast.AsyncWith):
+        body = body[0].body
+    return len(body) == 1 and isinstance(body[0], ast.Return | ast.Expr)
+
+
+async def trace_message(url: str, folder: Path) -> str:
+    """Say a few things, then trace one message from its POST to the end of its answer."""
+    trace = Trace(url)
+    loop = asyncio.get_running_loop()
+    trace.follow(loop)
+    home = Home(folder / "home")
+    home.create()
+    ledgers.create(home)
+    attach.ensure(home)
+    home.config_file.write_text(
+        '[models]\nmanager = "anthropic/claude-sonnet-4-5"\n'
+        f'[providers.anthropic]\nkind = "anthropic"\nbase_url = "{url}"\napi_key = "env:{_KEY}"\n'
+    )
+    os.environ[_KEY] = "k"
+    async with (
+        App(home, config.load(home.config_file)) as app,
+        Gateway(app, asgi.listening("127.0.0.1", 0, backlog=16)) as gateway,
+        httpx.AsyncClient(
+            base_url=gateway.url, timeout=60, headers={"authorization": f"Bearer {home.token()}"}
+        ) as client,
+    ):
+        for number in range(3):
+            await _say(client, f"Is {number} a nice number?")
+        await asyncio.sleep(3)
+        with trace.watching():
+            await _say(client, "Is seven a nice number?")
+    way = trace.way()
+    files = {code.co_filename for code in trace.functions}
+    passing = sum(map(_only_passes_on, way))
+    lines = [
+        f"{len(way)} stops from HTTP to the provider (at most {_MOST_STOPS} are wanted), "
+        f"{passing} of which only pass on (marked ↓).",
+        f"{len(trace.functions)} functions in {len(files)} files until the answer has been read "
+        f"(at most {_MOST_FUNCTIONS} are wanted), {len(trace.before)} before the provider was called. {machine()}",
+        "",
+    ]
+    for number, code in enumerate(way, start=1):
+        if number == len(trace.accepted) + 1 and way is not trace.asked:
+            lines.append("     … the queue …")
+        place = f"{code.co_filename[len(_ROOT) + 1 :]}:{code.co_firstlineno}"
+        lines.append(f"{number:4} {'↓' if _only_passes_on(code) else ' '} {_name(code):50} {place}")
+    rooms = Counter(code.co_filename[len(_ROOT) + 1 :].partition("/")[0] for code in trace.functions)
+    lines += ["", "functions by room: " + ", ".join(f"{room} {count}" for room, count in rooms.most_common())]
+    return "\n".join(lines) + "\n"
+
+
+async def _say(client: httpx.AsyncClient, text: str) -> None:
+    accepted = (await client.post("/api/messages", json={"text": text})).raise_for_status().json()
+    async with client.stream("GET", f"/api/executions/{accepted['execution_id']}/stream") as answer:
+        async for line in answer.aiter_lines():
+            if line.startswith("event: result"):
+                return
+            if line.startswith("event: failed"):
+                raise RuntimeError("the message was not answered")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name, model_server(Path(name), {"always": "Yes."}) as url:
+        print(asyncio.run(trace_message(url, Path(name))), end="")
+
+
+if __name__ == "__main__":
+    main()
