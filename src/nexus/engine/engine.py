@@ -334,7 +334,7 @@ class Engine:
     async def _stand_by(self, database: Database) -> None:
         owner = find_owner(self.settings)
         pid = f" (pid {owner.pid})" if owner is not None and owner.pid else ""
-        _log.warning("another process%s works on this home: this one stands by", pid)
+        _log.info("another process%s works on this home: this one stands by", pid)
         while self._parts is None and not self._leaving.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._leaving.wait(), _STAND_BY_S)
