@@ -138,7 +138,7 @@ def _served(home: Home, url: str) -> Generator[int]:
     words = [sys.executable, "-m", "nexus", "--home", str(home.root)]
     subprocess.run([*words, "init"], check=True, stdout=subprocess.DEVNULL)
     home.config_file.write_text(
-        f'[models]\nmanager = "anthropic/{_MODEL}"\n'
+        f'[models]\nmanager = "anthropic/{_MODEL}"\nwriter = "none"\n'
         f'[providers.anthropic]\nkind = "anthropic"\nbase_url = "{url}"\napi_key = "env:{_KEY}"\n'
     )
     environment = {**os.environ, _KEY: "k"}

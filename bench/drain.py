@@ -103,7 +103,8 @@ def _prepare(home: Home, url: str) -> dict[str, str]:
     subprocess.run([sys.executable, "-m", "nexus", "--home", str(home.root), "init"], check=True, stdout=-3)
     provider = f'kind = "anthropic"\nbase_url = "{url}"\napi_key = "env:{_KEY}"\n'
     home.config_file.write_text(
-        f'[models]\nmanager = "held/large"\n[providers.held]\n{provider}[providers.free]\n{provider}'
+        '[models]\nmanager = "held/large"\nwriter = "none"\n'
+        f"[providers.held]\n{provider}[providers.free]\n{provider}"
     )
     # An installed program has its bytecode.
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -104,7 +104,7 @@ class Fleet:
 
     def add_homes(self) -> None:
         settings = (
-            '[models]\nmanager = ["test/large"]\n\n[providers.test]\nkind = "anthropic"\n'
+            '[models]\nmanager = ["test/large"]\nwriter = "none"\n\n[providers.test]\nkind = "anthropic"\n'
             f'base_url = "{self.world.model_url}"\nmax_retries = 3\n'
         )
         for number in range(self._homes):

@@ -234,7 +234,7 @@ def measure(root: Path, given: argparse.Namespace) -> list[Figure]:
         server.always(lambda request: answer(request, seen))
         settings = root.parent / "home.toml"
         settings.write_text(
-            f'[models]\nmanager = ["test/large"]\n\n[providers.test]\nkind = "anthropic"\n'
+            f'[models]\nmanager = ["test/large"]\nwriter = "none"\n\n[providers.test]\nkind = "anthropic"\n'
             f'base_url = "{server.url}"\nmax_retries = 0\n'
         )
         began = time.perf_counter()

@@ -82,7 +82,7 @@ async def talk(url: str, place: Path) -> list[dict[str, Any]]:
     folder.mkdir()
     config = Config(
         engine=EngineConfig(lease_ms=60_000),
-        models=ModelsConfig(manager=("local/local",)),
+        models=ModelsConfig(manager=("local/local",), writer=("none",)),
         providers={"local": ProviderConfig(base_url=url)},
         tools=ToolsConfig(directories=(f"{folder}:rw",)),
     )

@@ -115,7 +115,7 @@ _ANSWERS = """SELECT m.content FROM agent_messages AS m JOIN agent_sessions AS s
 async def _questions(
     home: Home, config: Config, arguments: argparse.Namespace, story: dict[str, Any]
 ) -> list[bool]:
-    asking = replace(config, models=ModelsConfig(manager=(f"local/{arguments.model}",)))
+    asking = replace(config, models=ModelsConfig(manager=(f"local/{arguments.model}",), writer=("none",)))
     right: list[bool] = []
     async with App(home, asking) as app:
         for question, pattern in story["questions"]:

@@ -126,7 +126,7 @@ async def measure(wire: str, turns: int, profiles: dict[int, Profile]) -> Measur
             attach.ensure(home)
             base = url if wire == "anthropic" else f"{url}/v1"
             home.config_file.write_text(
-                f'[models]\nmanager = "{wire}/{_WIRES[wire]}"\n'
+                f'[models]\nmanager = "{wire}/{_WIRES[wire]}"\nwriter = "none"\n'
                 f'[providers.{wire}]\nkind = "{wire}"\nbase_url = "{base}"\napi_key = "env:{_KEY}"\n'
             )
             async with App(home, config.load(home.config_file)) as app:

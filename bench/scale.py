@@ -145,7 +145,7 @@ def _worked(folder: Path, url: str, database: str, turns: int) -> dict[str, Any]
     """What a process of its own tells after so many turns in a home of its own."""
     home = _home(folder)
     home.config_file.write_text(
-        f'[engine]\ndatabase = "{database}"\n[models]\nmanager = "anthropic/{_MODEL}"\n'
+        f'[engine]\ndatabase = "{database}"\n[models]\nmanager = "anthropic/{_MODEL}"\nwriter = "none"\n'
         f'[providers.anthropic]\nkind = "anthropic"\nbase_url = "{url}"\napi_key = "env:SCALE_KEY"\n'
     )
     words = [sys.executable, str(Path(__file__).with_name("scale_worker.py")), str(home.root), str(turns)]

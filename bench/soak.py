@@ -274,7 +274,7 @@ def measure(folder: Path, given: argparse.Namespace) -> tuple[Soaked, list[Figur
         server.always(lambda _: Turn("We said that the gate is broken and that the garden waits for spring."))
         settings = folder / "home.toml"
         settings.write_text(
-            f'[models]\nmanager = ["test/large"]\n\n[providers.test]\nkind = "anthropic"\n'
+            f'[models]\nmanager = ["test/large"]\nwriter = "none"\n\n[providers.test]\nkind = "anthropic"\n'
             f'base_url = "{server.url}"\nmax_retries = 0\n'
         )
         tokens = make(root, settings, 0, given.homes)

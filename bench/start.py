@@ -130,7 +130,7 @@ def made(source: Path, home: Path, server: ModelServer) -> Program:
     program = Program(source, home)
     program.took("init", "--yes")
     (home / "config.toml").write_text(
-        f'[models]\nmanager = ["bench/small"]\n[providers.bench]\nkind = "openai"\n'
+        f'[models]\nmanager = ["bench/small"]\nwriter = "none"\n[providers.bench]\nkind = "openai"\n'
         f'base_url = "{server.openai_url}"\n',
         encoding="utf-8",
     )

@@ -306,7 +306,7 @@ async def _app(url: str, folder: Path, database: str = "") -> AsyncGenerator[App
     ledgers.create(home)
     attach.ensure(home)
     home.config_file.write_text(
-        f'[models]\nmanager = "anthropic/{_MODEL}"\n'
+        f'[models]\nmanager = "anthropic/{_MODEL}"\nwriter = "none"\n'
         f'[providers.anthropic]\nkind = "anthropic"\nbase_url = "{url}"\napi_key = "env:{_KEY}"\n'
         + (f'[engine]\ndatabase = "{database}"\n' if database else "")
     )

@@ -218,7 +218,7 @@ def _chat_ms(owner: httpx.Client) -> float:
 def _prepare(home: Home, model: str, answers: str) -> dict[str, str]:
     subprocess.run([sys.executable, "-m", "nexus", "--home", str(home.root), "init"], check=True, stdout=-3)
     home.config_file.write_text(
-        '[models]\nmanager = "free/large"\n'
+        '[models]\nmanager = "free/large"\nwriter = "none"\n'
         f'[providers.free]\nkind = "anthropic"\nbase_url = "{model}"\napi_key = "env:{_KEY}"\n'
         f'[channels.desk]\nkind = "webhook"\nsecret = "env:{_SECRET}"\nurl = "{answers}"\nowner = ["me"]\n'
     )

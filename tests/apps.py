@@ -28,7 +28,8 @@ def settings(server: ModelServer, wire: str = "anthropic", **agents: Any) -> Con
     return Config(
         # A busy machine does not lose its lease, and so asks no model twice.
         engine=EngineConfig(lease_ms=60_000),
-        models=ModelsConfig(manager=(MODEL,)),
+        # A test of the memory writer turns it on.
+        models=ModelsConfig(manager=(MODEL,), writer=("none",)),
         providers={"test": provider},
         agents=AgentsConfig(**{"outage_ms": 0, **agents}),
         # Nor is an automation late.

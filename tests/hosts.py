@@ -19,6 +19,7 @@ def write_settings(folder: Path, server: ModelServer, more: str = "") -> Path:
     file.write_text(
         f"""[models]
 manager = ["test/large"]
+writer = "none"
 
 [providers.test]
 kind = "anthropic"

@@ -125,11 +125,28 @@ class ModelsConfig:
     manager: tuple[str, ...] = _setting((), "Talks to you and delegates work.")
     worker: tuple[str, ...] = _setting((), "Does delegated work. Default: the manager's.")
     fast: tuple[str, ...] = _setting((), "Makes small, quick decisions. Default: the worker's.")
-    writer: tuple[str, ...] = _setting((), "Writes the memory after each turn. Empty: off.")
+    writer: tuple[str, ...] = _setting(
+        ("manager",), "Writes the memory after each turn. `manager`: the manager's model. `none`: off."
+    )
     consolidation: tuple[str, ...] = _setting(
         (), ("Consolidates facts into observations. Default: the writer's.")
     )
     reflection: tuple[str, ...] = _setting((), "Answers `nexus reflect`. Default: the worker's.")
+
+    @property
+    def writers(self) -> tuple[str, ...]:
+        """The models that write the memory, by name; none if it is off or nobody answers at all."""
+        named = (self.manager if name == "manager" else (name,) for name in self.writer if name != "none")
+        return tuple(dict.fromkeys(name for names in named for name in names))
+
+    @property
+    def roles(self) -> dict[str, list[str]]:
+        """The roles of each model that the settings name."""
+        used: dict[str, list[str]] = {}
+        for each in fields(self):
+            for name in self.writers if each.name == "writer" else getattr(self, each.name):
+                used.setdefault(name, []).append(each.name)
+        return used
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,8 @@ def environment(server: ModelServer | None, wire: str = "anthropic", **more: str
     return {
         **bare,
         "NEXUS_MODELS_MANAGER": "test/large",
+        # A test of the memory writer turns it on.
+        "NEXUS_MODELS_WRITER": "none",
         "NEXUS_PROVIDERS_TEST_KIND": wire,
         "NEXUS_PROVIDERS_TEST_BASE_URL": server.url if wire == "anthropic" else server.openai_url,
         "NEXUS_ENGINE_LEASE_MS": "30000",

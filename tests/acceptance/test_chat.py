@@ -96,6 +96,7 @@ def test_a_task_waits_for_a_model_server_that_is_not_running_and_says_so_once(
     env = environment(
         None,
         NEXUS_MODELS_MANAGER="ollama/qwen3",
+        NEXUS_MODELS_WRITER="none",
         NEXUS_PROVIDERS_OLLAMA_BASE_URL=server.openai_url,
         NEXUS_PROVIDERS_OLLAMA_MAX_RETRIES="0",
     )

@@ -34,7 +34,7 @@ async def test_the_triage_decides_in_time_where_the_model_does_not(
     monkeypatch.setattr(injection, "_MARGIN_MS", 3_000)
     config = settings(server)
     provider = replace(config.providers["test"], max_retries=2)
-    models = ModelsConfig(manager=("test/large",), fast=("test/small",))
+    models = ModelsConfig(manager=("test/large",), fast=("test/small",), writer=("none",))
     memory = replace(config.memory, injection="model")
     given = replace(config, models=models, memory=memory, providers={"test": provider})
     async with App(home, given) as app:

@@ -55,7 +55,7 @@ def local_url() -> Iterator[str]:
 
 async def test_a_real_model_answers_through_the_whole_program(home: Home, local_url: str) -> None:
     settings = Config(
-        models=ModelsConfig(manager=("local/smollm2",)),
+        models=ModelsConfig(manager=("local/smollm2",), writer=("none",)),
         agents=AgentsConfig(output_tokens=_ANSWER_TOKENS),
         providers={"local": ProviderConfig(base_url=local_url, timeout_ms=_READS_S * 1000)},
     )
@@ -69,6 +69,7 @@ async def test_a_real_model_answers_through_the_whole_program(home: Home, local_
     env = environment(
         None,
         NEXUS_MODELS_MANAGER="local/smollm2",
+        NEXUS_MODELS_WRITER="none",
         NEXUS_AGENTS_OUTPUT_TOKENS=str(_ANSWER_TOKENS),
         NEXUS_PROVIDERS_LOCAL_BASE_URL=local_url,
         NEXUS_PROVIDERS_LOCAL_TIMEOUT_MS=str(_READS_S * 1000),

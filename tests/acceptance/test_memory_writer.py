@@ -9,7 +9,7 @@ from acceptance.agents import rows as rows_of
 from acceptance.program import NEXUS
 from acceptance.test_automations import chatting, until
 from apps import app_on, dispatching, send
-from memory_writers import batch, invocations, is_reflection, is_writer, quiet, rows, writing
+from memory_writers import bash, batch, invocations, is_reflection, is_writer, quiet, rows, writing
 from nexus.app import App
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
@@ -206,15 +206,18 @@ async def test_before_compaction_it_works_when_the_conversation_is_nearly_too_lo
     assert ran[1]["turns"] == 2
 
 
-async def test_a_workers_turn_is_written_down_once_and_not_as_said(home: Home, server: ModelServer) -> None:
+async def test_a_workers_turn_is_written_from_what_its_tools_found(home: Home, server: ModelServer) -> None:
     """An agent gave the task. What was said at its root is for the writer of that turn."""
     said = {"operation": "fact", "fact": "The owner plans the trip to Bern"}
     found = {"operation": "fact", "fact": "The early train to Bern leaves at six"}
+    made_up = {"operation": "fact", "fact": "Bicycles ride for free"}
     server.when(lambda r: is_writer(r) and "An agent gave this task" in str(r.json)).script(
-        batch(said), batch(found), "Done."
+        batch(said), batch(found), batch(made_up), "Done."
     )
     server.when(is_writer).script("Nothing to remember")
-    server.when(last_user="Find a train").script("At six")
+    server.when(last_user="Find a train").script(
+        Turn("", [bash("echo The early train to Bern leaves at six.")]), "At six. Bicycles ride for free."
+    )
     server.when(lambda r: "plan the trip" in str(r.json)).script(*dispatching("Find a train", then="At six"))
     async with writing(home, server) as app:
         await say(app, "plan the trip to Bern")
@@ -225,8 +228,8 @@ async def test_a_workers_turn_is_written_down_once_and_not_as_said(home: Home, s
         ((asked,), *_) = await rows(app, "events", "SELECT id FROM events ORDER BY seq")
     server.assert_exhausted()
     assert sorted(run["status"] for run in ran) == ["done", "done"]
-    assert [row[:3] for row in learned] == [(found["fact"], "inferred", asked)]
-    assert json.loads(learned[0][3]) == {"speaker": "nexus", "speaker_id": None}
+    assert [row[:3] for row in learned] == [(found["fact"], "observed", asked)]
+    assert json.loads(learned[0][3]) == {"speaker": "tool:bash", "speaker_id": None}
 
 
 async def test_the_seeded_role_is_the_programs_and_an_edited_one_stays(

@@ -1,13 +1,16 @@
 """The memory writer in structured mode: what was said, what the model found, what the memory holds."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from acceptance.agents import environment, finish
 from acceptance.agents import rows as written_rows
+from apps import settings
 from memory_writers import extracted, extracting, invocations, is_extractor, is_reflection, quiet, rows
 from nexus.app import App
+from nexus.config import ModelsConfig
 from nexus.home import Home
 from nexus.testing import ModelRequest, ModelServer, Turn
 from unit.roles.test_evidence import CORRECTIONS, FLIGHT
@@ -30,6 +33,20 @@ async def talk(app: App, server: ModelServer, *turns: tuple[str, str, str | None
             server.when(is_extractor).script(found)
         await (await app.send(said)).result()
         await quiet(app)
+
+
+async def test_the_managers_model_writes_the_memory_where_no_writer_is_set(
+    home: Home, server: ModelServer
+) -> None:
+    config = settings(server, "openai")
+    async with App(home, replace(config, models=ModelsConfig(manager=config.models.manager))) as app:
+        await talk(
+            app, server, ("My dog is called Rex.", "Noted.", extracted(("owner", "My dog is called Rex")))
+        )
+        learned = await rows(app, "memory", "SELECT fact FROM facts")
+        calls = await rows(app, "runtime", "SELECT model FROM usage WHERE role = 'writer'")
+    assert learned == [("The owner's dog is called Rex",)]
+    assert calls == [(config.models.manager[0],)]
 
 
 async def test_facts_people_and_their_names_are_written_from_one_call(

@@ -36,7 +36,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "ledgers": asdict(Config().ledgers),
         "engine": asdict(Config().engine),
         "memory": asdict(Config().memory),
-        "models": {role: [] for role in asdict(Config().models)},
+        "models": {**{role: [] for role in asdict(Config().models)}, "writer": ["manager"]},
         "providers": {"NAME": asdict(ProviderConfig())},
         "prices": {"NAME": asdict(PriceConfig())},
         "agents": asdict(Config().agents),

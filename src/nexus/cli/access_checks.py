@@ -5,12 +5,11 @@ import shutil
 import socket
 import stat
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from nexus.cli.ledger_checks import Finding
-from nexus.config import Config, GatewayConfig, McpConfig, MemoryConfig, ModelsConfig
+from nexus.config import Config, GatewayConfig, McpConfig, MemoryConfig
 from nexus.errors import ConfigError, GatewayError, NexusError
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
 from nexus.pipeline.access import directory
@@ -145,8 +144,9 @@ def _embedding(settings: MemoryConfig) -> Iterator[Finding]:
 
 def _model_servers(loaded: Config) -> Iterator[Finding]:
     """Servers of one's own that a role uses. The big providers are not asked: that would tell them of you."""
-    models = [name for each in fields(ModelsConfig) for name in getattr(loaded.models, each.name)]
-    for provider in sorted({name.partition("/")[0] for name in models} & loaded.providers.keys()):
+    for provider in sorted(
+        {name.partition("/")[0] for name in loaded.models.roles} & loaded.providers.keys()
+    ):
         url = loaded.providers[provider].base_url
         trouble = _trouble(url) if url else ""
         if trouble:

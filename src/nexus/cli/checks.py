@@ -18,6 +18,7 @@ from nexus.home import Home
 from nexus.ledgers import attach, health
 from nexus.ledgers.runtime import invocations
 from nexus.roles.bundled import switched_off
+from nexus.roles.memory_writer import describe_cost
 from nexus.serving import serving
 from nexus.skills import folder
 
@@ -140,12 +141,14 @@ def _models(loaded: config.Config) -> Iterator[Finding]:
     else:
         if not missing:
             yield Finding(check="models", level="ok", message=f"Manager: {chosen}")
-        if not loaded.models.writer:
+        if told := describe_cost(loaded):
+            yield Finding(check="memory", level="ok", message=told)
+        else:
             yield Finding(
                 check="memory",
-                level="warning",
-                message="The memory writer is off: no model configured",
-                remedy='Set `writer = "provider/model"` in [models] in config.toml.',
+                level="ok",
+                message="The memory writer is off: nothing is learned from conversations",
+                remedy='Set `writer = "manager"` or another model in [models] in config.toml to turn it on.',
             )
         for path, reason in switched_off(loaded).items():
             name = path.removeprefix(IN_PROCESS)

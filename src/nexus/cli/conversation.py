@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final, Literal
 
@@ -165,8 +164,7 @@ class Conversation:
 
     async def choose_model(self, name: str) -> None:
         """Use a model from now on, or show which are set."""
-        named = asdict(self._settings.models).values()
-        known = list(dict.fromkeys(each for names in named for each in names))
+        known = list(self._settings.models.roles)
         if name:
             self._model = next((each for each in known if name in each), name)
             self._screen.note(f"Using {self._model}.")

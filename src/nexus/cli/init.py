@@ -85,6 +85,7 @@ def init(
             if choice is not None:
                 _save(home, choice)
                 models.keep(home, config.load(home.config_file), choice.trials)
+                _tell_cost(config.load(home.config_file))
         if language or is_new:
             _choose_embedding(home, language, asking, download=yes)
         if not no_mcp:
@@ -108,6 +109,13 @@ def _tell_next(*, has_model: bool, is_new: bool) -> None:
         click.echo("Next: `nexus chat` to talk to it, or `nexus up` to run it with the dashboard.")
     elif is_new:
         click.echo("Next: `nexus doctor` to check it, or `nexus status` for a summary.")
+
+
+def _tell_cost(settings: config.Config) -> None:
+    from nexus.roles.memory_writer import describe_cost
+
+    if told := describe_cost(settings):
+        click.echo(f'{printable(told)}. `writer = "none"` in [models] turns it off.')
 
 
 def _is_meant(home: Home, asking: Asking) -> bool:

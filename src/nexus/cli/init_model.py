@@ -143,7 +143,9 @@ class Questions:
             nobody = _NOBODY.get(role, "")
             answer = wished.get(role) or self._answer(role, manager)
             manager = manager or answer
-            if role == "manager" or answer != (current or nobody):
+            if role == "writer" and answer == nobody:
+                models[role] = nobody
+            elif role == "manager" or answer != (current or nobody):
                 models[role] = "" if answer == nobody else _full(answer, self.name, self.settings)
         if not models["manager"]:
             hint = f"Pass `--model`, such as `--model {self.name}/NAME`."
@@ -151,7 +153,8 @@ class Questions:
         return models
 
     def _current(self, role: str) -> str:
-        return "".join(getattr(self.settings.models, role)[:1])
+        current = "".join(getattr(self.settings.models, role)[:1])
+        return "" if (role, current) == ("writer", "manager") else current
 
     def _answer(self, role: str, manager: str) -> str:
         default = self._default(role, manager)
@@ -168,9 +171,11 @@ class Questions:
         before = self.earlier.model(role, self.name) if self.earlier else None
         if before is not None:
             return before or nobody
-        fits = role != "manager" and (current.startswith(f"{self.name}/") or not self.asking.is_person)
+        stays = current == nobody or current.startswith(f"{self.name}/") or not self.asking.is_person
+        fits = role != "manager" and stays
         follows = manager if role == "writer" and self.writer_follows else ""
-        return (current if fits else "") or follows or self.proposed.get(role) or nobody
+        proposed = (current if fits else "") or follows or self.proposed.get(role)
+        return proposed or (manager if role == "writer" else nobody)
 
     def _is_unknown(self, role: str, answer: str) -> bool:
         """Whether a person names what the server, whose models were just shown, does not have."""

@@ -329,8 +329,8 @@ class Choice:
     @property
     def tried_models(self) -> tuple[str, ...]:
         """Those that must answer before they are written down, each once."""
-        named = (self.models["manager"], self.models.get("writer", ""))
-        return tuple(dict.fromkeys(model for model in named if model))
+        named = (self.models["manager"], self.models.get("writer", "none"))
+        return tuple(dict.fromkeys(model for model in named if model != "none"))
 
     def kept(self, home: Home) -> "Choice":
         """The same, with a key that was typed in the place where it stays."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import fields
 
 from nexus import config, secrets
 from nexus.automations.condition import Condition, Surroundings, condition, used_up
@@ -11,7 +10,7 @@ from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
 from nexus.broker.agent.roles import models_of
 from nexus.cli.ledger_checks import Finding
 from nexus.cli.place import counted
-from nexus.config import Config, LedgersConfig, ModelsConfig
+from nexus.config import Config, LedgersConfig
 from nexus.errors import ConfigError, LedgerError, ModelFileError
 from nexus.home import Home
 from nexus.ledgers.connection import connect
@@ -22,8 +21,7 @@ from nexus.roles.bundled import switched_off
 
 def problems(config: Config) -> Iterator[ConfigError]:
     """What would keep a model that the settings name from being asked."""
-    roles = [field.name for field in fields(ModelsConfig)]
-    for name in sorted({name for role in roles for name in getattr(config.models, role)}):
+    for name in sorted(config.models.roles):
         provider, slash, model = name.partition("/")
         known = config.providers.get(provider)
         if not slash or not model or known is None:

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +63,7 @@ def models(ctx: click.Context) -> None:
         return
     home, settings = opened_home(ctx)
     known = asyncio.run(_known(home, settings))
-    used = _used(settings)
+    used = settings.models.roles
     for name, roles in used.items():
         click.echo(f"{click.style(printable(name), bold=True)}: {', '.join(roles)}")
         found = known.get(name, Capabilities())
@@ -88,7 +87,7 @@ def test(ctx: click.Context, names: tuple[str, ...]) -> None:
     `provider/model`. Without one, all models of this home are tested.
     """
     home, settings = opened_home(ctx)
-    tried = names or tuple(_used(settings))
+    tried = names or tuple(settings.models.roles)
     if not tried:
         models_of(settings.models, "manager")  # says that none is set, and what to do
     failed = False
@@ -102,15 +101,6 @@ def test(ctx: click.Context, names: tuple[str, ...]) -> None:
         ctx.exit(1)
 
 
-def _used(settings: config.Config) -> dict[str, list[str]]:
-    """The roles of each model that the settings name."""
-    used: dict[str, list[str]] = {}
-    for field in fields(settings.models):
-        for name in getattr(settings.models, field.name):
-            used.setdefault(name, []).append(field.name)
-    return used
-
-
 async def _known(home: Home, settings: config.Config) -> dict[str, Capabilities]:
     from nexus.broker.agent.knowledge import Knowledge
     from nexus.broker.agent.models import Models
@@ -121,7 +111,7 @@ async def _known(home: Home, settings: config.Config) -> dict[str, Capabilities]
         Ledgers(home, settings.ledgers) as ledgers,
         Models(settings, knowledge=Knowledge(ledgers.runtime)) as models,
     ):
-        for name in _used(settings):
+        for name in settings.models.roles:
             with suppress(NexusError):  # a missing key is told by `nexus doctor`
                 found[name] = await models.capabilities(name)
     return found

@@ -37,8 +37,10 @@ def status(ctx: click.Context, as_json: bool) -> None:
         click.echo(f"  lessons     {count:,} waiting for approval: nexus automations lessons {name}")
     for name, told in picture["automations"].items():
         click.echo(f"  automation  {name}: {told}")
-    if picture["writer"] is None and picture["manager"] is not None:
-        click.echo("  memory      not written: set `writer` in [models] in config.toml")
+    if picture["manager"] is not None:
+        writer = picture["writer"]
+        told = f"written by {writer} after each turn" if writer else "not written: the memory writer is off"
+        click.echo(f"  memory      {told}")
     for holder in picture["used_by"]:
         click.echo(f"  used by     process {holder['pid']} ({holder['command']})")
 
@@ -62,7 +64,7 @@ async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
         "embedding": embedding,
         "last_event_at": last,
         "manager": next(iter(settings.models.manager), None),
-        "writer": next(iter(settings.models.writer), None),
+        "writer": next(iter(settings.models.writers), None),
         "lessons": await asyncio.to_thread(_lessons, home),
         "automations": await asyncio.to_thread(_troubled, home, registered),
         "used_by": [{"pid": holder.pid, "command": holder.command} for holder in holders(home)],

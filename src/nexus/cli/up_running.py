@@ -26,6 +26,7 @@ from nexus.home import Home
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.logs import Logging
+from nexus.roles.memory_writer import describe_cost
 from nexus.serving import Serving
 from nexus.skills.memory_socket import OWNER, SOCKET
 
@@ -82,6 +83,7 @@ async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
         "login_url": gateway.login_url(),
         "socket": str(app.socket_folder(OWNER) / SOCKET),
         "models": _models(app.config),
+        "writer": describe_cost(app.config),
         "automations": [each.name for each in found if each.status == "active"],
         "embedding_model": waiting.model_id,
         "serving_embedding_model": waiting.serving_model_id,
@@ -148,6 +150,8 @@ def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
     _line("automations", ", ".join(picture["automations"]) or "none")
     waiting = counted(picture["waiting_to_be_embedded"], "text")
     _line("memory", f"{picture['embedding_model']}, {waiting} waiting to be embedded")
+    if picture["writer"]:
+        _line("", f'{picture["writer"]}. `writer = "none"` in [models] turns it off.')
     if picture["serving_embedding_model"] not in {None, picture["embedding_model"]}:
         _line("", f"Searches use {picture['serving_embedding_model']} until everything is embedded again.")
     _line("socket", picture["socket"])

@@ -56,7 +56,7 @@ async def ask(life: Life, question: Row, home: Home, config: Config, scratch: Pa
     shutil.copytree(home.root, scratch, ignore=shutil.ignore_patterns("run", "logs"))
     copied.create()
     # Nobody asks a second question, so nothing is to be remembered of this one.
-    asked = replace(config, models=replace(config.models, writer=()))
+    asked = replace(config, models=replace(config.models, writer=("none",)))
     started = time.monotonic()
     try:
         with clock.starting_at(life.asked_at):

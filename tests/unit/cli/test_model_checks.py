@@ -76,20 +76,22 @@ def test_usage_warns_of_it_in_a_sentence(home: Home, monkeypatch: pytest.MonkeyP
     assert "Warning: `request_usd` in [budgets] can't limit far/large" in shown.stderr
 
 
-def _unwritten(home: Home) -> list[Finding]:
-    said = "The memory writer is off: no model configured"
-    return [each for each in examine(home, thorough=False) if each.message == said]
+def _memory(home: Home) -> str:
+    found = [each.message for each in examine(home, thorough=False) if each.check == "memory"]
+    return "\n".join(found)
 
 
-def test_doctor_and_status_say_that_nothing_writes_the_memory(
+def test_doctor_and_status_say_who_writes_the_memory_and_what_a_turn_costs(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("NEXUS_MODELS_MANAGER", "ollama/qwen3")
-    (finding,) = _unwritten(home)
-    assert (finding.check, finding.level) == ("memory", "warning")
-    assert "`writer = " in finding.remedy
-    line = "memory      not written: set `writer` in [models] in config.toml"
+    monkeypatch.setenv("NEXUS_MODELS_MANAGER", "anthropic/claude-opus-4-5")
+    told = "anthropic/claude-opus-4-5 writes the memory: about 1,200 tokens a turn, $0.0080"
+    assert told in _memory(home), "the manager's model writes it where no writer is set"
+    line = "memory      written by anthropic/claude-opus-4-5 after each turn"
     assert line in CliRunner().invoke(status, obj=str(home.root)).output
     monkeypatch.setenv("NEXUS_MODELS_WRITER", "ollama/qwen3")
-    assert _unwritten(home) == []
-    assert line not in CliRunner().invoke(status, obj=str(home.root)).output
+    assert "ollama/qwen3 writes the memory: about 1,200 tokens a turn, free" in _memory(home)
+    monkeypatch.setenv("NEXUS_MODELS_WRITER", "none")
+    assert "The memory writer is off" in _memory(home)
+    shown = CliRunner().invoke(status, obj=str(home.root)).output
+    assert "memory      not written: the memory writer is off" in shown

@@ -302,7 +302,7 @@ async def test_without_a_writer_nothing_is_started(home: Home, server: ModelServ
     config = with_writer(server, "openai", mode="structured")
     async with App(home, replace(config, models=replace(config.models, writer=()))) as app:
         await bring(app.ledgers, _days(tmp_path, 1))
-        with pytest.raises(ConfigError, match="No model is set for the memory"):
+        with pytest.raises(ConfigError, match="The memory writer is off"):
             await app.backfill.start()
 
 

@@ -33,13 +33,13 @@ class Case:
         return _heard(self.said, self.answers)
 
     def verdict(self) -> str:
-        """`said`, `concluded`, or why it is refused."""
+        """`said`, or why it is refused."""
         *earlier, cited = [_heard(text, self.answers) for text in (*self.before, self.said)]
         made = Evidence(heard=[*earlier, cited], due=[cited])
         made.remember(self.memories)
         referred = [*([OWNER] if self.owner else []), *(Referred(names=(name,)) for name in self.about)]
         found = made.find(self.statement, referred, cited)
-        return found.refusal or found.basis
+        return found.refusal or "said"
 
 
 def _heard(text: str, answers: str) -> Heard:
@@ -101,7 +101,7 @@ def test_what_the_correction_corrects_is_not(language: str, said: str) -> None:
     old, _ = FLIGHT[language]
     case = Case(said=said, statement=old, answers=old, memories=(f"- {old} (2026-11-01, fact_01)",))
 
-    assert case.verdict() not in {"said", "concluded"}
+    assert case.verdict() != "said"
 
 
 @pytest.mark.parametrize(
@@ -205,98 +205,6 @@ def test_a_name_number_or_date_that_nobody_said_is_refused(said: str, statement:
     assert Case(said=said, statement=statement, owner=True).verdict() == f"Nobody said {missing!r} here"
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "Tyler likes Italian food",
-        "Tyler is fond of Italian food",
-        "Tyler was born on March 12; his birthday is in March",
-        "Tyler, whose birthday is March 12, likes Italian food",
-        "Sarah Chen leads engineering on Project X",
-        "The engineering team on Project X is led by Sarah Chen",
-    ],
-)
-@pytest.mark.parametrize("said", ["Plan Tyler's birthday dinner with Sarah", "thanks!", "ok great"])
-def test_a_memory_that_nobody_said_is_recognised_in_other_words_too(said: str, statement: str) -> None:
-    about = ("Tyler",) if "Tyler" in statement else ("Sarah Chen",)
-    answers = "Sarah Chen leads Project X, and Tyler likes Italian food."
-    case = Case(said=said, statement=statement, memories=(MEMORIES,), answers=answers, about=about)
-
-    assert case.verdict() == "This is a memory, and nobody said it in these turns"
-
-
-@pytest.mark.parametrize(
-    ("said", "statement"),
-    [
-        ("Tyler likes Italian food, as you know", "Tyler likes Italian food"),
-        ("Tyler has gone vegan", "Tyler eats a vegan diet"),
-        ("Sarah left Project X for the Atlas team", "Sarah Chen moved to the Atlas team"),
-        ("We booked Osteria Mozza for the 12th", "Tyler's dinner is at Osteria Mozza"),
-        ("Tyler doesn't like Italian food any more", "Tyler does not like Italian food"),
-        ("Tyler's birthday is March 13, not 12", "Tyler's birthday is March 13"),
-        ("Bob leads Project X now", "Bob leads Project X"),
-    ],
-)
-def test_what_was_said_is_news_also_where_a_memory_is_near(said: str, statement: str) -> None:
-    assert Case(said=said, statement=statement, memories=(MEMORIES,)).verdict() == "said"
-
-
-def test_a_statement_that_nothing_says_is_a_conclusion_at_most() -> None:
-    case = Case(said="I read all night again", statement="The owner sleeps badly", owner=True)
-
-    assert case.verdict() == "concluded"
-
-
-def test_what_a_tool_found_out_counts_as_said() -> None:
-    tool = Heard(text="menu.txt: Tyler likes Italian food", tool="read")
-    made = Evidence(heard=[tool], due=[tool])
-    made.remember([MEMORIES])
-
-    found = made.find("Tyler likes Italian food", [Referred(names=("Tyler",))])
-
-    assert (found.heard, found.basis, found.refusal) == (tool, "said", "")
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "Tyler likes Italian food",
-        "Tyler is fond of Italian food",
-        "Tyler's birthday is March 12, and he likes Italian food",
-        "Sarah Chen leads the engineering team",
-    ],
-)
-def test_what_an_agent_made_of_memories_is_no_news(statement: str) -> None:
-    made = Evidence(found=["Italian for Tyler on March 12. Sarah Chen leads the engineering team: ask her."])
-    made.remember([MEMORIES])
-
-    assert (
-        "memory"
-        in made.find(statement, [Referred(names=("Tyler",)), Referred(names=("Sarah Chen",))]).refusal
-    )
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "Tyler's birthday is March 13",
-        "Tyler does not like Italian food",
-        "Tyler has booked a table at Vapiano",
-    ],
-)
-def test_what_an_agent_found_out_otherwise_than_remembered_is(statement: str) -> None:
-    made = Evidence(
-        found=[
-            "His passport says March 13. Tyler does not like Italian food. The table at Vapiano is booked."
-        ]
-    )
-    made.remember([MEMORIES])
-
-    found = made.find(statement, [Referred(names=("Tyler",))])
-
-    assert (found.refusal, found.basis) == ("", "concluded")
-
-
 def test_what_stands_in_every_conversation_is_a_memory_that_names_nobody() -> None:
     heard = _heard("My dog died", "")
     made = Evidence(heard=[heard], due=[heard])
@@ -337,7 +245,7 @@ def test_what_an_earlier_message_says_is_not_laid_to_a_later_one(said: str, stat
 def test_what_a_later_message_changes_or_adds_is_its_own(said: str, statement: str) -> None:
     case = Case(said=said, statement=statement, before=(BEFORE,), about=(statement.split()[0],))
 
-    assert case.verdict() in {"said", "concluded"}
+    assert case.verdict() == "said"
 
 
 def test_a_wrong_number_is_put_right_among_the_messages_of_the_turn() -> None:

@@ -93,26 +93,37 @@ async def test_a_statement_is_laid_to_what_says_it(
     assert told == expected
 
 
+@pytest.mark.parametrize("event", [None, 0, 1])
 @pytest.mark.parametrize(
-    ("said", "speaker"),
+    ("said", "fact", "reason"),
     [
-        ([("@boss", "Sarah stayed at home")], "nexus"),
-        ([("@sam", "Sarah stayed at home"), ("@boss", "I see")], "@sam"),
+        (["Sarah stayed at home", "I see"], "Sarah Chen is ill", "does not say this"),
+        (["Does Sarah lead Project X?", "I'll ask her"], "Sarah Chen leads Project X", "asked|not say|state"),
+        (["If Sarah led Project X, I'd join", "Well"], "Sarah Chen leads Project X", "suppos|not say|state"),
+        (["Sarah moved to Bern", "Does she lead Project X?"], "Sarah Chen leads Project X", "asked|Nobody"),
     ],
 )
-async def test_what_the_writer_concludes_is_not_laid_to_the_owner(
-    opened: Ledgers, said: list[tuple[str, str]], speaker: str
+async def test_what_no_message_says_is_refused_whichever_message_it_cites(
+    opened: Ledgers, said: list[str], fact: str, reason: str, event: int | None
 ) -> None:
     await Memory(opened).run("entity", SARAH)
-    made = await gate(opened, *said)
+    made = await gate(opened, *(("@boss", text) for text in said))
+    cited = {} if event is None else {"event": made.conversation[event].event.id}
 
-    admitted = await made.admitted("fact", {"about": "sarah", "fact": "Sarah Chen is ill"})
+    with pytest.raises(UsageError, match=reason):
+        await made.admitted("fact", {"about": "sarah", "fact": fact, **cited})
 
-    assert (admitted["source_type"], admitted["confidence"]) == ("inferred", 0.6)
-    assert admitted["metadata"]["speaker"] == speaker
-    made.concludes = False
-    with pytest.raises(UsageError, match="does not say this"):
-        await made.admitted("fact", {"about": "sarah", "fact": "Sarah Chen is ill"})
+
+async def test_a_fact_that_cites_the_wrong_message_is_laid_to_the_one_that_says_it(opened: Ledgers) -> None:
+    await Memory(opened).run("entity", SARAH)
+    made = await gate(opened, ("@boss", "Can you look up the weather?"), ("@boss", "Sarah leads Project X"))
+    wrong, right = (each.event.id for each in made.conversation)
+
+    admitted = await made.admitted(
+        "fact", {"about": "sarah", "fact": "Sarah leads Project X", "event": wrong}
+    )
+
+    assert admitted["event"] == right
 
 
 async def test_a_name_that_nobody_said_is_not_written(opened: Ledgers) -> None:

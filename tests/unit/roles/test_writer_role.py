@@ -66,7 +66,6 @@ async def written(opened: Ledgers, example: Example, facts: list[str], said: str
         conversation=[asked],
         evidence=evidence,
         is_owners=True,
-        concludes=False,
     )
     found = extraction.read(json.dumps({"people": [], "facts": [json.loads(fact) for fact in facts]}))
     sources = [Source(number=example.number, heard=heard, text=said)]

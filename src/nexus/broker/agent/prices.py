@@ -5,7 +5,7 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from nexus.config import BudgetsConfig, Config, ModelsConfig, PriceConfig, ProviderConfig
+from nexus.config import BudgetsConfig, Config, PriceConfig, ProviderConfig
 
 if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
@@ -56,6 +56,21 @@ def cost_microusd(
         return 0 if is_local else None
 
 
+def estimate_microusd(config: Config, name: str, *, input_tokens: int, output_tokens: int) -> int | None:
+    """What so many tokens of a model cost, by the settings or the list of prices; None if unknown."""
+    from pydantic_ai.usage import RequestUsage
+
+    provider, _, model = name.partition("/")
+    known = config.providers.get(provider, ProviderConfig())
+    return cost_microusd(
+        RequestUsage(input_tokens=input_tokens, output_tokens=output_tokens),
+        model=model,
+        base_url=_address(known),
+        price=config.prices.get(name),
+        is_local=known.is_local,
+    )
+
+
 def budgets_in_money(limits: BudgetsConfig) -> list[str]:
     """The budgets in US dollars that are set without the same in tokens, by their names in [budgets]."""
     return [
@@ -74,8 +89,7 @@ def unpriced(config: Config) -> Iterator[str]:
     """
     if not budgets_in_money(config.budgets):
         return
-    named = {name for role in fields(ModelsConfig) for name in getattr(config.models, role.name)}
-    for name in sorted(named - config.prices.keys()):
+    for name in sorted(config.models.roles.keys() - config.prices.keys()):
         provider, _, model = name.partition("/")
         known = config.providers.get(provider)
         if known is None or known.is_local:

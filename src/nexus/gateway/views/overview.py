@@ -170,10 +170,10 @@ def _settings(app: App) -> Iterator[Health]:
     models = app.config.models
     if not models.manager:
         yield Health(level="error", text="No model is set: nothing is answered.", href="/settings#models")
-    elif not models.writer:
+    elif not models.writers:
         yield Health(
             level="warning",
-            text="Nothing is learned: no model is set for the memory writer.",
+            text="Nothing is learned: the memory writer is off.",
             href="/settings#models",
         )
     for problem in app.automations.problems:

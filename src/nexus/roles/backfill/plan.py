@@ -130,7 +130,7 @@ async def estimated(
     warm = [each for each in measured if spent[each.episode_id].cache_read_tokens]
     typical = warm if 2 * len(warm) > len(measured) else measured
     used = sum((spent[each.episode_id] for each in typical), Totals())
-    model = parts.config.models.writer[0] if parts.config.models.writer else ""
+    model = next(iter(parts.config.models.writers), "")
     scale = len(chosen) / max(1, len(prepared))
     cost: float | None
     if len(measured) >= min(SAMPLE, len(asked)) // 2 and used.calls:

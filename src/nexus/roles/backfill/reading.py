@@ -152,7 +152,6 @@ class Reader:
             # memory must not be taken for what replaces it.
             evidence=Evidence(heard=list(episode.heard), due=list(episode.due)),
             is_owners=all(message.is_owners for message in episode.messages),
-            concludes=False,
             phone_region=self.parts.config.memory.phone_region,
         )
 

@@ -15,6 +15,8 @@ NAME = "memory-writer"
 PEER = "memory-reader"
 TIMEOUT_MS = 300_000
 """Where the speed of the model is not known. Nobody waits for it."""
+# The tokens of a short turn in structured mode, whose instructions are most of them.
+_TURN_INPUT, _TURN_OUTPUT = 1_100, 100
 
 
 def plugin(services: "Services | None", config: "Config | None") -> Plugin:
@@ -43,7 +45,24 @@ def plugin(services: "Services | None", config: "Config | None") -> Plugin:
     )
 
 
+def describe_cost(config: "Config") -> str:
+    """Say who writes the memory and what a turn costs; empty if nobody does."""
+    name = next(iter(config.models.writers), "")
+    if not name:
+        return ""
+    if config.memory.writer == "code":
+        return f"{name} writes the memory after each turn, with several calls"
+    # Imported here, because the list of prices is long.
+    from nexus.broker.agent.prices import estimate_microusd
+
+    microusd = estimate_microusd(config, name, input_tokens=_TURN_INPUT, output_tokens=_TURN_OUTPUT)
+    price = {None: "", 0: ", free"}.get(microusd, f", ${(microusd or 0) / 1e6:.4f}")
+    return f"{name} writes the memory: about {_TURN_INPUT + _TURN_OUTPUT:,} tokens a turn{price}"
+
+
 def _off(config: "Config | None") -> str | None:
-    if config is None or config.models.writer:
+    if config is None or config.models.writers:
         return None
-    return "no model set: add `writer = …` to [models] in config.toml"
+    if not config.models.manager:
+        return "no model set: run `nexus init`"
+    return '`writer = "none"` in [models] in config.toml'

@@ -19,7 +19,7 @@ class Source:
     """Where a statement comes from."""
 
     message: "Message | None"
-    """The message that says it, or that it was concluded from."""
+    """The message that says it, or that is nearest to what a tool gave."""
     tool: str | None = None
     author: str = ""
     """Who wrote it, where the message only quotes it."""
@@ -40,7 +40,7 @@ class Source:
 
 def source(finding: "Finding", asked: "Message | None", messages: Sequence["Message"]) -> Source:
     """The source of a statement by what says it. What nothing says is not laid to the owner."""
-    heard = finding.heard if finding.basis == "said" else None
+    heard = finding.heard
     if heard is not None and heard.message is not None:
         return Source(message=heard.message, is_said=True)
     others = [message for message in messages if not message.is_owners]
@@ -57,7 +57,7 @@ def attribute(operation: str, given: dict[str, Any], found: Source, about: str |
     if found.is_said:
         given["source_type"] = claimed if claimed in _WEAKER else "self_disclosed" if is_own else "mentioned"
     else:
-        given["source_type"] = "mentioned" if found.author else "observed" if found.tool else "inferred"
+        given["source_type"] = "mentioned" if found.author else "observed"
     if not found.is_owners and not is_own:
         given["confidence"] = min(_number(given.get("confidence")), HEARSAY)
     if operation != "person-fact":

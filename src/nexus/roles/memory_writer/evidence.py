@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from nexus import clock
 from nexus.context.quoting import split_quotes
@@ -44,13 +44,12 @@ _SHARED_LETTERS: Final = 5
 
 _ECHO: Final = "This is a memory, and nobody said it in these turns"
 _EARLIER: Final = "An earlier message says this, and this one does not"
+_UNSAID: Final = "The message does not say this"
 
 UNNAMED: Final = "Owner"
 """What the memory calls the owner before anybody says their name."""
 
 QUOTE: Final = "quote"
-
-Basis = Literal["said", "concluded"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,16 +110,11 @@ class Finding:
     """What was found for a statement."""
 
     heard: Heard | None = None
-    basis: Basis = "said"
+    """What says it; None where nothing does."""
     refusal: str = ""
     """Why it may not be written; empty where it may."""
     replaces: str = ""
     """The memory that it differs from in a value."""
-
-    @property
-    def is_said(self) -> bool:
-        """Whether a message says it, so that it may be written on that message's word."""
-        return not self.refusal and self.basis == "said"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,8 +138,6 @@ class Evidence:
     """Everything that the conversation shows but memories, the oldest first."""
     due: list[Heard] = field(default_factory=list[Heard])
     """What of it the run is to write from."""
-    found: list[str] = field(default_factory=list[str])
-    """What an agent that was given a task said in the end: nobody's word, but it may be concluded from."""
     remembered: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     standing: set[str] = field(default_factory=set[str])
     """Those of them that stand in every conversation, whatever it is about."""
@@ -166,16 +158,12 @@ class Evidence:
         best = self.supporter(statement, names)
         tried = [*([best] if best else []), *(each for each in reversed(self.due) if each is not best)]
         found = [self._judged(statement, referred, each) for each in tried]
-        for wanted in ("said", "concluded"):
-            for finding in found:
-                if not finding.refusal and finding.basis == wanted:
-                    return finding
-        missing = self.unsaid(statement, referred)
-        if found and (missing or not self.found):
+        if said := next((each for each in found if not each.refusal), None):
+            return said
+        if found:
             return found[0]
-        if missing:
-            return Finding(basis="concluded", refusal=f"Nobody said {missing!r} here")
-        return self._concluded(statement, referred)
+        missing = self.unsaid(statement, referred)
+        return Finding(refusal=f"Nobody said {missing!r} here" if missing else _UNSAID)
 
     def supporter(self, statement: str, names: Iterable[str], asked: str | None = None) -> Heard | None:
         """What says a statement best; None where nothing does.
@@ -216,9 +204,7 @@ class Evidence:
     def unsaid(self, text: str, referred: Sequence[Referred] = ()) -> str:
         """The first name or number of a text that stands nowhere in the conversation; empty: all do."""
         given = anchors.held(
-            [each.text for each in self.heard]
-            + [each.answers for each in self.heard]
-            + [*self.found, *self.remembered],
+            [each.text for each in self.heard] + [each.answers for each in self.heard] + [*self.remembered],
             [each.said_on for each in self.heard if each.message],
         )
         missing = _unnamed(referred, given)
@@ -230,12 +216,12 @@ class Evidence:
     def _cited(self, statement: str, referred: Sequence[Referred], cited: Heard) -> Finding:
         """What is cited says it, or another message of these turns does and the number was wrong."""
         finding = self._judged(statement, referred, cited)
-        if finding.is_said:
+        if not finding.refusal:
             return finding
         own = words(statement)
         others = (each for each in self.due if each is not cited and share(own, each.words) >= _EXPLAINED)
         judged = (self._judged(statement, referred, each) for each in others)
-        return next((each for each in judged if each.is_said), finding)
+        return next((each for each in judged if not each.refusal), finding)
 
     def _judged(self, statement: str, referred: Sequence[Referred], cited: Heard) -> Finding:
         before = self._before(cited)
@@ -249,17 +235,7 @@ class Evidence:
             return Finding(heard=cited, refusal=_ECHO)
         if any(case.repeats(each) for each in before):
             return Finding(heard=cited, refusal=_EARLIER)
-        basis: Basis = "said" if case.contributes else "concluded"
-        return Finding(heard=cited, basis=basis, replaces=differs)
-
-    def _concluded(self, statement: str, referred: Sequence[Referred]) -> Finding:
-        """What an agent found out: its words may be made of memories, which are no news in them either."""
-        case = _Case(statement, referred, Heard(text="\n".join(self.found)), [], self._telling())
-        near = list(self._near(statement, case.names))
-        turned = next((line for line in near if case.turns(line, self.remembered)), "")
-        differs = turned or (near[0] if near and case.has_values_beyond("\n".join(self.remembered)) else "")
-        is_echo = not differs and self.memory_behind(statement, case.names) is not None
-        return Finding(basis="concluded", refusal=_ECHO if is_echo else "", replaces=differs)
+        return Finding(heard=cited, replaces=differs, refusal="" if case.contributes else _UNSAID)
 
     def _differs(self, case: "_Case") -> str:
         """A memory on the same matter that the statement contradicts in a value; empty: there is none."""

@@ -45,8 +45,6 @@ class Gate:
     """Whether nobody but the owner speaks in the conversation."""
     is_delegated: bool = False
     """Whether what people said is written from the turn of another agent, which gave this one its task."""
-    concludes: bool = True
-    """Whether it may write what nobody said in so many words, as `inferred`."""
     meant: frozenset[str] = frozenset()
     """Entities that the messages mean without naming them: "my sister"."""
     phone_region: str = ""
@@ -95,7 +93,8 @@ class Gate:
         if operation in _STATEMENTS or operation == "entity":
             given["event"] = found.message.event.id if found.message else None
         if operation in _STATEMENTS:
-            self._check_said(given, finding)
+            if finding.refusal:
+                raise UsageError(finding.refusal, hint=_LEAVE)
             if asked and found.message and given.get("as_of") == asked.event.occurred_at:
                 given["as_of"] = found.message.event.occurred_at
             await self._check_news(given, found)
@@ -135,7 +134,7 @@ class Gate:
             return self.evidence.find(" ".join(texts), who.referred, cited)
         names = [name for each in who.referred for name in each.names]
         heard = self.evidence.supporter(" ".join(texts), names, asked and asked.event.id)
-        return Finding(heard=cited or heard, basis="said" if cited or heard else "concluded")
+        return Finding(heard=cited or heard)
 
     async def _resolved(self, operation: str, given: Mapping[str, Any]) -> "_Who":
         named = [str(given[name]) for name in _REFERENCES if isinstance(given.get(name), str)]
@@ -205,12 +204,6 @@ class Gate:
         for alias, type_ in named:
             if not literal.stands_in(said, alias, type_):
                 raise UsageError(f"Nobody wrote {alias!r} here", hint="Give an alias as it was written.")
-
-    def _check_said(self, given: Mapping[str, Any], finding: Finding) -> None:
-        if finding.refusal:
-            raise UsageError(finding.refusal, hint=_LEAVE)
-        if finding.basis == "concluded" and not self.concludes:
-            raise UsageError("The message does not say this", hint=_LEAVE)
 
     async def _check_news(self, given: Mapping[str, Any], found: Source) -> None:
         if self.is_delegated and found.is_said:

@@ -120,17 +120,16 @@ class Writer:
             ledgers=self.services.ledgers,
             messages=work.messages,
             conversation=_messages(work.history),
-            evidence=await self._evidence(work, result),
+            evidence=await self._evidence(work),
             is_owners=work.is_owners,
             is_delegated=work.is_delegated and _ASKED in Frequency.of(ctx.config).roles,
-            concludes=not is_structured,
             phone_region=self.services.config.memory.phone_region,
         )
         last = work.messages[-1].event.id if work.messages else None
         provenance = Provenance(actor=NAME, kind="writer", request_id=ctx.request.request_id, event_id=last)
         if is_structured:
             extractor = self._extractor(ctx, result, gate, provenance, model)
-            return await self._settled(ctx, work, gate, await extractor.run(work.names))
+            return await self._settled(ctx, work, gate, "structured", await extractor.run(work.names))
         request = ctx.request
         visible = request.access.visibility(request.event.thread_id, in_company=not work.is_owners)
         name = f"{NAME}/{ctx.invocation_id}"
@@ -139,7 +138,7 @@ class Writer:
             self.services, name, provenance, rules=gate, visible=visible, in_workspace=work.is_owners
         ) as place:
             answer = await self._run(ctx, result, work, place)
-        return await self._settled(ctx, work, gate, answer)
+        return await self._settled(ctx, work, gate, "code", answer)
 
     def _extractor(
         self, ctx: Context, result: Result, gate: Gate, provenance: Provenance, model: Capabilities
@@ -166,7 +165,7 @@ class Writer:
             shows_notes=reads_notes(model),
         )
 
-    async def _evidence(self, work: _Work, result: Result) -> Evidence:
+    async def _evidence(self, work: _Work) -> Evidence:
         """News is what these turns say; memories and who said what come from all that the fork shows."""
         ledgers, evidence = self.services.ledgers, Evidence()
         _, found = await turns.remembered(ledgers, work.turns)
@@ -179,7 +178,6 @@ class Writer:
         def gather() -> None:
             evidence.remember(remembered)
             evidence.remember([profile.content] if profile else [], standing=True)
-            evidence.found = [result.response.content] if work.is_delegated else []
             people = list(_heard(work.history, told, called))
             tools = [Heard(text=given.result, tool=given.tool) for given in reversed(shown)]
             fresh = {given.result for given in found}
@@ -227,10 +225,10 @@ class Writer:
         shown = wrapped("known_entities", "\n".join(found)) + "\n\n" if found and work.is_owners else ""
         return _TASK.format(turns=which, messages=wrapped("messages", "\n".join(lines)) + "\n\n", known=shown)
 
-    async def _settled(self, ctx: Context, work: _Work, gate: Gate, answer: str) -> dict[str, Any]:
+    async def _settled(self, ctx: Context, work: _Work, gate: Gate, mode: str, answer: str) -> dict[str, Any]:
         told = {
             "turns": len(work.turns),
-            "mode": "code" if gate.concludes else "structured",
+            "mode": mode,
             "written": dict(gate.counts),
             "refused": gate.refusals,
             "said": answer[:_SHOWN_CHARACTERS],

@@ -28,6 +28,9 @@ async def server() -> AsyncIterator[ModelServer]:
         ({"manager": ("a/m",)}, "worker", ("a/m",)),
         ({"manager": ("a/m",), "worker": ("a/w",)}, "worker", ("a/w",)),
         ({"manager": ("a/m",), "worker": ("a/w",)}, "fast", ("a/w",)),
+        ({"manager": ("a/m",), "worker": ("a/w",)}, "writer", ("a/m",)),
+        ({"manager": ("a/m",), "worker": ("a/w",)}, "consolidation", ("a/m",)),
+        ({"manager": ("a/m",), "writer": ("a/s", "manager")}, "writer", ("a/s", "a/m")),
         ({"manager": ("a/m",), "writer": ("a/s",)}, "consolidation", ("a/s",)),
         ({"manager": ("a/m",), "writer": ("a/s", "a/t")}, "writer", ("a/s", "a/t")),
         ({"manager": ("a/m",), "worker": ("a/w",)}, "memory-reader", ("a/w",)),
@@ -40,9 +43,10 @@ def test_a_role_without_models_of_its_own_uses_anothers(
 
 
 @pytest.mark.parametrize("role", ["writer", "consolidation"])
-def test_what_works_unasked_uses_no_model_that_was_set_for_something_else(role: str) -> None:
-    models = Models(Config(models=ModelsConfig(manager=("a/m",), worker=("a/w",))))
-    with pytest.raises(ConfigError, match="No model is set for the memory") as caught:
+@pytest.mark.parametrize("writer", [("none",), ()])
+def test_a_memory_that_is_off_uses_no_model(role: str, writer: tuple[str, ...]) -> None:
+    models = Models(Config(models=ModelsConfig(manager=("a/m",), worker=("a/w",), writer=writer)))
+    with pytest.raises(ConfigError, match="The memory writer is off") as caught:
         models.names(role)
     assert "writer = " in caught.value.hint
 

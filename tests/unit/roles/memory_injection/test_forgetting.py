@@ -30,7 +30,7 @@ async def test_the_work_that_was_told_it_goes_and_its_cost_stays(home: Home, ser
 
 async def test_of_what_was_shown_and_left_out_only_the_choosing_goes(home: Home, server: ModelServer) -> None:
     server.when(model="small").script("none")
-    models = ModelsConfig(manager=("test/large",), fast=("test/small",))
+    models = ModelsConfig(manager=("test/large",), fast=("test/small",), writer=("none",))
     memory = MemoryConfig(injection="model")
     async with App(home, replace(settings(server), models=models, memory=memory)) as app:
         await know(app, "Tyler", _DINNER, thread="dinner")

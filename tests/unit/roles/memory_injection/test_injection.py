@@ -39,7 +39,7 @@ from unit.roles.memory_injection.knowing import (
 def _with_fast(home: Home, server: ModelServer, *, chooses: bool = True) -> App:
     config = settings(server)
     memory = replace(config.memory, injection="model" if chooses else "rules")
-    models = ModelsConfig(manager=("test/large",), fast=("test/small",))
+    models = ModelsConfig(manager=("test/large",), fast=("test/small",), writer=("none",))
     return App(home, replace(config, memory=memory, models=models))
 
 

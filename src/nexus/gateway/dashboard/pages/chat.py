@@ -306,8 +306,7 @@ def _described(found: Approval) -> dict[str, Any]:
 
 def _models(app: App) -> list[str]:
     """The models that the settings name, the manager's first."""
-    found = app.config.models
-    return list(dict.fromkeys([*found.manager, *found.worker, *found.fast, *found.writer, *found.reflection]))
+    return list(app.config.models.roles)
 
 
 def _time(line: Asked | Answer | Unasked) -> str:

@@ -1,7 +1,6 @@
 """Settings: change those that are safe in config.toml, test models, and see all that are in force."""
 
 import asyncio
-from dataclasses import fields
 from typing import Any
 
 from starlette.requests import Request
@@ -11,7 +10,6 @@ from nexus import config, config_file
 from nexus.app import App
 from nexus.broker.agent.capabilities import concerns, facts
 from nexus.broker.budgets import Budgets
-from nexus.config import Config
 from nexus.errors import ConfigError, NexusError, UsageError
 from nexus.gateway.dashboard.endpoint import back, form, get, keys_of, post
 from nexus.gateway.dashboard.render import is_part, page
@@ -44,7 +42,7 @@ async def test(request: Request, app: App) -> Response:
 
     name = (await form(request)).text("name")
     stored = await asyncio.to_thread(config.load, app.home.config_file)
-    if name not in _used(stored):
+    if name not in stored.models.roles:
         raise UsageError(f"No role uses `{name:.80}`", hint="Save it first.")
     told: list[str] = []
     error: NexusError | None = None
@@ -92,7 +90,7 @@ async def _page(
         given=given or {},
         used=[
             {"name": name, "roles": roles, "known": _words(known.get(name))}
-            for name, roles in _used(file.next if file else app.config).items()
+            for name, roles in (file.next if file else app.config).models.roles.items()
         ],
         sections=settings.sections(app.config),
         line=line,
@@ -101,15 +99,6 @@ async def _page(
         problems=app.automations.problems,
         browsers=len(keys_of(request).browsers),
     )
-
-
-def _used(stored: Config) -> dict[str, list[str]]:
-    """The roles of each model that the settings name."""
-    used: dict[str, list[str]] = {}
-    for field in fields(stored.models):
-        for name in getattr(stored.models, field.name):
-            used.setdefault(name, []).append(field.name)
-    return used
 
 
 def _words(known: Capabilities | None) -> dict[str, Any]:
