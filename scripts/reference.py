@@ -1,4 +1,4 @@
-"""Generate docs/reference from the code, or check that it is current.
+"""Generate docs/reference and docs/specification.md from the code, or check that they are current.
 
 `python scripts/reference.py` writes the pages; `--check` writes nothing and fails where one is stale.
 """
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pages import api, commands, errors, hook_points, schema, settings
+from pages import api, commands, errors, hook_points, schema, settings, specification
 
 PAGES: dict[str, Callable[[], str]] = {
     "schema.md": schema.page,
@@ -21,8 +21,9 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 _ROOT = Path(__file__).resolve().parent.parent
 _DOCS = _ROOT / "docs" / "reference"
-# What the program itself shows of it.
-_SHIPPED: dict[Path, Callable[[], str]] = {
+# What lies elsewhere: a page beside the reference, and what the program itself shows of it.
+_ELSEWHERE: dict[Path, Callable[[], str]] = {
+    _ROOT / "docs/specification.md": specification.page,
     _ROOT / "src/nexus/gateway/dashboard/commands.json": commands.summaries,
 }
 _DIFF_LINES = 20
@@ -50,8 +51,8 @@ def stale(folder: Path) -> list[str]:
 
 
 def _files(folder: Path) -> dict[Path, Callable[[], str]]:
-    shipped = _SHIPPED if folder == _DOCS else {}
-    return {**{folder / name: render for name, render in PAGES.items()}, **shipped}
+    elsewhere = _ELSEWHERE if folder == _DOCS else {}
+    return {**{folder / name: render for name, render in PAGES.items()}, **elsewhere}
 
 
 def _read(file: Path) -> str:

@@ -15,27 +15,10 @@ import pytest
 
 from acceptance.program import NEXUS, nexus
 from acceptance.running import Served, Workspace, serving
+from acceptance.test_specification import WRITE, check_written
 from new_homes import new_home
 from nexus.home import Home
 
-EXAMPLES = r"""
-# Entity creation with alias handling
-cortex-write.sh entity --name "Sarah Chen" --type Person \
-  --alias "Sarah:name" --alias "sarah.chen@company.com:email"
-
-# Relationship observation append
-cortex-write.sh relationship \
-  --source entity-123 --target entity-456 \
-  --type WORKS_AT --fact "Sarah works at Anthropic" \
-  --source-type self_disclosed --confidence 1.0
-
-# Episode creation with event linking
-cortex-write.sh episode \
-  --channel imessage --start "2026-02-13T10:00:00Z" --end "2026-02-13T10:30:00Z" \
-  --summary "Discussion about project timeline" \
-  --events event-1,event-2,event-3 \
-  --entities entity-123,entity-456
-"""
 ODD = (
     'it\'s "quoted" and `ticked`',
     "$(touch planted) ${HOME} \\n \\0 %s %d !history *",
@@ -69,34 +52,10 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
         yield Workspace(home, folder / "workspace")
 
 
-def check_examples(workspace: Workspace) -> None:
-    done = workspace.typed(EXAMPLES)
-    assert (done.returncode, done.stderr) == (0, "")
-    entity, fact, episode = map(json.loads, done.stdout.splitlines())
-
-    (row,) = workspace.sql("""SELECT e.* FROM entities e JOIN entity_aliases ea ON e.id = ea.entity_id
-        WHERE ea.normalized = lower('Sarah.Chen@company.com') AND e.merged_into IS NULL""")
-    assert row["id"] == entity["id"]
-    (row,) = workspace.sql("""SELECT r.*, e.canonical_name as source_name, e2.canonical_name as target_name
-        FROM relationships r JOIN entities e ON r.source_entity_id = e.id
-        LEFT JOIN entities e2 ON r.target_entity_id = e2.id
-        WHERE r.source_entity_id = 'entity-123' ORDER BY r.created_at DESC""")
-    assert (row["id"], row["fact"], row["confidence"]) == (fact["id"], "Sarah works at Anthropic", 1.0)
-    assert (row["relation_type"], row["source_type"]) == ("WORKS_AT", "self_disclosed")
-    (row,) = workspace.sql("""SELECT ep.*, eem.mention_count FROM episodes ep
-        JOIN episode_entity_mentions eem ON ep.id = eem.episode_id
-        WHERE eem.entity_id = 'entity-456' ORDER BY ep.end_time DESC LIMIT 10""")
-    assert (row["id"], row["summary"]) == (episode["id"], "Discussion about project timeline")
-    linked = workspace.sql(f"SELECT event_id FROM episode_events WHERE episode_id = '{episode['id']}'")
-    assert [row["event_id"] for row in linked] == ["event-1", "event-2", "event-3"]
-
-
-def test_the_specified_examples_work_as_written_where_nothing_runs(workspace: Workspace) -> None:
-    check_examples(workspace)
-
-
 def test_the_specified_examples_work_as_written_on_a_running_home(live: Workspace) -> None:
-    check_examples(live)
+    done = live.typed(WRITE)
+    assert (done.returncode, done.stderr) == (0, "")
+    check_written(live, *(json.loads(line)["id"] for line in done.stdout.splitlines()))
     answer = answered(live, "where does Sarah work?", "Sarah works at Anthropic")
     assert answer["results"][0]["found_by"]
     assert answer["entities"][0]["matched"] == "Sarah Chen"

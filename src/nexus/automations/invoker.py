@@ -192,7 +192,8 @@ class Invoker:
         self._lay_skill(place, automation.name)
         peers = [workspace.place(self._home.meeseeks, each) for each in automation.peer_workspaces]
         for peer in peers:
-            peer.mkdir(mode=0o700, exist_ok=True)
+            # It may be read before its own automation has run, which then adds its role.
+            workspace.bootstrap(peer, None)
         return _Ready(
             workspace=Workspace.at(place, {peer.name: peer for peer in peers}),
             # What was just made counts as a change, so that the history begins with it.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.test_specified_sql import QUERIES as SPECIFIED
-from acceptance.test_specified_sql import SEED, sqlite3
+from acceptance.test_specification import QUERIES as SPECIFIED
+from acceptance.test_specification import SEED, sqlite3
 from new_homes import new_home
 from nexus.home import LEDGERS, Home
 from nexus.skills import memory

@@ -263,13 +263,12 @@ def notes_for(name: str) -> str:
     return f"NOTES_FOR_{name.rpartition('-')[2].upper()}.md"
 
 
-def bootstrap(path: Path, role: str) -> list[str]:
-    """Make what is missing of a workspace; returns the names of the files that were made."""
+def bootstrap(path: Path, role: str | None) -> list[str]:
+    """Make what is missing of a workspace, except an unknown role; returns the names of the new files."""
     path.mkdir(mode=0o700, exist_ok=True)
     folder = Folder(path)
-    missing = {
-        name: text for name, text in {ROLE: role, **_SEEDS}.items() if not os.path.lexists(path / name)
-    }
+    seeds = _SEEDS if role is None else {ROLE: role, **_SEEDS}
+    missing = {name: text for name, text in seeds.items() if not os.path.lexists(path / name)}
     made = [name for name, text in missing.items() if folder.write_new(name, text)]
     skills = path / SKILL_FOLDER
     if not skills.is_symlink():
