@@ -7,7 +7,7 @@ which stands at the bottom of that stack, and so on back to HTTP. Where the run 
 its stack leads back: the way then continues before the queue with the stack of `Engine.start`.
 
 `Profile` samples. A thread is mostly seen where it gives up the interpreter's lock, and what it computed
-before counts there: `select` and a pool's `_worker` stand for short work that was done since, not for waiting.
+before counts there: `select` and a pool's `_worker` stand for short work done since, not for waiting.
 """
 
 import ast
@@ -312,7 +312,8 @@ async def trace_message(url: str, folder: Path) -> str:
         f"{len(way)} stops from HTTP to the provider (at most {_MOST_STOPS} are wanted), "
         f"{passing} of which only pass on (marked ↓).",
         f"{len(trace.functions)} functions in {len(files)} files until the answer has been read "
-        f"(at most {_MOST_FUNCTIONS} are wanted), {len(trace.before)} before the provider was called. {machine()}",
+        f"(at most {_MOST_FUNCTIONS} are wanted), {len(trace.before)} before the provider was called. "
+        f"{machine()}",
         "",
     ]
     for number, code in enumerate(way, start=1):
