@@ -28,6 +28,7 @@ from nexus.automations.workspace.workspace import Folder
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, NexusError, ScriptChangedError
 from nexus.home import Home
+from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
 from nexus.skills import memory
@@ -124,10 +125,15 @@ class Invoker:
         return replace(ended, duration_ms=(time.perf_counter() - begun) * 1000)
 
     async def improve(
-        self, automation: Automation, occasion: Occasion, done: Invocation, others: str | None
+        self,
+        ledgers: Ledgers,
+        automation: Automation,
+        occasion: Occasion,
+        done: Invocation,
+        others: str | None,
     ) -> Reflected:
         """Let it reflect on what it did; `others` is what of it may hold somebody else's words."""
-        settle = await reflect(self._home, automation, occasion, done, self._services, others)
+        settle = await reflect(self._home, ledgers, automation, occasion, done, self._services, others)
         place = workspace.place(self._home.meeseeks, automation.workspace_dir or "")
         async with self._committing.setdefault(place, asyncio.Lock()):
             return await asyncio.to_thread(settle)

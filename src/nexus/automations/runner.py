@@ -190,17 +190,21 @@ class Runner:
             self.queue.add(begun.id, entry.automation.name, label, attempts=begun.attempts + 1, at=at)
 
     async def run_improvement(self, invocation_id: str) -> None:
-        """Let an automation reflect on an invocation that worked for the owner."""
+        """Let an automation reflect on an invocation that worked for the owner.
+
+        What went wrong goes first: where the day's limit put it off, it takes the place of the next run.
+        """
         done = await self.ledgers.runtime.read(invocations.get, invocation_id=invocation_id)
         entry = done and await self.registry.version(done.automation_id)
         if done is None or entry is None or done.input is None or not entry.automation.workspace_dir:
             return
+        if not await reflection.is_allowed(self.ledgers, entry.automation, self.now()):
+            return
+        done = await reflection.choose_invocation(self.ledgers, entry.automation, done, self.now())
         occasion = Occasion.from_json(done.input)
-        if reflection.is_owners(occasion) and await reflection.is_allowed(
-            self.ledgers, entry.automation, self.now()
-        ):
+        if reflection.is_owners(occasion):
             others = await reflection.content_of_others(self.ledgers, occasion, entry.automation, done)
-            await self.invoker.improve(entry.automation, occasion, done, others)
+            await self.invoker.improve(self.ledgers, entry.automation, occasion, done, others)
 
     async def _run(
         self, entry: Entry, point: HookPoint, occasion: Occasion, deadline: float

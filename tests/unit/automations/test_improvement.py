@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from acceptance.test_memory_poisoning import acquainted
 from apps import app_on, granted
+from installed import Clock, opened
 from memory_writers import bash, is_reflection, quiet, rows
 from nexus.app import App
 from nexus.automations import registration
@@ -238,28 +240,64 @@ async def _until(condition: Any) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_it_reflects_once_a_day_and_not_after_a_flag(home: Home, server: ModelServer) -> None:
+async def test_what_went_wrong_is_reflected_on_first_within_the_days_limit(
+    home: Home, server: ModelServer
+) -> None:
     server.when(is_reflection).always("Nothing learned")
     server.always("Hello!")
-    flags = iter(["bad", None, None])
+    clock = Clock(datetime.now(UTC))
+    happens = iter([None, "the search came back empty", None])
 
-    def flagging(ctx: Context) -> dict[str, str] | None:
-        flag = next(flags)
-        return {"flag": flag} if flag else None
+    def failing(ctx: Context) -> None:
+        if problem := next(happens):
+            raise ValueError(problem)
+
+    async with opened(home, server, clock) as app:
+        await learner(app, failing)
+        await _say(app, "Well")
+        await reflected(app, server)
+        await _say(app, "Badly")
+        assert len(_reflections(server)) == 1, "one a day"
+        clock.forward(days=1)
+        await _say(app, "Well again")
+        await server.until(lambda: len(_reflections(server)) == 2, 60_000)
+        await quiet(app)
+    first, second = _reflections(server)
+    assert "Well" in first
+    assert "This run failed" in second
+    assert "ValueError: the search came back empty" in second
+    assert '\\"duration_ms\\":' in second
+
+
+async def test_a_run_that_took_too_long_is_reflected_on_with_its_time(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(is_reflection).script("Nothing learned")
+    server.script("Hello!")
+
+    async def slow(ctx: Context) -> None:
+        await asyncio.Event().wait()
 
     async with app_on(home, server) as app:
-        await learner(app, flagging)
-        for text in ("One", "Two", "Three"):
-            await (await app.send(text)).result()
-            await quiet(app)
-        await app.automations.queue.settled()
-        await quiet(app)
-        statuses = await rows(
-            app,
-            "runtime",
-            "SELECT status FROM invocations WHERE hook_point = 'after:runAgent' ORDER BY created_at",
-        )
-    assert statuses == [("flagged",), ("done",), ("done",)]
-    reflections = [request for request in server.requests if is_reflection(request)]
-    assert len(reflections) == 1
-    assert "Two" in str(reflections[0].json)
+        workspace_dir = registration.workspace_dir(app.home, "learner")
+        await register(
+            app, "learner", "after:runAgent", slow,
+            workspace_dir=workspace_dir, self_improvement=True, timeout_ms=50,
+        )  # fmt: skip
+        await _say(app, "Hello")
+        await reflected(app, server)
+    (asked,) = _reflections(server)
+    assert "stopped because it took too long" in asked
+    assert "timeout" in asked
+
+
+def _reflections(server: ModelServer) -> list[str]:
+    return [json.dumps(request.json) for request in server.requests if is_reflection(request)]
+
+
+async def _say(app: App, text: str) -> None:
+    """Say something, and wait for all that it leads to."""
+    await (await app.send(text)).result()
+    await quiet(app)
+    await app.automations.queue.settled()
+    await quiet(app)

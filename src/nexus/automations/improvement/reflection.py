@@ -4,10 +4,10 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 import apsw
 
@@ -21,7 +21,7 @@ from nexus.context.wrapping import wrapped
 from nexus.errors import AutomationError, WorkspaceError
 from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.runtime import executions, requests
+from nexus.ledgers.runtime import executions, invocations, requests
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
 from nexus.request import Access
@@ -45,7 +45,20 @@ instruction.
 _NOTES = (
     "{file} is read by {peer}, a peer of yours: leave word there of what would help it. Its files are below."
 )
+_WENT_WRONG: Final = {
+    "timeout": (
+        "This run was stopped because it took too long. Look at where the time went, and at what to do first "
+        "or leave out the next time."
+    ),
+    "failed": "This run failed. Look at why, and at how to avoid it.",
+    "flagged": "This run ended with a problem. Look at why, and at how to avoid it.",
+}
+WRONG: Final = frozenset(_WENT_WRONG)
 _PER_DAY = 1
+_LATELY = timedelta(days=7)
+_LOOKED_AT = 10
+_SHOWN_CALLS = 30
+_EVER = "9999"
 # It reads what others may have written, and needs to do nothing but answer.
 _NO_TOOLS = Access(level="known")
 
@@ -63,7 +76,8 @@ async def content_of_others(
     Files, pages, mail and memories may quote anybody, so what any tool returned and what was injected
     counts, in the whole conversation.
     """
-    if not (automation.script_path or "").startswith(IN_PROCESS) and (done.result or done.output):
+    told = done.result or done.output or (done.error and done.status != "timeout")
+    if not (automation.script_path or "").startswith(IN_PROCESS) and told:
         return "what its script returned"
     request = occasion.request
     label = occasion.result.session_label if occasion.result else request.agent.session_label
@@ -104,13 +118,11 @@ class Reflected:
 
 
 def is_due(automation: Automation, ended: Invocation) -> bool:
-    """Whether to reflect on an invocation: only where it went well, and as often as its settings say.
-
-    What was flagged or took too long shows that the model is not up to the work, or is busy: asking it for
-    more would not help.
-    """
-    if not automation.self_improvement or ended.status != "done":
+    """Whether to reflect on an invocation: on each that went wrong, others as its settings say."""
+    if not automation.self_improvement or ended.status not in {"done", *WRONG}:
         return False
+    if ended.status in WRONG:
+        return True
     every = automation.config.get("reflect_every", 1)
     return type(every) is not int or automation.trigger_count % max(every, 1) == 0
 
@@ -128,8 +140,24 @@ async def is_allowed(ledgers: Ledgers, automation: Automation, now: datetime) ->
     )
 
 
+async def choose_invocation(
+    ledgers: Ledgers, automation: Automation, done: Invocation, now: datetime
+) -> Invocation:
+    """Which invocation to reflect on: one that went wrong and was put off, before one that went well."""
+    if done.status in WRONG:
+        return done
+    since = clock.timestamp(now - _LATELY)
+    found = await ledgers.runtime.read(
+        invocations.gone_wrong, name=automation.name, since=since, limit=_LOOKED_AT
+    )
+    runs = {each.id: _execution_id(each.id) for each in found}
+    known = await ledgers.runtime.read(executions.known, execution_ids=list(runs.values()))
+    return next((each for each in found if runs[each.id] not in known), done)
+
+
 async def reflect(
     home: Home,
+    ledgers: Ledgers,
     automation: Automation,
     occasion: Occasion,
     done: Invocation,
@@ -147,15 +175,31 @@ async def reflect(
     files = await asyncio.to_thread(_files, place)
     peers = [workspace.place(home.meeseeks, each) for each in automation.peer_workspaces]
     theirs = {peer.name: await asyncio.to_thread(_files, peer) for peer in peers if peer.is_dir()}
-    task = _task(files, theirs, occasion, done)
+    task = _task(files, theirs, occasion, done, await _spent(ledgers, automation, done))
     assembled = await services.assemble_context(request, label, task)
     assembled.role = str(automation.config.get("models", assembled.role))
     assembled.role_context = wrapped("role", files.get(workspace.ROLE, ""))
     assembled.automation, assembled.invocation_id = automation.name, done.id
-    execution_id = ids.derived("exe", done.id, "improve")
-    run = await services.start_execution(request, assembled, execution_id, access=_NO_TOOLS)
+    run = await services.start_execution(request, assembled, _execution_id(done.id), access=_NO_TOOLS)
     answer = (await run.result()).response.content
     return partial(_settle, home, automation, answer, others)
+
+
+def _execution_id(invocation_id: str) -> str:
+    return ids.derived("exe", invocation_id, "improve")
+
+
+async def _spent(ledgers: Ledgers, automation: Automation, done: Invocation) -> list[dict[str, object]]:
+    """The calls that the automation's own agent made in an invocation, with the time of each."""
+    given = {
+        "request_id": done.request_id,
+        "label": f"meeseeks:{automation.name}:",
+        "since": done.started_at or done.created_at,
+        "until": done.ended_at or _EVER,
+        "limit": _SHOWN_CALLS,
+    }
+    rows = await ledgers.agents.read(sql.rows, sql.queries("agents")["calls_of_automation"], given)
+    return [dict(zip(("tool", "arguments", "status", "duration_ms"), row, strict=True)) for row in rows]
 
 
 def _label(name: str) -> str:
@@ -188,7 +232,11 @@ def _files(place: Path) -> dict[str, str]:
 
 
 def _task(
-    files: dict[str, str], theirs: dict[str, dict[str, str]], occasion: Occasion, done: Invocation
+    files: dict[str, str],
+    theirs: dict[str, dict[str, str]],
+    occasion: Occasion,
+    done: Invocation,
+    calls: list[dict[str, object]],
 ) -> str:
     transcript = {
         "hook_point": done.hook_point,
@@ -199,6 +247,7 @@ def _task(
         "returned": done.result,
         "printed": done.output,
         "duration_ms": done.duration_ms,
+        **({"calls": calls} if calls else {}),
     }
     notes = {peer: workspace.notes_for(peer) for peer in theirs}
     own = {name: text for name, text in files.items() if name != workspace.ROLE}
@@ -206,6 +255,7 @@ def _task(
     return "\n\n".join(
         [
             _TASK.format(most=f"{MOST_CHARACTERS:,}", files=changeable),
+            *([_WENT_WRONG[done.status]] if done.status in _WENT_WRONG else []),
             *(_NOTES.format(file=file, peer=peer) for peer, file in notes.items()),
             wrapped("transcript", json.dumps(transcript, indent=1, ensure_ascii=False)),
             wrapped("workspace", json.dumps(own, indent=1, ensure_ascii=False)),

@@ -149,6 +149,17 @@ ORDER BY message.id DESC
 SELECT DISTINCT call.tool_name FROM agent_turns AS turn JOIN agent_tool_calls AS call ON call.turn_id = turn.id
 WHERE turn.request_id IN (SELECT value FROM json_each(?)) ORDER BY call.tool_name LIMIT ?
 
+-- name: calls_of_automation
+-- In sessions whose labels begin like that, in order.
+SELECT call.tool_name, substr(call.arguments_json, 1, 300), call.status,
+       CAST(round((julianday(coalesce(call.ended_at, :until)) - julianday(call.started_at)) * 86400000) AS INTEGER)
+FROM agent_turns AS turn
+JOIN agent_sessions AS session ON session.id = turn.session_id
+JOIN agent_tool_calls AS call ON call.turn_id = turn.id
+WHERE turn.request_id = :request_id AND substr(session.label, 1, length(:label)) = :label
+  AND call.started_at >= :since AND call.started_at <= :until
+ORDER BY call.started_at, call.id LIMIT :limit
+
 -- name: end_of_turn
 SELECT max(message.position) + 1 FROM agent_messages AS message JOIN agent_turns AS turn ON turn.id = message.turn_id
 WHERE turn.session_id = ? AND turn.execution_id = ? AND turn.kind = 'exchange'

@@ -133,6 +133,13 @@ def of_automation(
     return [loaded(row) for row in rows]
 
 
+def gone_wrong(connection: apsw.Connection, name: str, since: str, limit: int) -> list[Invocation]:
+    """The invocations of a name that went wrong since a time and whose input is kept, the newest first."""
+    values = {"name": name, "since": since, "limit": limit}
+    rows = connection.execute(sql.queries("runtime")["invocations_gone_wrong"], values)
+    return [loaded(row) for row in rows]
+
+
 def unfinished(connection: apsw.Connection) -> list[tuple[str, int]]:
     """The async ones that have not ended, in the order in which they were asked for: id and attempts."""
     rows = connection.execute(sql.queries("runtime")["unfinished_invocations"]).fetchall()

@@ -740,6 +740,15 @@ FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id
 WHERE a.name = :name AND (:status IS NULL OR i.status = :status)
 ORDER BY i.created_at DESC, i.id DESC LIMIT :limit
 
+-- name: invocations_gone_wrong
+SELECT i.id, i.automation_id, i.automation_version, i.hook_point, i.request_id, i.root_request_id, i.blocking,
+       i.status, i.result_json, i.error, i.duration_ms, i.created_at, i.started_at, i.ended_at, i.input_json,
+       i.output, i.attempts, i.retries_left, i.retry_at
+FROM automations AS a JOIN invocations AS i ON i.automation_id = a.id
+WHERE a.name = :name AND i.created_at >= :since AND i.input_json IS NOT NULL
+  AND i.status IN ('failed', 'timeout', 'flagged')
+ORDER BY i.created_at DESC, i.id DESC LIMIT :limit
+
 -- name: invocations_before
 SELECT id, automation_id, automation_version, hook_point, request_id, root_request_id, blocking, status,
        result_json, error, duration_ms, created_at, started_at, ended_at, input_json, output, attempts,
