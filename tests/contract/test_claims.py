@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from nexus.engine import Lane, Settings, interior
+from nexus.engine import Lane, Settings, store
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
 from nexus.engine.prepare import prepared
-from nexus.engine.tables import NewExecution
+from nexus.engine.store import NewExecution
 
 LANE = Lane(name="chat", limit=8)
 
@@ -28,7 +28,7 @@ def _add(database: Database, *items: tuple[str, str], version: str = "1") -> Non
         for key, id_ in items
     ]
     with database.write() as connection:
-        interior.insert(database, connection, new)
+        store.insert(database, connection, new)
 
 
 def _end(database: Database, *ids: str) -> None:

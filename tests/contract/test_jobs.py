@@ -19,10 +19,9 @@ from nexus.engine import (
     Schedule,
     Schedules,
     Settings,
-    interior,
+    forgetting,
     records,
-    retention,
-    tables,
+    store,
 )
 from nexus.engine import letters as dead_letters
 from nexus.engine.errors import EngineStateError, WorkFailedError
@@ -152,9 +151,9 @@ async def test_a_job_that_takes_its_process_down_too_often_is_put_aside(engine: 
         """UPDATE {t}workflow_status SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'
         WHERE workflow_uuid = :id"""
     )
-    new = tables.new_execution("embed", "x", key="k", lane="background", version="1")
+    new = store.new_execution("embed", "x", key="k", lane="background", version="1")
     with engine.database.write() as connection:
-        interior.insert(engine.database, connection, [new])
+        store.insert(engine.database, connection, [new])
         connection.execute(given_up, {"id": new.id})
         connection.execute(
             engine.database.sql(
@@ -250,11 +249,11 @@ async def test_two_processes_start_a_due_moment_once(engine: Engine) -> None:
 
 async def test_work_of_another_version_is_taken_over_and_starts_over(engine: Engine) -> None:
     engine.register("turn", Counted().work)
-    old = tables.new_execution("turn", "x", key="s", lane="chat", version="old", delay_until_ms=2**52)
+    old = store.new_execution("turn", "x", key="s", lane="chat", version="old", delay_until_ms=2**52)
     step = """INSERT INTO {t}operation_outputs (workflow_uuid, function_id, function_name)
     VALUES (:id, 1, 'old')"""
     with engine.database.write() as connection:
-        interior.insert(engine.database, connection, [old])
+        store.insert(engine.database, connection, [old])
         connection.execute(engine.database.sql(step), {"id": old.id})
     await engine.close()
     await engine.open()
@@ -274,7 +273,7 @@ async def test_old_ended_work_is_forgotten_and_dead_letters_are_kept(engine: Eng
     with engine.database.write() as connection:
         connection.execute(engine.database.sql("UPDATE {t}workflow_status SET completed_at = 1"))
     # Unless the engine has done so already.
-    await asyncio.to_thread(retention.forget_old, engine.database, 30)
+    await asyncio.to_thread(forgetting.forget_old, engine.database, 30)
     with engine.database.read() as connection:
         left = connection.execute(engine.database.sql("SELECT workflow_uuid FROM {t}workflow_status")).all()
     assert len(left) == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nexus.engine import Context, Engine, Settings, records, retention
+from nexus.engine import Context, Engine, Settings, forgetting, records
 from nexus.engine.errors import UnknownExecutionError, WorkCancelledError
 from nexus.engine.forgetting import Forgetting
 from nexus.errors import CareError
@@ -76,12 +76,12 @@ async def _at_the_gate(engine: Engine, work: Work) -> str:
 async def test_results_of_steps_stay_until_the_end_and_then_go(engine: Engine) -> None:
     work = Work()
     id_ = await _at_the_gate(engine, work)
-    assert retention.drop_step_results(engine.database) == 0
+    assert forgetting.drop_step_results(engine.database) == 0
     assert SECRET in _stored(engine)
 
     work.gate.set()
     await engine.finished(id_)
-    retention.drop_step_results(engine.database)  # unless the engine has done so already
+    forgetting.drop_step_results(engine.database)  # unless the engine has done so already
     assert SECRET not in _stored(engine)
     steps = records.steps(engine.database, id_)
     assert [(step["name"], step["failed"]) for step in steps] == [("recall", False), ("tool", True)]

@@ -18,7 +18,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from nexus.engine import Context, Engine, Lane, Settings, enqueue, ids, interior, owner
+from nexus.engine import Context, Engine, Lane, Settings, enqueue, interior, owner, store
 from nexus.engine.database import Database
 
 _SIDE_BY_SIDE = 4
@@ -185,8 +185,8 @@ def _without_one_owner() -> None:
 
 def _without_order_of_recording() -> None:
     """All that waits was recorded in the same moment, and ids are by chance."""
-    ids.new = lambda: f"exe_{uuid.uuid4()}"
-    real = interior.insert
+    store.new_id = lambda: f"exe_{uuid.uuid4()}"
+    real = store.insert
 
     def insert(database: Database, connection: Any, executions: Any) -> None:
         real(database, connection, executions)
@@ -194,11 +194,11 @@ def _without_order_of_recording() -> None:
             database.sql("UPDATE {t}workflow_status SET created_at = 1 WHERE status = 'ENQUEUED'")
         )
 
-    interior.insert = insert
+    store.insert = insert
 
 
 def _without_takeover() -> None:
-    interior.recover = lambda database, version, most_crashes: (0, 0)
+    store.recover = lambda database, version, most_crashes: (0, 0)
 
 
 def _without_step_order() -> None:

@@ -5,7 +5,6 @@ import json
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, cast, get_args
 
 import click
@@ -13,8 +12,7 @@ import click
 from nexus.broker.queue import WORK, SessionQueue
 from nexus.broker.run import settle
 from nexus.cli.place import opened_home
-from nexus.engine import Engine, Settings, State, interior, letters, records, schedules, tables
-from nexus.engine.cancels import Cancels
+from nexus.engine import Engine, Settings, State, letters, prepare, records, schedules, store
 from nexus.engine.database import Database
 from nexus.engine.errors import UnknownExecutionError
 from nexus.engine.failures import translated
@@ -184,12 +182,12 @@ def _opened(ctx: click.Context) -> Generator[Database]:
     """The engine's database. Looking at it starts nothing and makes nothing."""
     home, config = opened_home(ctx)
     settings = Settings.of_home(home, config.engine)
-    if not settings.is_postgres and not Path(settings.database).is_file():
+    if not settings.exists:
         raise _nothing_yet(home)
     database = Database(settings)
     try:
         with translated(settings):
-            if not tables.made(database):
+            if not prepare.made(database):
                 raise _nothing_yet(home)
             yield database
     finally:
@@ -213,11 +211,11 @@ def _found(database: Database, execution_id: str) -> Execution:
 
 
 def _cancel(database: Database, execution_id: str) -> str:
-    if interior.cancel_waiting(database, execution_id):
+    if store.cancel_waiting(database, execution_id):
         return "canceled before it started"
     if _found(database, execution_id).state in FINAL:
         return "already finished"
-    Cancels(database).ask(execution_id)
+    store.ask_to_stop(database, execution_id)
     return "asked to stop; its session continues once it has"
 
 

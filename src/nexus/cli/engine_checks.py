@@ -1,7 +1,6 @@
 """What `nexus doctor` looks at in the engine's database."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from nexus.broker.queue import WORK
 from nexus.cli.ledger_checks import Finding
@@ -42,16 +41,15 @@ def examine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[Findi
 
 def _summary(settings: Settings, found: health.Health) -> str:
     waiting = f"{counted(len(found.unfinished), 'execution')} not ended"
-    if settings.is_postgres:
+    if (path := settings.file) is None:
         return f"engine: on Postgres, {waiting}"
-    path = Path(settings.database)
     files = [file for file in (path, path.with_name(path.name + "-wal")) if file.is_file()]
     return f"engine: intact, {size(sum(file.stat().st_size for file in files))}, {waiting}"
 
 
 def _against_the_ledger(home: Home, settings: Settings, found: health.Health) -> Iterator[Finding]:
     """Runs that only one of the two knows. A Postgres may hold those of other homes, so it is left alone."""
-    if settings.is_postgres:
+    if settings.file is None:
         return
     runs = [id_ for id_, work in found.unfinished.items() if work == WORK]
     try:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from nexus.engine.context import Context, Work
     from nexus.engine.cron import Schedule
-    from nexus.engine.engine import Engine
-    from nexus.engine.execution import StartedExecution
+    from nexus.engine.engine import Engine, StartedExecution
     from nexus.engine.jobs import Jobs, Retry
     from nexus.engine.records import Execution
     from nexus.engine.schedules import Schedules
@@ -36,7 +35,7 @@ _MODULES: Final = {
     "Context": "context",
     "Engine": "engine",
     "Execution": "records",
-    "StartedExecution": "execution",
+    "StartedExecution": "engine",
     "Jobs": "jobs",
     "Lane": "settings",
     "Retry": "jobs",

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from nexus.engine import interior
+from nexus.engine import store
 from nexus.engine.database import Database
 from nexus.engine.settings import SEPARATOR, Lane
 
@@ -42,7 +42,7 @@ class Claims:
         """Take the heads of up to `room` idle keys. Blocking."""
         owner = str(uuid.uuid4())
         heads = self._heads(room)
-        taken = interior.begin(self._database, heads, executor_id, owner) if heads else set[str]()
+        taken = store.begin(self._database, heads, executor_id, owner) if heads else set[str]()
         return Claimed(ids=[head for head in heads if head in taken], owner=owner)
 
     def began(self, execution_ids: list[str]) -> None:
@@ -52,7 +52,7 @@ class Claims:
         """What had begun has ended."""
 
     def _heads(self, room: int) -> list[str]:
-        interrupted = interior.interrupted(self._database, self._lane, room)
+        interrupted = store.interrupted(self._database, self._lane, room)
         if len(interrupted) == room:
             return interrupted
         following = self._next_heads(room - len(interrupted))
@@ -61,7 +61,7 @@ class Claims:
     def _next_heads(self, room: int) -> list[str]:
         if self._after is None:
             # Processes that never live long enough to come round must not all begin with the same keys.
-            self._after = interior.any_key(self._database, self._lane)
+            self._after = store.any_key(self._database, self._lane)
         began = self._after
         visits = room * _VISITS_FOR_EACH + _VISITS_MORE
         heads = self._visit(began, visits, room)
@@ -72,7 +72,7 @@ class Claims:
     def _visit(self, after: str, visits: int, room: int) -> list[str]:
         heads: list[str] = []
         last = ""
-        visited = interior.heads(self._database, self._lane, after, visits)
+        visited = store.heads(self._database, self._lane, after, visits)
         for key, head in visited:
             last = key
             if head is not None:
@@ -120,7 +120,7 @@ class FairClaims(Claims):
                 del self.running[home]
 
     def _heads(self, room: int) -> list[str]:
-        interrupted = interior.interrupted(self._database, self._lane, room)
+        interrupted = store.interrupted(self._database, self._lane, room)
         heads = [head for head in interrupted if scope_of(head) not in self._shares.suspended]
         taken = Counter(map(scope_of, heads))
         offers = self._offers(room - len(heads), taken, set(heads))
@@ -155,7 +155,7 @@ class FairClaims(Claims):
             yield from self._homes_between("", self._home)
 
     def _homes_between(self, after: str, last: str) -> Iterator[str]:
-        while homes := interior.scopes(self._database, self._lane, after, _VISITS_MORE):
+        while homes := store.scopes(self._database, self._lane, after, _VISITS_MORE):
             for home in homes:
                 if last and home > last:
                     return
@@ -177,7 +177,7 @@ class FairClaims(Claims):
 
     def _walk(self, prefix: str, after: str, visits: int, room: int) -> tuple[list[str], str]:
         heads: list[str] = []
-        for key, head in interior.heads(self._database, self._lane, after, visits):
+        for key, head in store.heads(self._database, self._lane, after, visits):
             if not key.startswith(prefix):
                 return heads, ""
             if head is not None:

@@ -3,7 +3,6 @@
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,7 +28,7 @@ class Database:
         self.settings = settings
         self.is_postgres = settings.is_postgres
         self._statements: dict[str, sa.TextClause] = {}
-        self.path = None if self.is_postgres else Path(settings.database)
+        self.path = settings.file
         self.url = _postgres_url(str(settings.database)) if self.is_postgres else f"sqlite:///{self.path}"
         self.engine = self._open()
 
@@ -74,15 +73,30 @@ class Database:
             self._statements[statement] = made
         return made
 
+    def choose(self, *, sqlite: str, postgres: str) -> str:
+        """Of two spellings of a part of a statement, that of this database."""
+        return postgres if self.is_postgres else sqlite
+
+    @property
+    def schema(self) -> str | None:
+        return SCHEMA if self.is_postgres else None
+
     @property
     def prefix(self) -> str:
-        return f"{SCHEMA}." if self.is_postgres else ""
+        return self.choose(sqlite="", postgres=f"{SCHEMA}.")
 
     @property
     def now(self) -> str:
+        return self.choose(
+            sqlite="CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+            postgres="CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+        )
+
+    def lock_schema(self, connection: sa.Connection) -> None:
+        """Let one process at a time change tables: two would collide in Postgres's catalog."""
         if self.is_postgres:
-            return "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
-        return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(811402)"))
+            connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
 
     def close(self) -> None:
         self.engine.dispose()

@@ -18,14 +18,21 @@ from typing import Any, Self
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from nexus.engine import ids, interior, letters, records, retention, serializer, tables
-from nexus.engine.cancels import Cancels
+from nexus.engine import forgetting, interior, letters, records, serializer, store
 from nexus.engine.claims import Shares
 from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
 from nexus.engine.enqueue import Enqueuer
-from nexus.engine.errors import EngineError, EngineStateError, UnknownExecutionError, UnknownWorkError
-from nexus.engine.execution import StartedExecution
+from nexus.engine.errors import (
+    EndedError,
+    EngineError,
+    EngineStateError,
+    UnknownExecutionError,
+    UnknownWorkError,
+    WorkCancelledError,
+    WorkFailedError,
+    WorkTimeoutError,
+)
 from nexus.engine.failures import translated
 from nexus.engine.interior import Interior
 from nexus.engine.owner import Ownership, find_owner
@@ -36,8 +43,8 @@ from nexus.engine.schedules import Schedules
 from nexus.engine.serializer import End
 from nexus.engine.settings import Settings
 from nexus.engine.states import FINAL, State
+from nexus.engine.store import NewExecution
 from nexus.engine.sweep import Sweeper
-from nexus.engine.tables import NewExecution
 from nexus.engine.upkeep import Upkeep
 from nexus.engine.wake import Wake
 
@@ -53,6 +60,11 @@ _STAND_BY_S = 0.5
 # Work that takes its process down each time must not do so forever, nor hold up its session.
 _MOST_CRASHES = 10
 _log = logging.getLogger(__name__)
+_ERRORS: dict[State, type[EndedError]] = {
+    "failed": WorkFailedError,
+    "timeout": WorkTimeoutError,
+    "cancelled": WorkCancelledError,
+}
 
 
 Ended = Callable[[Context, End | None], Awaitable[None]]
@@ -77,6 +89,33 @@ class _Parts:
     wake: Wake
     sweeper: Sweeper
     upkeep: Upkeep
+
+
+class StartedExecution:
+    """Ask for the result, look at the state, cancel. Dropping it changes nothing."""
+
+    def __init__(self, engine: "Engine", execution_id: str) -> None:
+        self._engine = engine
+        self.id = execution_id
+
+    async def result(self) -> Any:
+        """The result once there is one; an `EndedError` when it ended without."""
+        execution = await self._engine.finished(self.id)
+        if execution.state == "done":
+            return execution.result
+        reason = execution.error or execution.state
+        raise _ERRORS[execution.state](
+            f"{execution.work} ({self.id}) ended as {execution.state}: {reason}",
+            hint=f"See `nexus engine show {self.id}`.",
+        )
+
+    async def state(self) -> Execution:
+        """The execution as it stands."""
+        return await self._engine.show(self.id)
+
+    async def cancel(self) -> None:
+        """Ask that it stop. Its session goes on only after its code has stopped."""
+        await self._engine.cancel(self.id)
 
 
 class Engine:
@@ -185,14 +224,14 @@ class Engine:
         if self.serving and work not in self._works:
             known = ", ".join(self._works)
             raise UnknownWorkError(f"No work is registered as `{work}`", hint=f"Known: {known}.")
-        new = tables.new_execution(
+        new = store.new_execution(
             work,
             payload,
             key=self.stored(key),
             lane=lane,
             version=self.settings.version,
             timeout_ms=timeout_ms,
-            id_=self.stored(execution_id or ids.new()),
+            id_=self.stored(execution_id or store.new_id()),
             delay_until_ms=delay_until_ms,
         )
         await self.record([new])
@@ -244,7 +283,7 @@ class Engine:
     async def cancel(self, execution_id: str) -> bool:
         """Cancel a queued execution, or ask a running one to stop. False: already finished."""
         stored = self.stored(execution_id)
-        if await asyncio.to_thread(interior.cancel_waiting, self.database, stored):
+        if await asyncio.to_thread(store.cancel_waiting, self.database, stored):
             self._ended(stored)
             return True
         entry = self.running(stored)
@@ -253,14 +292,14 @@ class Engine:
             return True
         if (await self.show(execution_id)).state in FINAL:
             return False
-        await asyncio.to_thread(Cancels(self.database).ask, stored)
+        await asyncio.to_thread(store.ask_to_stop, self.database, stored)
         self.announce()
         return True
 
     async def forget_ended(self) -> None:
         """Forget what has ended, but for dead letters, so that it can be started again under its id."""
         with translated(self.settings):
-            await asyncio.to_thread(retention.forget_ended, self.database, self.settings.prefix)
+            await asyncio.to_thread(forgetting.forget_ended, self.database, self.settings.prefix)
 
     async def close_letter(self, execution_id: str) -> bool:
         """Take an execution off the dead letters: somebody has dealt with it. False: it is not one."""
@@ -341,7 +380,7 @@ class Engine:
                 return
             try:
                 self._parts = await self._serve(database)
-            except (SQLAlchemyError, OSError) as error:
+            except (SQLAlchemyError, OSError, EngineStateError) as error:
                 _log.warning("the work could not be taken over, and is tried again: %s", error)
 
     async def _serve(self, database: Database) -> _Parts | None:
@@ -353,7 +392,7 @@ class Engine:
         dbos: Interior | None = None
         try:
             version = self.settings.version
-            given_back, given_up = await asyncio.to_thread(interior.recover, database, version, _MOST_CRASHES)
+            given_back, given_up = await asyncio.to_thread(store.recover, database, version, _MOST_CRASHES)
             if given_back:
                 _log.warning("took over %d executions", given_back)
             if given_up:
@@ -394,7 +433,7 @@ class Engine:
         await parts.sweeper.settled(self.settings.stop_grace_ms / 1000)
         await parts.wake.stop()
         try:
-            await asyncio.to_thread(interior.requeue, self.database)
+            await asyncio.to_thread(store.requeue, self.database)
         except SQLAlchemyError as error:
             # The next owner gives back what is recorded as running.
             _log.warning("what still runs could not be given back: %s", error)
@@ -448,7 +487,7 @@ class Engine:
             await asyncio.sleep(_PAUSE_S)
             try:
                 await asyncio.to_thread(
-                    interior.put_back, self.database, context.id, context.executor_id, drops_steps=drops
+                    store.put_back, self.database, context.id, context.executor_id, drops_steps=drops
                 )
                 return
             except SQLAlchemyError as error:

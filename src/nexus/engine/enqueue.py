@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy.exc import DBAPIError
 
-from nexus.engine import interior
+from nexus.engine import store
 from nexus.engine.database import Database
-from nexus.engine.tables import NewExecution
+from nexus.engine.store import NewExecution
 
 # Enough to hide the cost of a commit, few enough to stay prompt.
 _COMMIT_TOGETHER = 500
@@ -65,7 +65,7 @@ class Enqueuer:
         for attempt in range(_ATTEMPTS):
             try:
                 with self._database.write() as connection:
-                    interior.insert(self._database, connection, executions)
+                    store.insert(self._database, connection, executions)
                     self._database.notify(connection)
                 return
             except DBAPIError as error:

@@ -41,7 +41,7 @@ def translated(settings: Settings) -> Generator[None]:
                 f"The engine's database at {place} is locked by another process",
                 hint="Find the process with `nexus status`, and stop it or wait.",
             ) from error
-        if settings.is_postgres and (error.connection_invalidated or "connect" in said):
+        if settings.file is None and (error.connection_invalidated or "connect" in said):
             raise EngineUnreachableError(
                 f"Can't connect to the engine's database at {place}: {said.splitlines()[0]}",
                 hint="Start it, or fix `[engine] database` in config.toml.",
@@ -55,6 +55,6 @@ def translated(settings: Settings) -> Generator[None]:
 
 
 def _place(settings: Settings) -> str:
-    if settings.is_postgres:
+    if settings.file is None:
         return make_url(str(settings.database)).render_as_string(hide_password=True)
     return str(settings.database)

@@ -3,10 +3,9 @@
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, NamedTuple
 
-from nexus.engine import interior, letters, records, tables
+from nexus.engine import letters, prepare, records, store
 from nexus.engine.database import Database
 from nexus.engine.failures import translated
 from nexus.engine.owner import find_owner
@@ -36,8 +35,8 @@ def examine(settings: Settings, *, thorough: bool = False) -> Health:
     with translated(settings):
         database = Database(settings)
         try:
-            damage = _damage(database, settings, thorough=thorough)
-            if damage or not tables.made(database):
+            damage = _damage(database, thorough=thorough)
+            if damage or not prepare.made(database):
                 return Health(damage=damage, unfinished={}, interrupted=0, dead_letters=0)
             waiting = list(Look(database).waiting())
             return Health(
@@ -81,7 +80,7 @@ class Look:
     def waiting(self) -> Iterator[Waiting]:
         """Every execution that has not ended, by id."""
         after, is_owned = self._prefix, self.is_served
-        while rows := interior.unfinished(self._database, after, self._prefix, _TOGETHER):
+        while rows := store.unfinished(self._database, after, self._prefix, _TOGETHER):
             for row in rows:
                 own = row.id.removeprefix(self._prefix)
                 yield Waiting(own, str(row.work), row.lane or "", row.state, is_owned)
@@ -91,13 +90,13 @@ class Look:
 @contextmanager
 def look(settings: Settings) -> Generator[Look | None]:
     """Look into the database without changing it. None: no work was ever given to it."""
-    if not settings.is_postgres and not Path(settings.database).is_file():
+    if not settings.exists:
         yield None
         return
     with translated(settings):
         database = Database(settings)
         try:
-            yield Look(database) if tables.made(database) else None
+            yield Look(database) if prepare.made(database) else None
         finally:
             database.close()
 
@@ -109,15 +108,15 @@ def remove(settings: Settings, execution_ids: list[str]) -> None:
         database = Database(settings)
         try:
             with database.write() as connection:
-                interior.delete(database, connection, stored)
+                store.delete(database, connection, stored)
         finally:
             database.close()
 
 
-def _damage(database: Database, settings: Settings, *, thorough: bool) -> list[str]:
-    if database.is_postgres:
+def _damage(database: Database, *, thorough: bool) -> list[str]:
+    if database.path is None:
         return []
-    small = Path(settings.database).stat().st_size <= _THOROUGH_UP_TO_BYTES
+    small = database.path.stat().st_size <= _THOROUGH_UP_TO_BYTES
     pragma = "integrity_check" if thorough or small else "quick_check"
     with database.read() as connection:
         lines = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}(5)")]

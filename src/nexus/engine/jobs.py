@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nexus.engine import ids, interior, serializer, tables
+from nexus.engine import serializer, store
 from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
 from nexus.engine.engine import Engine
@@ -89,14 +89,14 @@ class Jobs:
     def _add(self, work: str, items: dict[str, Any]) -> dict[str, str]:
         database, kind = self._engine.database, self._kinds[work]
         items = {self._engine.stored(key): payload for key, payload in items.items()}
-        fresh = {key: self._engine.stored(ids.new()) for key in items}
+        fresh = {key: self._engine.stored(store.new_id()) for key in items}
         with database.write() as connection:
             _insert_jobs(database, connection, work, kind.lane, items, fresh)
             held = _revived(database, connection, work, fresh)
             new = [key for key in items if held[key] == fresh[key]]
             if new:
                 executions = [
-                    tables.new_execution(
+                    store.new_execution(
                         work,
                         items[key],
                         key=self._engine.stored(_partition(work, key)),
@@ -107,7 +107,7 @@ class Jobs:
                     )
                     for key in new
                 ]
-                interior.insert(database, connection, executions)
+                store.insert(database, connection, executions)
             if len(new) < len(items):
                 _ask_again(database, connection, work, [key for key in items if held[key] != fresh[key]])
             database.notify(connection)
@@ -166,18 +166,18 @@ class Jobs:
         error: str | None,
     ) -> None:
         database = self._engine.database
-        new = tables.new_execution(
+        new = store.new_execution(
             context.work,
             serializer.loads(job.payload),
             key=self._engine.stored(context.key),
             lane=job.lane,
             version=self._engine.settings.version,
             timeout_ms=self._kinds[context.work].timeout_ms,
-            id_=self._engine.stored(ids.new()),
+            id_=self._engine.stored(store.new_id()),
             attempt=attempt,
             delay_until_ms=time.time_ns() // 1_000_000 + pause_ms if pause_ms else None,
         )
-        interior.insert(database, connection, [new])
+        store.insert(database, connection, [new])
         connection.execute(
             database.sql(
                 """UPDATE {t}nexus_jobs
@@ -226,7 +226,7 @@ def _revived(
 def _ask_again(database: Database, connection: sa.Connection, work: str, keys: list[str]) -> None:
     """One that runs may have read its subject before it changed; one that waits will read it later."""
     statement = f"""UPDATE {{t}}nexus_jobs SET again = 1
-    WHERE work = :work AND job_key IN :keys AND execution_id IN {interior.RUNNING}"""  # noqa: S608 - names are constants of the program, values are bound
+    WHERE work = :work AND job_key IN :keys AND execution_id IN {store.RUNNING}"""  # noqa: S608 - names are constants of the program, values are bound
     connection.execute(database.sql(statement, "keys"), {"work": work, "keys": keys})
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nexus.engine import interior, records, tables
+from nexus.engine import records, store
 from nexus.engine.database import Database, moment
 from nexus.engine.errors import EngineStateError, UnknownExecutionError
 from nexus.engine.states import FINAL
@@ -51,7 +51,7 @@ def count(database: Database) -> int:
 
 def close(database: Database, execution_id: str) -> bool:
     """Take a run that crashed its process off the list: it was dealt with. False: it is not on it."""
-    return interior.close_given_up(database, execution_id)
+    return store.close_given_up(database, execution_id)
 
 
 def retry(database: Database, execution_id: str) -> str:
@@ -67,8 +67,8 @@ def retry(database: Database, execution_id: str) -> str:
             hint=f"Cancel it first with `nexus engine cancel {execution_id}`.",
         )
     with database.write() as connection:
-        work, payload, options = interior.stored(database, connection, execution_id)
-        new = tables.new_execution(
+        work, payload, options = store.stored(database, connection, execution_id)
+        new = store.new_execution(
             work,
             payload,
             key=options["key"],
@@ -76,7 +76,7 @@ def retry(database: Database, execution_id: str) -> str:
             version=execution.version or "1",
             timeout_ms=options["timeout_ms"],
         )
-        interior.insert(database, connection, [new])
+        store.insert(database, connection, [new])
         connection.execute(
             database.sql(
                 """UPDATE {t}nexus_jobs
@@ -93,11 +93,11 @@ def bury_deadly(database: Database) -> int:
     """Put aside jobs that took their process down too often; returns how many. Blocking."""
     statement = f"""UPDATE {{t}}nexus_jobs SET state = 'dead', updated_at = {{now}}, error = :error
     WHERE state = 'waiting'
-      AND execution_id IN (SELECT execution_id FROM {interior.given_up(database)} AS given_up)"""  # noqa: S608 - names are constants of the program, values are bound
+      AND execution_id IN (SELECT execution_id FROM {store.given_up(database)} AS given_up)"""  # noqa: S608 - names are constants of the program, values are bound
     return database.change(database.sql(statement), {"error": records.GAVE_UP})
 
 
 def _crashed(database: Database) -> str:
     """Runs that were given up. What is a job's stands among the jobs."""
-    return f"""{interior.given_up(database)} AS given_up
+    return f"""{store.given_up(database)} AS given_up
     WHERE execution_id NOT IN (SELECT execution_id FROM {{t}}nexus_jobs)"""  # noqa: S608 - names are constants of the program, values are bound

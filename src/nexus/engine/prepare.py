@@ -6,38 +6,109 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nexus.engine import interior, owner, statistics, tables
+import sqlalchemy as sa
+
+from nexus.engine import interior, owner, store
 from nexus.engine.database import Database
 from nexus.engine.settings import Settings
 
 _PRIVATE = 0o600
+_OWN_TABLES = (
+    """CREATE TABLE IF NOT EXISTS {t}nexus_crashes (
+      -- Unfinished executions whose process died: how often in a row without recording a further step.
+      execution_id TEXT PRIMARY KEY,
+      crashes      BIGINT NOT NULL,
+      steps        BIGINT NOT NULL              -- recorded by the last crash
+    )""",
+    """CREATE TABLE IF NOT EXISTS {t}nexus_cancels (
+      -- Running executions that somebody wants stopped; the process that runs one looks here.
+      execution_id TEXT PRIMARY KEY,
+      created_at   BIGINT NOT NULL
+    )""",
+    """CREATE TABLE IF NOT EXISTS {t}nexus_jobs (
+      -- Unfinished background jobs: at most one for each work and key. A job that is done has no row.
+      work         TEXT NOT NULL,
+      job_key      TEXT NOT NULL,
+      state        TEXT NOT NULL,               -- waiting, dead
+      attempt      BIGINT NOT NULL,
+      again        BIGINT NOT NULL DEFAULT 0,   -- asked for once more while it was running
+      execution_id TEXT NOT NULL,               -- its newest attempt
+      lane         TEXT NOT NULL,
+      payload      TEXT NOT NULL,
+      error        TEXT,
+      created_at   BIGINT NOT NULL,
+      updated_at   BIGINT NOT NULL,
+      PRIMARY KEY (work, job_key)
+    )""",
+    "CREATE INDEX IF NOT EXISTS nexus_jobs_state ON {t}nexus_jobs (state, updated_at)",
+    "CREATE UNIQUE INDEX IF NOT EXISTS nexus_jobs_execution ON {t}nexus_jobs (execution_id)",
+    """CREATE TABLE IF NOT EXISTS {t}nexus_schedules (
+      name       TEXT PRIMARY KEY,
+      cron       TEXT NOT NULL,
+      zone       TEXT NOT NULL,
+      work       TEXT NOT NULL,
+      payload    TEXT NOT NULL,
+      lane       TEXT NOT NULL,
+      missed     TEXT NOT NULL,         -- skip, once, all
+      paused     BIGINT NOT NULL DEFAULT 0,  -- 1: paused; 2: dozing, it is started once more
+      next_at    BIGINT NOT NULL,       -- the moment that has not been started yet
+      updated_at BIGINT NOT NULL
+    )""",
+    "CREATE INDEX IF NOT EXISTS nexus_schedules_next ON {t}nexus_schedules (next_at)",
+    """CREATE TABLE IF NOT EXISTS {t}nexus_owner (
+      -- The home whose work this is, where one has said so.
+      id    BIGINT PRIMARY KEY CHECK (id = 1),
+      owner TEXT NOT NULL
+    )""",
+)
 
 
 def prepared(settings: Settings) -> Database:
     """The database, open and complete. Any number of processes may call this at once."""
-    if settings.is_postgres:
-        database = Database(settings)
-        try:
-            interior.migrate(database.url)
-            _complete(database)
-            owner.claim_for_home(database, settings.home)
-            statistics.ensure(database, settings)
-        except BaseException:
-            database.close()
-            raise
-        return database
-    path = Path(settings.database)
-    with _alone(path):
-        _make(path)
-        database = Database(settings)
-        interior.migrate(database.url)
+    if settings.file is not None:
+        with _alone(settings.file):
+            _make(settings.file)
+            return _complete(Database(settings))
+    database = Database(settings)
+    try:
         _complete(database)
-        return database
+        owner.claim_for_home(database, settings.home)
+        _plant_statistics(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
-def _complete(database: Database) -> None:
-    tables.create_own(database)
-    interior.make_indexes(database)
+def made(database: Database) -> bool:
+    """Whether the tables are there. A new Postgres database is empty until a home is first served."""
+    found = set(sa.inspect(database.engine).get_table_names(schema=database.schema))
+    return {"nexus_crashes", "nexus_jobs", "nexus_schedules"} <= found
+
+
+def _complete(database: Database) -> Database:
+    interior.migrate(database.url)
+    with database.write() as connection:
+        database.lock_schema(connection)
+        for statement in _OWN_TABLES:
+            connection.execute(database.sql(statement))
+    store.make_indexes(database)
+    return database
+
+
+def _plant_statistics(database: Database) -> None:
+    """Keep the claim's plan in Postgres right when there is suddenly much to do.
+
+    The claim visits each waiting key through an index on it. While the planner believes that almost nothing
+    waits, another index looks as good, and then each visit reads all that waits: with 10,000 waiting keys a
+    claim took 50 s instead of a quarter of one. Real statistics say just that whenever they are gathered in
+    a quiet moment. So they are taken once from a table where half of everything waits, and kept.
+    """
+    lanes = [lane.name for lane in database.settings.lanes]
+    with database.write() as connection:
+        database.lock_schema(connection)
+        if set(lanes) - store.common_lanes(connection):
+            store.plant(database, connection, lanes, database.settings.version)
 
 
 def _make(path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus.engine import interior, serializer
+from nexus.engine import serializer, store
 from nexus.engine.database import Database, moment
 from nexus.engine.states import State
 
@@ -35,7 +35,7 @@ class Execution:
 
 def get(database: Database, execution_id: str) -> Execution | None:
     """One execution, whole."""
-    row = interior.get(database, execution_id)
+    row = store.get(database, execution_id)
     return None if row is None else _execution(row)
 
 
@@ -43,7 +43,7 @@ def states(database: Database, execution_ids: Sequence[str]) -> dict[str, State]
     """The states of those of some executions that are recorded. A failure may be a time-out: see `get`."""
     found: dict[str, State] = {}
     for first in range(0, len(execution_ids), _TOGETHER):
-        found |= interior.states(database, execution_ids[first : first + _TOGETHER])
+        found |= store.states(database, execution_ids[first : first + _TOGETHER])
     return found
 
 
@@ -56,9 +56,7 @@ def recent(
     limit: int = 50,
 ) -> list[Execution]:
     """Executions, the newest first."""
-    return [
-        _execution(row) for row in interior.recent(database, state=state, lane=lane, key=key, limit=limit)
-    ]
+    return [_execution(row) for row in store.recent(database, state=state, lane=lane, key=key, limit=limit)]
 
 
 def steps(database: Database, execution_id: str) -> list[dict[str, Any]]:
@@ -71,14 +69,14 @@ def steps(database: Database, execution_id: str) -> list[dict[str, Any]]:
             "started_at": _moment(row.started_ms),
             "ended_at": _moment(row.ended_ms),
         }
-        for row in interior.steps(database, execution_id)
+        for row in store.steps(database, execution_id)
     ]
 
 
 def queues(database: Database) -> list[dict[str, Any]]:
     """For each lane: what waits, what runs, over how many keys, and since when the oldest waits."""
     lanes: dict[str, dict[str, Any]] = {}
-    for row in interior.queues(database):
+    for row in store.queues(database):
         empty = {"queued": 0, "waiting_keys": 0, "delayed": 0, "running": 0, "oldest_waits_since": None}
         entry = lanes.setdefault(row.lane, {"lane": row.lane, **empty})
         entry[row.state] = row[2]
@@ -88,7 +86,7 @@ def queues(database: Database) -> list[dict[str, Any]]:
     return [lanes[name] for name in sorted(lanes)]
 
 
-def _execution(row: interior.Row) -> Execution:
+def _execution(row: store.Row) -> Execution:
     outcome: dict[str, Any] = serializer.loads(row.output) if row.output else {}
     state, end = row.state, _end(row.error)
     if end is not None:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from nexus import clock
-from nexus.engine import cron, ids, interior, serializer, tables
+from nexus.engine import cron, serializer, store
 from nexus.engine.cron import Schedule
 from nexus.engine.database import Database, moment
 from nexus.engine.failures import translated
@@ -109,11 +109,11 @@ class Schedules:
             if connection.execute(move, values).rowcount == 0 or not chosen:
                 return 0  # another process was quicker, or it was all missed
             begun = [self._execution(row, at_ms, now_ms) for at_ms in chosen]
-            interior.insert(self._database, connection, begun)
+            store.insert(self._database, connection, begun)
             self._database.notify(connection)
         return len(chosen)
 
-    def _execution(self, row: dict[str, Any], at_ms: int, now_ms: int) -> tables.NewExecution:
+    def _execution(self, row: dict[str, Any], at_ms: int, now_ms: int) -> store.NewExecution:
         """`late` tells the work that its moment was missed and is made up for."""
         told = {"scheduled_at": moment(at_ms), "late": now_ms - at_ms > cron.ON_TIME_MS}
         payload = {**serializer.loads(row["payload"]), **told}
@@ -121,13 +121,13 @@ class Schedules:
         if self._database.settings.scope_limit:
             scope, separator, name = name.partition(SEPARATOR)
             prefix = scope + separator
-        return tables.new_execution(
+        return store.new_execution(
             row["work"],
             payload,
             key=f"{prefix}schedule:{name}",
             lane=row["lane"],
             version=self._version,
-            id_=prefix + ids.new(),
+            id_=prefix + store.new_id(),
         )
 
     def _put(self, schedule: Schedule, after: datetime) -> None:
@@ -200,7 +200,7 @@ def listed(database: Database, prefix: str = "") -> list[dict[str, Any]]:
 
 
 def _rows(database: Database, prefix: str) -> list[dict[str, Any]]:
-    chosen, values = interior.within("name", prefix)
+    chosen, values = store.within("name", prefix)
     statement = database.sql(
         f"""SELECT name, cron, zone, work, lane, missed, paused, next_at FROM {{t}}nexus_schedules
         WHERE {chosen} ORDER BY name"""  # noqa: S608 - names are constants of the program, values are bound

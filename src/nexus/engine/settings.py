@@ -114,11 +114,21 @@ class Settings:
     @property
     def owner_file(self) -> Path:
         """The file whose lock the process holds that works on the database."""
-        if not self.is_postgres:
-            return Path(f"{self.database}.owner")
+        if self.file is not None:
+            return Path(f"{self.file}.owner")
         folder = Path(tempfile.gettempdir()) if self.home is None else self.home.run
         return folder / f"engine-{hashlib.sha256(str(self.database).encode()).hexdigest()[:16]}.owner"
 
     @property
     def is_postgres(self) -> bool:
         return isinstance(self.database, str) and self.database.startswith(("postgres://", "postgresql"))
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file; None: the database is a Postgres."""
+        return None if self.is_postgres else Path(self.database)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there may be something in the database: an SQLite file is made when it is first opened."""
+        return self.file is None or self.file.is_file()

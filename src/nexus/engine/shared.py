@@ -11,13 +11,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from nexus import clock
-from nexus.engine import interior
+from nexus.engine import store
 from nexus.engine.context import Context
 from nexus.engine.database import Database
 from nexus.engine.engine import Code, Engine
 from nexus.engine.errors import EngineError, UnknownWorkError
 from nexus.engine.settings import SEPARATOR, Settings
-from nexus.engine.tables import NewExecution
+from nexus.engine.store import NewExecution
 
 
 class HomeAwayError(EngineError):
@@ -32,7 +32,7 @@ class SharedEngine(Engine):
     """The engine of a process that serves many homes."""
 
     def __init__(self, settings: Settings, homes: Homes) -> None:
-        if not settings.scope_limit or settings.is_postgres:
+        if not settings.scope_limit or settings.file is None:
             raise EngineError("A shared engine needs an SQLite file and a limit for each home")
         super().__init__(settings)
         self._homes = homes
@@ -95,7 +95,7 @@ class HomeEngine(Engine):
 
     async def next_wake(self, prefix: str) -> datetime | None:
         """When the home has something to do: now, or at its next schedule whose name begins so."""
-        if await asyncio.to_thread(interior.unfinished, self.database, "", self.settings.prefix, 1):
+        if await asyncio.to_thread(store.unfinished, self.database, "", self.settings.prefix, 1):
             return clock.now()
         due = [
             row["next_at"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from nexus.engine import interior
+from nexus.engine import store
 from nexus.engine.claims import Claims, FairClaims, Shares
 from nexus.engine.database import Database
 from nexus.engine.interior import Interior
@@ -114,7 +114,7 @@ class Sweeper:
             await asyncio.to_thread(self._give_back_unbegun)
 
     def _look(self) -> set[str]:
-        lanes, to_stop = interior.waiting(self._database, [lane.name for lane in self._lanes])
+        lanes, to_stop = store.waiting(self._database, [lane.name for lane in self._lanes])
         if to_stop:
             self._stop_running(to_stop)
         return lanes
@@ -140,11 +140,11 @@ class Sweeper:
 
         A sweep does one thing after the other, so nothing is being claimed meanwhile.
         """
-        for id_ in interior.running_of(self._database, self._executor_id):
+        for id_ in store.running_of(self._database, self._executor_id):
             if id_ in self._claimed or self._begun[id_]:
                 continue
             # Most of them have ended since the look, and are no longer there to be put back.
-            if interior.put_back(self._database, id_, self._executor_id):
+            if store.put_back(self._database, id_, self._executor_id):
                 _log.warning("%s was claimed and not begun: it goes back to its queue", id_)
                 self._wake.set_from_thread()
 

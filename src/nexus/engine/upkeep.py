@@ -8,8 +8,7 @@ from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from nexus.engine import interior, letters, retention
-from nexus.engine.cancels import Cancels
+from nexus.engine import forgetting, letters, store
 from nexus.engine.database import Database
 from nexus.engine.schedules import Schedules
 from nexus.engine.settings import Settings
@@ -66,17 +65,16 @@ class Upkeep:
 
     def _look(self) -> tuple[int, float]:
         """Start what is due; returns how much that was, and after how many seconds to look again."""
-        started = self._schedules.start_due() + interior.end_delays(self._database)
+        started = self._schedules.start_due() + store.end_delays(self._database)
         if time.monotonic() - self._tidied_s >= _TIDY_EVERY_S:
             self._tidied_s = time.monotonic()
             self._set_back()
-            started += interior.set_back_delays(self._database)
-            interior.forget_crashes(self._database)
-            Cancels(self._database).forget_met()
+            started += store.set_back_delays(self._database)
+            store.forget_ended_marks(self._database)
             letters.bury_deadly(self._database)
-            retention.drop_step_results(self._database)
-            retention.forget_old(self._database, self._settings.retention_days)
-        following = [self._schedules.next_ms(), interior.next_delayed_ms(self._database)]
+            forgetting.drop_step_results(self._database)
+            forgetting.forget_old(self._database, self._settings.retention_days)
+        following = [self._schedules.next_ms(), store.next_delayed_ms(self._database)]
         next_s = min((each for each in following if each is not None), default=math.inf) / 1000
         return started, min(max(next_s - time.time(), _SHORTEST_S), _LOOK_S)
 

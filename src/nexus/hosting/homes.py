@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nexus import hosted, ledgers
 from nexus.engine import Settings
-from nexus.engine.removal import remove_scope
+from nexus.engine.forgetting import remove_scope
 from nexus.home import PRIVATE_FILE, Home
 from nexus.hosting.registry import HostedHome, Registry
 from nexus.ledgers import attach

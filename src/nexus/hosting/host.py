@@ -18,7 +18,7 @@ from nexus.automations.queue import WORK as INVOCATION
 from nexus.broker.queue import WORK as RUN
 from nexus.engine import Settings
 from nexus.engine.errors import UnknownWorkError
-from nexus.engine.removal import remove_scope
+from nexus.engine.forgetting import remove_scope
 from nexus.engine.shared import HomeEngine, SharedEngine
 from nexus.errors import NexusError, UsageError
 from nexus.home import Home

@@ -21,7 +21,7 @@ from nexus import clock, config, heap, hosted, ids
 from nexus.app import App, Shared, salvaged
 from nexus.automations import timing
 from nexus.channels.webhook import Webhook
-from nexus.engine.removal import remove_scope
+from nexus.engine.forgetting import remove_scope
 from nexus.engine.shared import HomeAwayError, SharedEngine
 from nexus.errors import HomeError, NexusError
 from nexus.home import Home

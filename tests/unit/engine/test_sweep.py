@@ -10,8 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from nexus.engine import Context, Engine, Settings, interior, tables
-from nexus.engine.cancels import Cancels
+from nexus.engine import Context, Engine, Settings, store
 from nexus.engine.prepare import prepared
 
 
@@ -32,15 +31,14 @@ def test_what_waits_and_what_is_to_be_stopped_is_found_with_one_statement(tmp_pa
     database = prepared(settings)
     lanes = [lane.name for lane in settings.lanes]
     new = [
-        tables.new_execution("work", None, key="k", lane=lane, version=settings.version)
-        for lane in lanes[1:3]
+        store.new_execution("work", None, key="k", lane=lane, version=settings.version) for lane in lanes[1:3]
     ]
     with database.write() as connection:
-        interior.insert(database, connection, new)
-    Cancels(database).ask("exe_elsewhere")
+        store.insert(database, connection, new)
+    store.ask_to_stop(database, "exe_elsewhere")
 
     with _statements(database.engine) as statements:
-        found, to_stop = interior.waiting(database, [lane.name for lane in settings.lanes])
+        found, to_stop = store.waiting(database, [lane.name for lane in settings.lanes])
     database.close()
 
     assert len(lanes) > 3

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from nexus.engine import Context, Engine, Schedule, Schedules, Settings, interior, letters, schedules, tables
+from nexus.engine import Context, Engine, Schedule, Schedules, Settings, letters, schedules, store
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
 from nexus.engine.owner import Ownership, find_owner
@@ -37,9 +37,9 @@ def database(settings: Settings) -> Iterator[Database]:
 
 
 def record(database: Database, id_: str = "exe_1") -> None:
-    new = tables.new_execution("work", None, key="k", lane="chat", version="1", id_=id_)
+    new = store.new_execution("work", None, key="k", lane="chat", version="1", id_=id_)
     with database.write() as connection:
-        interior.insert(database, connection, [new])
+        store.insert(database, connection, [new])
 
 
 def claim_and_die(database: Database, settings: Settings) -> None:
@@ -48,7 +48,7 @@ def claim_and_die(database: Database, settings: Settings) -> None:
 
 
 def recover(database: Database, settings: Settings) -> None:
-    interior.recover(database, settings.version, _MOST)
+    store.recover(database, settings.version, _MOST)
 
 
 async def run_to_end(settings: Settings, id_: str = "exe_1") -> str:
@@ -223,31 +223,31 @@ def test_a_wait_that_began_before_the_clock_was_set_back_is_no_longer(database: 
     soon_ms, later_ms = 120_000, 40 * 86_400_000
     now_ms = round(datetime.now(UTC).timestamp() * 1000)
     new = [
-        tables.new_execution(
+        store.new_execution(
             "work", None, key=id_, lane="chat", version="1", id_=id_, delay_until_ms=now_ms + ahead + soon_ms
         )
         for id_, ahead in (("exe_ahead", later_ms), ("exe_right", 0))
     ]
     with database.write() as connection:
-        interior.insert(database, connection, new)
+        store.insert(database, connection, new)
         move = "UPDATE {t}workflow_status SET updated_at = updated_at + :by WHERE workflow_uuid = 'exe_ahead'"
         connection.execute(database.sql(move), {"by": later_ms})
 
-    assert interior.set_back_delays(database) == 1
+    assert store.set_back_delays(database) == 1
     with database.read() as connection:
         left = database.sql("SELECT delay_until_epoch_ms - updated_at FROM {t}workflow_status")
         assert [abs(row[0] - soon_ms) < 60_000 for row in connection.execute(left)] == [True, True]
         late = database.sql("SELECT count(*) FROM {t}workflow_status WHERE delay_until_epoch_ms > :later")
         assert connection.execute(late, {"later": now_ms + later_ms}).scalar_one() == 0
-    assert interior.set_back_delays(database) == 0
+    assert store.set_back_delays(database) == 0
 
 
 def test_what_is_recorded_in_one_moment_keeps_its_order(database: Database, settings: Settings) -> None:
     """An id may be older than its place in the queue, so ids must not decide."""
     ids = [f"exe_{9 - number}" for number in range(9)]
-    new = [tables.new_execution("work", None, key="k", lane="chat", version="1", id_=id_) for id_ in ids]
+    new = [store.new_execution("work", None, key="k", lane="chat", version="1", id_=id_) for id_ in ids]
     with database.write() as connection:
-        interior.insert(database, connection, new)
+        store.insert(database, connection, new)
     claims = Claims(database, settings.lane("chat"))
     taken: list[str] = []
     done = database.sql("UPDATE {t}workflow_status SET status = 'SUCCESS' WHERE status = 'PENDING'")

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from nexus.engine import Context, Engine, Settings
+from nexus.engine import Context, Engine, Settings, StartedExecution
 from nexus.engine.claims import Claimed, Claims
-from nexus.engine.execution import StartedExecution
 from nexus.engine.states import FINAL
 
 _STEPS = "BEFORE INSERT ON operation_outputs"

@@ -16,7 +16,7 @@ from nexus.config import LedgersConfig
 from nexus.engine import Settings
 from nexus.engine.database import Database
 from nexus.engine.errors import EngineStateError
-from nexus.engine.removal import remove_scope
+from nexus.engine.forgetting import remove_scope
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import HomeBusyError
 from nexus.home import LEDGERS, Home
