@@ -136,6 +136,7 @@ async def test_without_a_model_of_its_own_it_is_off_and_says_why(home: Home, ser
 
 async def test_a_turn_that_it_failed_on_is_due_again_with_the_next(home: Home, server: ModelServer) -> None:
     tea = {"operation": "fact", "fact": "The owner likes green tea"}
+    server.when(is_reflection).always("Nothing learned")
     server.when(is_writer).script(failures.server_error())
     server.script("Noted.", "Noted, too.")
     async with writing(home, server) as app:
