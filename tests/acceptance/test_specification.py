@@ -252,7 +252,7 @@ _MORE = """
 INSERT INTO merge_candidates (id, entity_a_id, entity_b_id, score) VALUES ('mrg', 'anthropic', 'tyler', 0.1);
 INSERT INTO embedding_models (id, dimensions) VALUES ('m', 1);
 INSERT INTO embeddings (target_type, target_id, model_id, vector, source_text_hash) VALUES
-  ('entity', 'tyler', 'm', x'0000', 'h'), ('relationship', 'f4', 'm', x'0000', 'r');
+  ('entity', 'tyler', 'm', x'0000', 'h'), ('fact', 'f4', 'm', x'0000', 'r');
 """
 _PEERS = """
 UPDATE automations
@@ -361,7 +361,7 @@ def test_a_specified_query_runs_as_written(seeded: Home, name: str) -> None:
     query, parameters, column, expected = {**QUERIES, **IN_PASSING}[name]
     bound = "".join(f".parameter set ?{n} \"'{value}'\"\n" for n, value in enumerate(parameters, start=1))
 
-    printed = sqlite3(seeded, f".parameter init\n{bound}{query}\n")
+    printed = sqlite3(seeded, f".parameter init\n{bound}{renamed(query)}\n")
 
     rows: list[dict[str, Any]] = json.loads(printed) if printed.strip() else []
     assert [row[column] for row in rows] == expected
@@ -669,7 +669,8 @@ def test_every_statement_names_a_place_and_tests_that_are_there() -> None:
     wrong: list[str] = []
     listed = specification.load().statements
     for each in listed:
-        wrong += [f"{each.says}: {test} is not there" for test in each.tests if not is_test(test)]
+        tests = () if each.pending else each.tests
+        wrong += [f"{each.says}: {test} is not there" for test in tests if not is_test(test)]
         wrong += [f"{each.says}: {path} is not there" for path in each.files if not (_ROOT / path).exists()]
         if not each.tests and not each.pending and each.state != "missing":
             wrong.append(f"{each.says}: no test shows it")
