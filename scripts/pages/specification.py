@@ -27,7 +27,6 @@ has the longer ones."""
 _RENAMED = """\
 The documents were written for TypeScript and, at first, for one database. Names of tables, columns, hook
 points, files and commands are kept; these differ:"""
-_PENDING = {"state": "partly", "why": "being completed"}
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,6 @@ class Statement:
     """Ids of tests, relative to the folder of tests."""
     state: str = "built"
     why: str = ""
-    pending: str = ""
-    """Where it is being built; until then it counts as built in part."""
 
     @property
     def files(self) -> list[str]:
@@ -83,7 +80,7 @@ def load() -> Specification:
 
 
 def _statement(part: str, value: dict[str, Any]) -> Statement:
-    given = {**value, **(_PENDING if "pending" in value else {})}
+    given = dict(value)
     made = Statement(
         part=part,
         source=given.pop("from"),
