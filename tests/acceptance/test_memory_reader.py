@@ -2,7 +2,7 @@
 
 from acceptance.agents import environment, finish
 from apps import app_on, dispatching
-from memory_writers import bash, facts, invocations, quiet, rows
+from memory_writers import bash, facts, invocations, is_reflection, quiet, rows
 from nexus.app import App
 from nexus.home import Home
 from nexus.testing import ModelRequest, ModelServer, Turn
@@ -63,8 +63,9 @@ async def test_a_worker_gets_what_the_reader_found_in_three_turns(home: Home, se
 async def test_a_reader_that_does_not_come_to_an_end_costs_the_worker_nothing_but_time(
     home: Home, server: ModelServer
 ) -> None:
-    """Three turns are all it has; it is flagged, and does not reflect straight after that."""
+    """Three turns are all it has; it is flagged, and reflects on that."""
     switch_on(home)
+    server.when(is_reflection).script("Nothing learned")
     server.when(is_reader).always(Turn("", [bash("true")]))
     server.when(lambda r: r.last_user.endswith(TASK)).script("Dear Sarah, soon.")
     server.script(*dispatching(TASK, then="Sent."))

@@ -136,6 +136,7 @@ async def test_without_a_model_of_its_own_it_is_off_and_says_why(home: Home, ser
 
 async def test_a_turn_that_it_failed_on_is_due_again_with_the_next(home: Home, server: ModelServer) -> None:
     tea = {"operation": "fact", "fact": "The owner likes green tea"}
+    server.when(is_reflection).always("Nothing learned")
     server.when(is_writer).script(failures.server_error())
     server.script("Noted.", "Noted, too.")
     async with writing(home, server) as app:
@@ -256,6 +257,7 @@ async def test_the_seeded_role_is_the_programs_and_an_edited_one_stays(
 def test_two_rapid_turns_are_written_one_after_the_other(home: Home, server: ModelServer) -> None:
     """With the real program: the second writer waits behind the first, each sees its own turn as the last."""
     server.when(is_writer).always("Nothing to remember")
+    server.when(is_reflection).always("Nothing learned")
     server.script("One", "Two")
     ended = "SELECT count(*) FROM invocations WHERE status = 'flagged'"
     with chatting(home, server, NEXUS_MODELS_WRITER="test/large", NEXUS_MEMORY_WRITER="code") as chat:

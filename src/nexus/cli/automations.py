@@ -401,10 +401,29 @@ def history(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
 @automations.command()
 @_name
 @click.option("--to", "version", type=click.IntRange(1), help="Version. Default: the previous one.")
+@click.option("--workspace", "is_workspace", is_flag=True, help="Undo a change of the workspace instead.")
+@click.option("--change", "commit", help="Which one, with --workspace. Default: the latest.")
 @click.pass_context
-def rollback(ctx: click.Context, name: str, version: int | None) -> None:
-    """Restore an older script and settings as a new version."""
+def rollback(
+    ctx: click.Context, name: str, version: int | None, is_workspace: bool, commit: str | None
+) -> None:
+    """Restore an older script and settings as a new version.
+
+    With --workspace, undo a change of the workspace, such as a lesson, and show what was taken back.
+    `nexus automations history` lists both.
+    """
+    if (is_workspace and version is not None) or (commit and not is_workspace):
+        raise UsageError("--to is for versions, --workspace and --change are for the workspace")
     with opened(ctx) as place:
+        if is_workspace:
+            found = place.versions(name)[0]
+            if not found.workspace_dir:
+                raise UsageError(f"{name} has no workspace")
+            history = History(workspace.place(place.home.meeseeks, found.workspace_dir))
+            undone = history.undo(commit)
+            click.echo(history.difference("HEAD"))
+            click.echo(f"Undid {undone.commit} of {name}: {undone.message}")
+            return
         made = registration.roll_back(place.home, place.write, name, version)
     click.echo(f"Rolled back {name}. It is now version {made.version}.")
 

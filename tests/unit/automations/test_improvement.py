@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,46 @@ def test_lessons_are_notes_and_never_programs() -> None:
 def test_a_file_that_grows_too_long_is_put_aside() -> None:
     edit = Edit(file="SKILLS.md", content="x" * 10_000)
     assert "10,000 characters" in (lessons.objection([edit]) or "")
+
+
+def test_a_skill_grows_by_what_is_added_and_not_without_limit() -> None:
+    answer = '{"edits": [{"file": "skills/memory/QUERIES.md", "append": "## Newest first"}]}'
+    (edit,) = lessons.parse(answer)
+    long = "x" * 7_245
+    assert lessons.objection([edit]) is None
+    assert edit.apply_to(f"{long}\n") == f"{long}\n## Newest first\n"
+    assert edit.apply_to("") == "## Newest first\n"
+    too_much = replace(edit, content="x" * 2_001)
+    assert "add 2,001 characters" in (lessons.objection([too_much]) or "")
+    with pytest.raises(AutomationError, match="characters long"):
+        edit.apply_to("x" * 20_000)
+
+
+def test_a_passage_is_replaced_where_a_file_has_it_once() -> None:
+    (edit,) = lessons.parse('[{"file": "PATTERNS.md", "old": "Ask twice.", "new": "Ask once."}]')
+    assert edit.apply_to("First.\nAsk twice.\n") == "First.\nAsk once.\n"
+    for text in ("", "Ask twice. Ask twice."):
+        with pytest.raises(AutomationError, match="times"):
+            edit.apply_to(text)
+
+
+async def test_a_lesson_is_added_to_a_skill_that_the_reflection_was_shown(
+    home: Home, server: ModelServer
+) -> None:
+    added = {"file": "skills/memory/QUERIES.md", "append": "- Search for the boat first."}
+    server.when(is_reflection).script(json.dumps({"edits": [added]}))
+    server.script("Hello!")
+    async with app_on(home, server) as app:
+        place = await learner(app, quiet_one)
+        queries = place / "skills/memory/QUERIES.md"
+        queries.parent.mkdir(parents=True, exist_ok=True)
+        before = "# Queries\n" + "x" * 7_245 + "\n"
+        queries.write_text(before)
+        await (await app.send("Hello")).result()
+        await reflected(app, server)
+        await _until(lambda: queries.read_text() == f"{before}- Search for the boat first.\n")
+    (asked,) = _reflections(server)
+    assert "x" * 7_245 in asked
 
 
 LESSON = "# Skills\n- Greet people by name.\n"

@@ -74,3 +74,24 @@ def test_an_agent_is_created_with_a_schedule_a_timeout_and_self_improvement(
     assert (made["hook_point"], made["timeout_ms"], made["self_improvement"]) == ("schedule", 90_000, True)
     assert made["triggers"] == {"cron": "0 9 * * 1", "zone": "Europe/Berlin"}
     assert '"reply": answer' in (home.scripts / "monday.py").read_text()
+
+
+def test_a_lesson_is_rolled_back_with_its_diff_and_listed_in_the_history(home: Home, script: str) -> None:
+    nexus("register", script, "--name", "greeter", "--workspace")
+    place = home.meeseeks / "greeter"
+    History(place).commit("Seeded")
+    skills = place / "SKILLS.md"
+    before = skills.read_text()
+    skills.write_text(f"{before}- Shout at everybody.\n")
+    commit = History(place).commit("greeter learned something")
+    assert commit is not None
+
+    listed = nexus("history", "greeter")
+    assert "version 1" in listed
+    assert f"workspace {commit}" in listed
+    told = nexus("rollback", "greeter", "--workspace")
+    assert "-- Shout at everybody." in told
+    assert f"Undid {commit} of greeter: greeter learned something" in told
+    assert skills.read_text() == before
+    assert "for versions" in nexus("rollback", "greeter", "--workspace", "--to", "1", code=1)
+    assert "has no change abc" in nexus("rollback", "greeter", "--workspace", "--change", "abc", code=1)

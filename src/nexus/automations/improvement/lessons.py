@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from nexus import clock, ids
 from nexus.automations.workspace import Folder, workspace
@@ -21,18 +21,42 @@ from nexus.ledgers.runtime.automations import Automation
 
 NOTHING = "nothing learned"
 MOST_CHARACTERS = 6_000
-"""How long one file may get: it must be written anew instead of piling up."""
+"""How long a file may get that is written anew."""
+MOST_ADDED = 2_000
+"""How many characters one lesson may add to a file."""
+MOST_PATCHED = 20_000
+"""How long a file may get by additions: after that, something must be replaced or written anew."""
 MOST_EDITS = 8
 _FILES = frozenset({workspace.SKILLS, workspace.PATTERNS, workspace.ERRORS})
 _BLOCK = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 
 
+How = Literal["write", "append", "replace"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """One file as it is to be from now on."""
+    """A change of one file."""
 
     file: str
     content: str
+    how: How = "write"
+    """`write`: the whole file from now on. `append`: added to its end. `replace`: in the place of `old`."""
+    old: str = ""
+
+    def apply_to(self, text: str) -> str:
+        """The file after the change. Raises where it doesn't fit the file as it is now."""
+        if self.how == "write":
+            return self.content
+        if self.how == "append":
+            changed = "\n".join(filter(None, (text.rstrip("\n"), self.content.strip("\n")))) + "\n"
+        elif text.count(self.old) == 1:
+            changed = text.replace(self.old, self.content)
+        else:
+            raise AutomationError(f"{self.file} has the text to replace {text.count(self.old)} times")
+        if len(changed) > max(MOST_PATCHED, len(text)):
+            raise AutomationError(f"{self.file} would be {len(changed):,} characters long")
+        return changed
 
 
 def parse(answer: str) -> list[Edit]:
@@ -62,17 +86,24 @@ def objection(edits: Iterable[Edit], notes: Sequence[str] = ()) -> str | None:
     for edit in edits:
         if edit.file not in notes and not _may_be_changed(edit.file):
             return f"it wants to change {edit.file}"
-        if len(edit.content) > MOST_CHARACTERS:
+        if edit.how == "write" and len(edit.content) > MOST_CHARACTERS:
             return f"{edit.file} would be {len(edit.content):,} characters long"
+        if edit.how != "write" and len(edit.content) - len(edit.old) > MOST_ADDED:
+            return f"it wants to add {len(edit.content) - len(edit.old):,} characters to {edit.file}"
     return None
 
 
 def _edit(value: object) -> Edit:
     given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-    file, content = given.get("file"), given.get("content")
-    if not isinstance(file, str) or not isinstance(content, str):
-        raise AutomationError("an edit needs a `file` and its `content`")
-    return Edit(file=file, content=content)
+    match given:
+        case {"file": str(file), "append": str(content)}:
+            return Edit(file=file, content=content, how="append")
+        case {"file": str(file), "old": str(old), "new": str(content)} if old:
+            return Edit(file=file, content=content, how="replace", old=old)
+        case {"file": str(file), "content": str(content)}:
+            return Edit(file=file, content=content)
+        case _:
+            raise AutomationError("an edit needs a `file`, and `append`, `old` and `new`, or `content`")
 
 
 def _may_be_changed(file: str) -> bool:
@@ -144,7 +175,7 @@ def difference(home: Home, automation: Automation, lesson: Lesson) -> str:
         for edit in lesson.edits
         for line in difflib.unified_diff(
             _lines(_text(folder, edit.file)),
-            _lines(edit.content),
+            _lines(_preview(edit, _text(folder, edit.file))),
             fromfile=f"a/{edit.file}",
             tofile=f"b/{edit.file}",
         )
@@ -176,8 +207,11 @@ def apply(home: Home, automation: Automation, edits: Sequence[Edit], message: st
     """Write edits to the workspace, as a commit of its history. It waits for the disk."""
     place = _place(home, automation)
     folder = Folder(place)
+    changed: dict[str, str] = {}
     for edit in edits:
-        folder.write(edit.file, edit.content)
+        changed[edit.file] = edit.apply_to(changed.get(edit.file) or _text(folder, edit.file))
+    for file, text in changed.items():
+        folder.write(file, text)
     if edits:
         History(place).commit(message)
 
@@ -209,6 +243,14 @@ def _text(folder: Folder, file: str) -> str:
         return folder.read(file)
     except WorkspaceError:
         return ""
+
+
+def _preview(edit: Edit, text: str) -> str:
+    """A file after an edit; of one that doesn't fit any more, what it wanted to add."""
+    try:
+        return edit.apply_to(text)
+    except AutomationError:
+        return f"{text}\n{edit.content}"
 
 
 def _lines(text: str) -> list[str]:

@@ -35,6 +35,7 @@ _ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
 }
 _FIELDS = "%h%x09%cI%x09%s"
+_MOST_CHANGES = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,10 +77,33 @@ class History:
         """What one commit changed."""
         return self._git("show", "--no-ext-diff", "--no-textconv", "--format=", commit, "--").stdout
 
-    def undo(self, commit: str) -> str | None:
-        """Take one commit back by another one."""
-        self._git("revert", "--no-edit", "--no-gpg-sign", commit)
-        return self._git("rev-parse", "--short", "HEAD").stdout.strip()
+    def undo(self, commit: str | None = None) -> Change:
+        """Take a commit back by another one, by default the newest; returns the one taken back.
+
+        What was changed since and not recorded is recorded first. A commit that later ones build on stays.
+        """
+        self.commit("Changes since the last run")
+        known = self.changes(_MOST_CHANGES)
+        found = next((each for each in known if commit is None or each.commit == commit), None)
+        # The first one holds the files that the workspace began with.
+        if found is None or found == self._first():
+            raise WorkspaceError(
+                f"The workspace of {self._workspace.name} has no change {commit or 'to undo'}",
+                hint=f"List them with `nexus automations history {self._workspace.name}`.",
+            )
+        reverting = ("revert", "--no-edit", "--no-gpg-sign", found.commit)
+        if self._git(*reverting, check=False).returncode:
+            self._git("revert", "--abort", check=False)
+            raise WorkspaceError(
+                f"{found.commit} can't be undone alone: later changes build on it",
+                hint="Undo those first, the newest first.",
+            )
+        return found
+
+    def _first(self) -> Change:
+        line = self._git("log", "--max-parents=0", f"--format={_FIELDS}").stdout.splitlines()[-1]
+        commit, at, message = line.split("\t", 2)
+        return Change(commit=commit, at=at, message=message)
 
     def points_here(self) -> bool:
         """Whether the workspace's `.git` is the one that was laid there. An agent may have changed it."""

@@ -223,6 +223,12 @@ async def change(ledgers: Ledgers, name: str, commit: str) -> str:
     return _cut(await asyncio.to_thread(history.difference, commit))
 
 
+async def undo(ledgers: Ledgers, name: str, commit: str) -> None:
+    """Take one commit of the workspace's history back by another one."""
+    folder = await _folder(ledgers, name)
+    await asyncio.to_thread(History(folder.path).undo, commit)
+
+
 async def _folder(ledgers: Ledgers, name: str) -> Folder:
     versions = await ledgers.runtime.read(stored.versions, name=name)
     if not versions:

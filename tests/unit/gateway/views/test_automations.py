@@ -45,6 +45,44 @@ async def test_a_workspace_shows_its_files_and_its_history(scene: Scene, tmp_pat
     assert "ROLE.md" in await automations.change(scene.ledgers, "greeter", commit)
 
 
+async def test_a_change_of_a_workspace_is_undone_and_stays_in_the_history(
+    scene: Scene, tmp_path: Path
+) -> None:
+    await scene.automation(tmp_path, "greeter", workspace_dir=f"{scene.ledgers.home.meeseeks / 'greeter'}/")
+    place = scene.ledgers.home.meeseeks / "greeter"
+    history, skills = History(place), place / "SKILLS.md"
+    seeded = history.commit("first")
+    assert seeded is not None
+    before = skills.read_text()
+    skills.write_text(f"{before}- Shout at everybody.\n")
+    lesson = history.commit("greeter learned something")
+    assert lesson is not None
+    (place / "NOTES.md").write_text("By hand")
+    await automations.undo(scene.ledgers, "greeter", lesson)
+    assert skills.read_text() == before
+    assert (place / "NOTES.md").read_text() == "By hand", "what was not recorded yet is kept"
+    assert lesson in {change.commit for change in history.changes()}
+    for commit in (seeded, "--abort", "HEAD"):
+        with pytest.raises(WorkspaceError, match="has no change"):
+            await automations.undo(scene.ledgers, "greeter", commit)
+
+
+async def test_a_change_that_later_ones_build_on_is_not_undone_alone(scene: Scene, tmp_path: Path) -> None:
+    await scene.automation(tmp_path, "greeter", workspace_dir=f"{scene.ledgers.home.meeseeks / 'greeter'}/")
+    place = scene.ledgers.home.meeseeks / "greeter"
+    history, skills = History(place), place / "SKILLS.md"
+    history.commit("first")
+    skills.write_text("Greet loudly.\n")
+    first = history.commit("one")
+    skills.write_text("Greet very loudly.\n")
+    history.commit("two")
+    with pytest.raises(WorkspaceError, match="later changes build on it"):
+        await automations.undo(scene.ledgers, "greeter", first or "")
+    assert skills.read_text() == "Greet very loudly.\n"
+    assert history.undo().message == "two"
+    assert history.undo().message != "first"
+
+
 async def test_nothing_outside_of_the_workspace_is_shown(scene: Scene, tmp_path: Path) -> None:
     folder = f"{scene.ledgers.home.meeseeks / 'greeter'}/"
     await scene.automation(tmp_path, "greeter", workspace_dir=folder)

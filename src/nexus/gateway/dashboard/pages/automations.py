@@ -123,7 +123,14 @@ async def change(request: Request, app: App) -> Response:
     """One commit of the workspace's history."""
     name, commit = request.path_params["name"], request.path_params["commit"]
     text = await automations.change(app.ledgers, name, commit)
-    return await _text(request, f"Commit {commit}", text, name, is_diff=True)
+    return await _text(request, f"Commit {commit}", text, name, is_diff=True, commit=commit)
+
+
+async def undo(request: Request, app: App) -> Response:
+    """Take one commit of the workspace's history back."""
+    name, commit = request.path_params["name"], request.path_params["commit"]
+    await automations.undo(app.ledgers, name, commit)
+    return back(address("automations", name))
 
 
 async def enable(request: Request, app: App) -> Response:
@@ -236,7 +243,9 @@ def _changed(app: App, name: str) -> Response:
     return back(address("automations", name))
 
 
-async def _text(request: Request, title: str, text: str, name: str, *, is_diff: bool = False) -> Response:
+async def _text(
+    request: Request, title: str, text: str, name: str, *, is_diff: bool = False, commit: str = ""
+) -> Response:
     part = parts.part(text, parts.asked_for(request))
     template = "part_text.html" if is_part(request) else "text.html"
     return await page(
@@ -248,6 +257,7 @@ async def _text(request: Request, title: str, text: str, name: str, *, is_diff: 
         part=part,
         name=name,
         is_diff=is_diff,
+        commit=commit,
     )
 
 
@@ -259,6 +269,7 @@ ROUTES = (
     get("/automations/{name}/versions/{older:int}/{newer:int}", difference),
     get("/automations/{name}/files/{file:path}", file),
     get("/automations/{name}/changes/{commit}", change),
+    post("/automations/{name}/changes/{commit}/undo", undo),
     post("/automations/{name}/enable", enable),
     post("/automations/{name}/disable", disable),
     post("/automations/{name}/rollback", roll_back),
