@@ -31,7 +31,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
-from nexus.skills import memory
+from nexus.skills import folder, memory
 
 Status = Literal["done", "flagged", "failed", "timeout", "skipped"]
 # It did what it is there for, also where it says itself that what came of it is not good.
@@ -208,9 +208,10 @@ class Invoker:
         )
 
     def _lay_skill(self, place: Path, name: str) -> None:
-        """Lay `skills/memory` into a workspace, or bring it up to date, once for each process."""
+        """Lay the skills of the memory into a workspace, or bring them up to date, once for each process."""
         if place not in self._with_skills:
             memory.lay(self._home, place, self._home.run / name)
+            folder.lay(place)
             self._with_skills.add(place)
 
     def _commit_if_changed(self, ready: _Ready, message: str) -> None:

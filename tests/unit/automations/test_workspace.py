@@ -170,6 +170,8 @@ async def test_a_run_that_changed_its_workspace_is_committed(opened: Ledgers, tm
         (row,) = await stage.rows("learns")
         assert row.status == "done", row
         place = stage.home.meeseeks / "learns"
+        seeded = {each.parent.name for each in place.glob("skills/*/SKILL.md")}
+        assert seeded == {"memory-search", "memory-reflect"}
         (change,) = await asyncio.to_thread(History(place).changes)
         assert change.message == f"learns at runAutomations, {row.id}"
         assert (stage.home.meeseeks / "other" / "NOTE.md").read_text() == "# learns\n\nLearns.\n"

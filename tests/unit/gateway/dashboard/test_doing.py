@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 
 from nexus.app import App
+from nexus.automations.workspace.history import History
 from nexus.gateway.browsers import Keys
 from nexus.gateway.views import automations, entities
 from unit.gateway.scene import SCRIPT, Scene
@@ -57,6 +58,24 @@ async def test_an_older_version_comes_back_as_a_new_one(
     await client.post("/automations/greeter/rollback", data={"version": "1"})
     view = await automations.get(scene.ledgers, "greeter")
     assert (view.automation.version, view.script) == (3, SCRIPT)
+
+
+async def test_a_lesson_is_shown_with_its_diff_and_undone(
+    client: httpx.AsyncClient, scene: Scene, tmp_path: Path
+) -> None:
+    place = scene.ledgers.home.meeseeks / "greeter"
+    await scene.automation(tmp_path, "greeter", workspace_dir=f"{place}/")
+    history, skills = History(place), place / "SKILLS.md"
+    history.commit("Seeded")
+    before = skills.read_text()
+    skills.write_text(f"{before}Shout at everybody.\n")
+    commit = history.commit("greeter learned something")
+    shown = (await client.get(f"/automations/greeter/changes/{commit}")).text
+    assert '<span class="add">+Shout at everybody.</span>' in shown
+    assert f'action="/automations/greeter/changes/{commit}/undo"' in shown
+    done = await client.post(f"/automations/greeter/changes/{commit}/undo")
+    assert done.headers["location"] == "/automations/greeter"
+    assert skills.read_text() == before
 
 
 async def test_a_role_becomes_a_script_a_workspace_and_a_row(client: httpx.AsyncClient, app: App) -> None:
