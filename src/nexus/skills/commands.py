@@ -80,6 +80,7 @@ _SCOPES: Final[dict[str, Kind]] = {
     "observations": "observation",
     "mental_models": "mental_model",
     "entities": "entity",
+    "persons": "entity",
 }
 _FLAGS: Final = ("scope", "limit", "budget", "max-tokens", "channel", "entity", "after", "before")
 _MOST: Final = 200

@@ -76,6 +76,11 @@ def test_peers_read_and_write_each_others_files(place: Path) -> None:
     made = Workspace.at(place, {"writer": peer})
     made.peers["writer"].write_file("NOTES_FOR_WRITER.md", "look here")
     assert made.peers["writer"].read_file("SKILLS.md") == "# Skills\n"
+    assert [(peer.name, peer.read_file("NOTES_FOR_WRITER.md")) for peer in made.peers] == [
+        ("writer", "look here")
+    ], "a loop goes over the peers themselves"
+    assert "writer" in made.peers
+    assert (list(made.peers.keys()), len(made.peers), made.peers.get("nobody")) == (["writer"], 1, None)
     assert (peer / "NOTES_FOR_WRITER.md").read_text() == "look here"
 
 

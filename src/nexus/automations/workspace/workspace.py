@@ -3,7 +3,7 @@
 import json
 import os
 import stat
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -214,12 +214,43 @@ class Peer(Files):
         return self.folder.path
 
 
+class Peers:
+    """The peers of an automation: a loop goes over them, and each is found by its name."""
+
+    def __init__(self, peers: Iterable[Peer] = ()) -> None:
+        self._by_name = {peer.name: peer for peer in peers}
+
+    def __iter__(self) -> Iterator[Peer]:
+        return iter(self._by_name.values())
+
+    def __getitem__(self, name: str) -> Peer:
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: str) -> Peer | None:
+        return self._by_name.get(name)
+
+    def keys(self) -> KeysView[str]:
+        return self._by_name.keys()
+
+    def values(self) -> ValuesView[Peer]:
+        return self._by_name.values()
+
+    def items(self) -> ItemsView[str, Peer]:
+        return self._by_name.items()
+
+
 @dataclass(frozen=True)
 class Workspace(Files):
-    """One automation's workspace. `peers` are found by their names."""
+    """One automation's workspace, and its peers'."""
 
     folder: Folder
-    peers: Mapping[str, Peer] = field(default_factory=dict[str, Peer])
+    peers: Peers = field(default_factory=Peers)
 
     @property
     def home(self) -> Path:
@@ -244,7 +275,7 @@ class Workspace(Files):
 
     @classmethod
     def at(cls, path: Path, peers: Mapping[str, Path]) -> "Workspace":
-        return cls(Folder(path), {name: Peer(name, Folder(where)) for name, where in peers.items()})
+        return cls(Folder(path), Peers(Peer(name, Folder(where)) for name, where in peers.items()))
 
 
 def place(meeseeks: Path, recorded: str) -> Path:

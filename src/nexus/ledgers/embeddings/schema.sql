@@ -19,7 +19,7 @@ CREATE UNIQUE INDEX embedding_models_serving ON embedding_models (serving) WHERE
 CREATE TABLE embeddings (
   -- One vector per item and model, as little-endian float16.
   seq               INTEGER PRIMARY KEY AUTOINCREMENT,   -- cursor for programs that follow along
-  target_type       TEXT NOT NULL,    -- event, fact, relationship, episode, entity, observation, mental_model
+  target_type       TEXT NOT NULL,    -- event, fact (relationships too), episode, entity, observation, mental_model
   target_id         TEXT NOT NULL,
   model_id          TEXT NOT NULL REFERENCES embedding_models (id),
   vector            BLOB NOT NULL,
