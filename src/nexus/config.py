@@ -239,6 +239,11 @@ class AgentsConfig:
     outage_ms: int = _setting(
         3_600_000, "How long a message waits during a provider outage. 0: fail immediately."
     )
+    quiet_ms: int = _setting(
+        60_000,
+        "On a model server with one slot: how long nobody may have used it before background work, such as "
+        "the memory writer, does. A message interrupts background work at any time.",
+    )
     max_depth: int = _setting(2, "How deep workers may nest. 0: no workers.")
     max_workers: int = _setting(8, "Maximum concurrent workers per run.")
 

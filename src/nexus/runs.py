@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, Self
 
+from nexus import clock
+
 MICRO: Final = 1_000_000
 """How many of what money is counted in make a dollar."""
 
 Kind = Literal[
-    "begin", "text", "thinking", "tool_call", "done", "approval", "tool_result", "restart", "waiting", "end"
+    "begin", "status", "text", "thinking", "tool_call", "done", "approval", "tool_result", "restart",
+    "waiting", "end",
 ]  # fmt: skip
 
 
@@ -19,10 +22,12 @@ Kind = Literal[
 class Delta:
     """A piece of a run.
 
-    `begin` and `done` enclose one answer of the model. `restart` withdraws what came since `begin`: the model
-    is asked again, or, where its text gives a reason, the same answer follows in a shorter form. `waiting`
-    says why no provider answers while the run waits for one. `approval` says that a call waits for the owner,
-    with the id to decide it by and the hash of the exact call. `end` is the last of a run.
+    `begin` and `done` enclose one answer of the model. `status` says what is being done until the answer
+    comes: waiting for the model, with who uses it, or reading the prompt. `restart` withdraws what came since
+    `begin`: the model is asked again, or, where its text gives a reason, the same answer follows in a shorter
+    form. `waiting` says why no provider answers while the run waits for one. `approval` says that a call
+    waits for the owner, with the id to decide it by and the hash of the exact call. `end` is the last of a
+    run.
     """
 
     kind: Kind
@@ -32,6 +37,22 @@ class Delta:
     approval_id: str = ""
     call_hash: str = ""
     failed: bool = False
+    at: str = ""
+    """When a `status` began, in UTC."""
+
+    @classmethod
+    def status(cls, text: str) -> Self:
+        """Say what is being done from now on."""
+        return cls(kind="status", text=text, at=clock.timestamp(clock.now()))
+
+
+def with_elapsed(text: str, elapsed_s: float) -> str:
+    """What is being done, and for how long: `reading 1,100 tokens (12 s)`."""
+    seconds = int(elapsed_s)
+    if seconds < 1:
+        return text
+    shown = f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
+    return f"{text[:-1]}, {shown})" if text.endswith(")") else f"{text} ({shown})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

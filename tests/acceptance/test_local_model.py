@@ -92,7 +92,7 @@ async def test_the_memorys_loop_runs_on_a_real_model_and_tells_honestly_what_cam
         await app.ledgers.runtime.write(lambda c: c.execute(change, (_READS_S * 1000,)))
     settings = Config(
         models=ModelsConfig(manager=("local/smollm2",), writer=("local/smollm2",)),
-        agents=AgentsConfig(output_tokens=_ANSWER_TOKENS),
+        agents=AgentsConfig(output_tokens=_ANSWER_TOKENS, quiet_ms=0),
         providers={"local": ProviderConfig(base_url=local_url, timeout_ms=_READS_S * 1000)},
     )
     async with App(home, settings) as app:

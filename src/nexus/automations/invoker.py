@@ -25,6 +25,7 @@ from nexus.automations.services import Calls, InvocationServices
 from nexus.automations.workspace import Workspace, workspace
 from nexus.automations.workspace.history import History
 from nexus.automations.workspace.workspace import Folder
+from nexus.broker.agent.slots import time_limited
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, NexusError, ScriptChangedError
 from nexus.home import Home
@@ -96,7 +97,13 @@ class Invoker:
         `require` raises where another process has it by now: the runs it started are then not stopped.
         """
         begun = time.perf_counter()
-        services = InvocationServices(self._services, invocation_id, entry.automation.name, attempts)
+        services = InvocationServices(
+            self._services,
+            invocation_id,
+            entry.automation.name,
+            attempts,
+            is_awaited=entry.automation.blocking,
+        )
         ready = _Ready(workspace=None, files={}, script=None)
         try:
             if entry.handler is None or entry.automation.workspace_dir:
@@ -260,12 +267,13 @@ async def in_process(handler: Handler, context: Context, timeout_ms: float) -> E
     context.time_limit, context.timeout_ms = limit, timeout_ms
     try:
         async with limit:
-            if _is_async(handler):
-                value = await handler(context)
-            else:
-                value = await _on_thread(handler, context)
-                if inspect.isawaitable(value):
-                    value = await value
+            with time_limited(context.invocation_id, limit):
+                if _is_async(handler):
+                    value = await handler(context)
+                else:
+                    value = await _on_thread(handler, context)
+                    if inspect.isawaitable(value):
+                        value = await value
     except TimeoutError:
         if not limit.expired():
             raise

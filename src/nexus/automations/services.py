@@ -145,6 +145,8 @@ class InvocationServices:
         invocation_id: str,
         automation: str,
         attempts: int = 0,
+        *,
+        is_awaited: bool = False,
     ) -> None:
         self.grants: Grants | None = None
         """What the runs that it starts reach, unless the automation's code says otherwise."""
@@ -152,6 +154,7 @@ class InvocationServices:
         self._invocation_id = invocation_id
         self._automation = automation
         self._attempts = attempts
+        self._is_awaited = is_awaited
         self.runs: dict[str, Run] = {}
 
     async def assemble_context(
@@ -171,6 +174,7 @@ class InvocationServices:
     ) -> Run:
         # Whatever a script wrote there: it spends on its own account.
         assembled.automation, assembled.invocation_id = self._automation, self._invocation_id
+        assembled.is_awaited = self._is_awaited
         id_ = execution_id or run_id(self._invocation_id, len(self.runs), self._attempts)
         grants = self.grants if access is None else None
         if grants is None:

@@ -17,6 +17,7 @@ from nexus.broker import pace
 from nexus.broker.agent import library
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Limits
+from nexus.broker.agent.slots import BACKGROUND, PERSON, WORKER
 from nexus.broker.approvals import Approvals
 from nexus.broker.attached import read_late
 from nexus.broker.budgets import Budgets, Spender
@@ -58,8 +59,6 @@ _CONTEXT_TOKENS = 150_000
 # What a person or a task is answered with may be long; what the memory's own work gives is not.
 _OUTPUT_TOKENS = {"manager": 8_192, "worker": 8_192}
 _SHORT_OUTPUT_TOKENS = 4_096
-# Who waits longest for a server that does one thing at a time.
-_PERSON, _WORKER, _BACKGROUND = range(3)
 
 _OWN_SESSIONS = "meeseeks:"
 """How the labels of sessions begin that belong to an automation or a role of the program's own."""
@@ -513,13 +512,22 @@ def _limits(config: Config, request: Request, context: AssembledContext) -> Limi
     # keep a place of its lane.
     own = context.session_label == request.agent.session_label
     waits = own and not context.session_label.startswith(_OWN_SESSIONS)
+    is_background = context.session_label.startswith(_OWN_SESSIONS) or context.invocation_id is not None
+    if is_background and not context.is_awaited:
+        priority, name = BACKGROUND, (context.automation or context.session_label.split(":")[1])
+    elif request.depth > 0:
+        priority, name = WORKER, "a worker"
+    else:
+        priority, name = PERSON, "another conversation"
     return Limits(
         outage_ms=agents.outage_ms if waits else 0,
         max_turns=context.max_turns or agents.max_turns,
         timeout_ms=context.timeout_ms or agents.timeout_ms,
         max_requests=agents.max_requests,
         output_tokens=agents.output_tokens or _OUTPUT_TOKENS.get(context.role, _SHORT_OUTPUT_TOKENS),
-        priority=_BACKGROUND if not waits else _PERSON if request.depth == 0 else _WORKER,
+        priority=priority,
+        name=name.replace("-", " "),
+        invocation_id=context.invocation_id,
         # Where somebody has said how long it may take, it takes no longer.
         patient=context.timeout_ms is None and agents.timeout_ms == AgentsConfig.timeout_ms,
     )

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -218,8 +219,13 @@ def _asked(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | 
     if provider.name == "none":
         return None
     name, config = _section(settings, provider, wishes, asking, earlier)
-    if provider.name == "builtin" and not _downloaded(asking):
-        return None
+    if provider.name == "builtin":
+        model = wishes.manager.removeprefix("builtin/")
+        if model.endswith(".gguf"):
+            model = str(Path(model).expanduser().absolute())
+            wishes = replace(wishes, models={**wishes.models, "manager": model})
+        if not _is_installed(model, asking):
+            return None
     key = earlier.key(name) if earlier else EarlierKey()
     config, typed = keyed(provider, config, wishes.key, asking, key)
     served = _on_server(config, typed) if provider.is_local and not wishes.manager else []
@@ -235,15 +241,15 @@ def _asked(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | 
     return Choice(name=name, provider=config, typed_key=typed, models=questions.models(wishes.models))
 
 
-def _downloaded(asking: Asking) -> bool:
-    """Whether the model that Nexus runs itself is on this machine, by now."""
+def _is_installed(name: str, asking: Asking) -> bool:
+    """Whether a model that Nexus runs itself is on this machine, by now; an error where its name is wrong."""
     # Imported here, because it takes longer than the questions before may.
     from nexus.broker.agent import builtin
     from nexus.cli.models import download
 
-    model = builtin.DEFAULT
+    model = builtin.BUILTIN.get(name, builtin.DEFAULT)
     try:
-        builtin.weights(model.name)
+        builtin.weights(name or model.name)
     except ModelFileError:
         size = f"{model.build.size_bytes / 1e9:.1f} GB, {model.licence}"
         if not asking.yes(f"Download {model.name} ({size})?", default=True):

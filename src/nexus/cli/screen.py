@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from nexus import clock
 from nexus.cli.terminal import printable
 from nexus.runs import MICRO, Delta, Result, Run, Totals
 
@@ -151,11 +152,13 @@ class Screen:
             click.secho(printable(text), file=self._notes, dim=True)
 
     def _show(self, delta: Delta, writing: "Writing") -> None:
-        if delta.kind not in {"waiting", "restart"}:
+        if delta.kind not in {"waiting", "restart", "status"}:
             self._waits_for = ""
         if delta.kind == "begin":
             self._said = False
             writing.status("thinking")
+        elif delta.kind == "status":
+            writing.status(printable(delta.text), clock.parse(delta.at).timestamp() if delta.at else None)
         elif delta.kind == "text" and self._live:
             self._said = True
             writing.status("writing")

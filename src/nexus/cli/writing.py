@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import ClassVar, Final, TextIO
@@ -13,6 +14,8 @@ from rich.markdown import Heading, Markdown
 from rich.segment import Segment, Segments
 from rich.spinner import Spinner
 from rich.text import Text
+
+from nexus.runs import with_elapsed
 
 _FRAME_S: Final = 0.1
 _PARSER: Final = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -57,6 +60,7 @@ class Writing:
         self._tail = ""
         self._said = False
         self._spinner = Spinner("dots", style="dim")
+        self._status, self._since = "", 0.0
 
     @property
     def shares_notes(self) -> bool:
@@ -92,10 +96,16 @@ class Writing:
                 live.start()
                 self._live = live
 
-    def status(self, text: str) -> None:
-        """Say what is happening."""
-        self._spinner.update(text=Text(f"{text}…", style="dim"))
+    def status(self, text: str, since: float | None = None) -> None:
+        """Say what is happening, since now or a time of the system's clock."""
+        if text != self._status:
+            self._status, self._since = text, time.time() if since is None else since
+        self._show_status()
         self._draw()
+
+    def _show_status(self) -> None:
+        text = with_elapsed(self._status, time.time() - self._since)
+        self._spinner.update(text=Text(f"{text}…", style="dim"))
 
     def note(self, text: str) -> None:
         """A quiet line among the answer."""
@@ -144,4 +154,5 @@ class Writing:
             while True:
                 await asyncio.sleep(_FRAME_S)
                 if self._live is not None:
+                    self._show_status()
                     self._live.refresh()

@@ -59,6 +59,8 @@ class AssembledContext:
     automation: str = ""
     """On whose account it runs, where an automation started it. The runtime says it, never a script."""
     invocation_id: str | None = None
+    is_awaited: bool = False
+    """Whether a person waits for the automation that started it. The runtime says it, never a script."""
 
     def prepend(self, text: str) -> None:
         """Put text before the current message: it belongs to this task and not to the session."""

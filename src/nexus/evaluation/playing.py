@@ -102,7 +102,9 @@ def prepared(life: Life, config: Config, model: str) -> Config:
     # A power cut loses nothing here that can't be played again.
     synchronous = replace(config.ledgers, synchronous="normal")
     engine = replace(config.engine, database="", synchronous="normal")
-    return replace(config, models=models, memory=memory, ledgers=synchronous, engine=engine)
+    # Nobody writes meanwhile.
+    agents = replace(config.agents, quiet_ms=0)
+    return replace(config, models=models, memory=memory, ledgers=synchronous, engine=engine, agents=agents)
 
 
 def make_home(folder: Path) -> Home:

@@ -2,9 +2,13 @@
 
 from collections import Counter
 from contextvars import ContextVar
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
+import apsw
 import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
 
 from apps import app_on
 from memory_writers import quiet, rows
@@ -16,6 +20,17 @@ from nexus.engine.errors import WorkFailedError
 from nexus.home import Home
 from nexus.ledgers.database import Database
 from nexus.testing import HttpError, ModelServer
+
+_MOST: Final = {
+    "commits events": 2,
+    "commits runtime": 11,
+    "commits agents": 3,
+    "commits identity": 0,
+    "commits memory": 0,
+    "commits engine": 4,
+    "statements engine": 25,
+}
+"""From when a message is sent until its result is there."""
 
 
 async def test_a_model_call_is_recorded_with_four_commits(
@@ -103,3 +118,50 @@ async def test_a_turn_reads_its_ledgers_at_most_22_times(home: Home, monkeypatch
     assert 10 < fewest.total() <= 22, fewest
     threaded = sum(count for name, count in fewest.items() if name.startswith("read "))
     assert threaded <= 5, fewest
+
+
+async def test_a_turn_makes_one_model_call_and_few_statements_and_commits(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts, not times: whoever adds weight to every turn finds it here."""
+    counts: Counter[str] = Counter()
+
+    def watch(connection: apsw.Connection) -> None:
+        name = Path(connection.filename).stem
+
+        def commit() -> bool:
+            counts[f"commits {name}"] += 1
+            return False
+
+        connection.set_commit_hook(commit)
+
+    def execute(connection: sa.Connection, cursor: object, statement: str, *_: object) -> None:
+        counts["statements engine"] += 1
+        if statement.lstrip()[:6].upper() in {"INSERT", "UPDATE", "DELETE"}:
+            connection.info["wrote"] = True
+
+    def commit(connection: sa.Connection) -> None:
+        counts["commits engine"] += connection.info.pop("wrote", False)
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, watch])
+    event.listen(sa.Engine, "before_cursor_execute", execute)
+    event.listen(sa.Engine, "commit", commit)
+    turns: list[Counter[str]] = []
+    try:
+        with ModelServer() as server:
+            server.always("Yes.")
+            async with app_on(home, server) as app:
+                for day in ("now", "today", "tomorrow", "on Sunday"):
+                    await quiet(app)
+                    asked = len(server.exchanges)
+                    counts.clear()
+                    await (await app.send(f"Is it so {day}?")).result()
+                    turns.append(counts.copy())
+                    assert len(server.exchanges) - asked == 1
+    finally:
+        event.remove(sa.Engine, "before_cursor_execute", execute)
+        event.remove(sa.Engine, "commit", commit)
+    # Not what the home does beside a turn, on its own clock: more of that comes on a slow machine.
+    fewest = {name: min(turn[name] for turn in turns[1:]) for name in _MOST}
+    assert fewest["statements engine"] > fewest["commits engine"] > 0
+    assert all(fewest[name] <= most for name, most in _MOST.items()), fewest

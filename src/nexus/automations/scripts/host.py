@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from nexus.automations.scripts import sandbox
 from nexus.automations.scripts.script import Script
+from nexus.broker.agent.slots import time_limited
 from nexus.errors import NexusError, ScriptError
 
 Answer = Callable[[str, dict[str, Any]], Awaitable[Any]]
@@ -102,8 +103,9 @@ class Host:
         zygote = await self._ready()
         begun = await _Child.start(zygote, job)
         try:
-            async with asyncio.timeout(job.timeout_ms / 1000):
-                return await begun.converse(answer)
+            async with asyncio.timeout(job.timeout_ms / 1000) as limit:
+                with time_limited(str(job.given.get("invocation_id", "")), limit):
+                    return await begun.converse(answer)
         except TimeoutError:
             return Ended(status="timeout", error=f"timed out after {job.timeout_ms} ms", output=begun.output)
         except ScriptError as error:

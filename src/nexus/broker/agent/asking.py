@@ -14,8 +14,8 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 from pydantic_ai.exceptions import (
@@ -39,7 +39,7 @@ from nexus.broker.agent.images import Images
 from nexus.broker.agent.knowledge import Knowledge, measured
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Account, Attempt, Limits
-from nexus.broker.agent.slots import Slots
+from nexus.broker.agent.slots import BACKGROUND, Place, Slots, YieldedError
 from nexus.broker.agent.structured import Form, may_refuse_form
 from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 from nexus.ledgers.runtime.models import Capabilities
@@ -91,7 +91,7 @@ class Asking:
     knowledge: Knowledge = field(default_factory=Knowledge)
     slots: Slots = field(default_factory=Slots)
     clock_stopped: Callable[[], AbstractContextManager[None]] = nullcontext[None]
-    """While it lasts, the run's own time does not pass."""
+    """While it lasts, the time of the run, and of the invocation that started it, does not pass."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     measures: bool = False
     """Whether the speed of a model of somebody else's is measured too."""
@@ -177,22 +177,18 @@ class Asking:
         assumed, unproven = Capabilities(), Capabilities()
         attempt, loading_s = 0, 0.0
         while True:
-            self.limits.check(await self.journal.asked())
             known = assumed.over(await self.knowledge.of(candidate))
             asked = requests.asked(candidate, known, conversation, self.form, self.limits)
             answering = Answering(candidate, self.stream, asked)
-            await self.journal.afford(answering.estimate())
             try:
-                response = await self._run(candidate, known, answering)
-            except LimitError:
-                raise
-            except asyncio.CancelledError:
-                # Stopped in the midst of it, it is paid for all the same.
-                with suppress(NexusError):
-                    await asyncio.shield(self.journal.spend(answering.attempt("it was stopped")))
-                raise
-            except Exception as error:  # whatever a client raises: it is told, and the next is asked
-                self.error, reason = error, told(error, self.redact)
+                async with self._place(candidate, known) as place:
+                    response = await self._request(answering, place)
+            except YieldedError:
+                self.stream.publish(Delta(kind="restart"))
+                continue
+            if isinstance(response, Exception):
+                error = self.error = response
+                reason = told(error, self.redact)
                 spent = replace(answering.attempt(reason), reached=_errno(error) != errno.ECONNREFUSED)
                 await self.journal.spend(spent)
                 if answering.unmeasured:
@@ -244,14 +240,51 @@ class Asking:
                     await self.knowledge.learn(candidate, unproven)
                 return requests.with_calls(response, candidate, known, conversation, answering)
 
-    async def _run(self, candidate: Candidate, known: Capabilities, answering: Answering) -> ModelResponse:
-        """The answer, once the server has a place for it. A slow server costs the run no time of its own."""
-        patient = candidate.config.is_local and self.limits.patient
+    @asynccontextmanager
+    async def _place(self, candidate: Candidate, known: Capabilities) -> AsyncGenerator[Place]:
+        """Wait for a place at the server. A slow server costs the run no time of its own."""
+        limits, config = self.limits, candidate.config
+        patient = config.is_local and limits.patient
+
+        def tell(names: str) -> None:
+            used_by = f" ({names})" if names else ""
+            self.stream.publish(Delta.status(f"waiting for the model{used_by}"))
+
         with pace.waiting(), self.clock_stopped() if patient else nullcontext():
-            async with self.slots.taken(
-                candidate.provider, candidate.config.concurrency or known.slots, self.limits.priority
-            ):
-                return await answering.run()
+            began = time.monotonic()
+            # Waiting for people to finish is no background work's own time.
+            with self.clock_stopped() if limits.priority == BACKGROUND else nullcontext():
+                place = await self.slots.enter(
+                    candidate.provider,
+                    config.concurrency or known.slots,
+                    limits.priority,
+                    name=limits.name,
+                    # An answer that comes whole is written to its end though nobody listens.
+                    yields=config.is_local and known.streams is not False,
+                    on_wait=tell,
+                )
+            self.deadline += time.monotonic() - began
+            with place:
+                yield place
+
+    async def _request(self, answering: Answering, place: Place) -> ModelResponse | Exception:
+        """Make a request; whatever a client raises is returned: it is told, and the next is asked."""
+        self.limits.check(await self.journal.asked())
+        estimate = answering.estimate()
+        await self.journal.afford(estimate)
+        self.stream.publish(Delta.status(f"reading {estimate.input_tokens:,} tokens"))
+        try:
+            return await answering.run()
+        except LimitError:
+            raise
+        except asyncio.CancelledError:
+            # Stopped in the midst of it, it is paid for all the same.
+            if not place.has_yielded:
+                with suppress(NexusError):
+                    await asyncio.shield(self.journal.spend(answering.attempt("it was stopped")))
+            raise
+        except Exception as error:
+            return error
 
     def _outage(self, error: Exception, candidate: Candidate) -> "_Outage":
         asked_s, url = _asked_s(error) or 0.0, candidate.config.base_url

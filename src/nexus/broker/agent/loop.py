@@ -27,6 +27,7 @@ from nexus.broker.agent.images import Images, Load, no_bytes
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.recorded import RecordedModel
 from nexus.broker.agent.records import Approve, CallTool, Journal, Limits, Outcome, Step, unasked
+from nexus.broker.agent.slots import stopped_time, time_limit_of
 from nexus.broker.agent.structured import Form
 from nexus.broker.agent.toolset import RecordedTools
 from nexus.broker.streams import Stream
@@ -90,6 +91,11 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         until = limit.when()
         limit.reschedule(None if until is None else until + seconds)
 
+    @contextmanager
+    def clock_stopped() -> Generator[None]:
+        with stopped_time(limit), stopped_time(time_limit_of(job.limits.invocation_id)):
+            yield
+
     asking = Asking(
         candidates=await job.models.candidates(job.names),
         journal=job.journal,
@@ -100,7 +106,7 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         extend=extend,
         knowledge=job.models.knowledge,
         slots=job.models.slots,
-        clock_stopped=partial(_stopped, limit),
+        clock_stopped=clock_stopped,
         images=Images(job.load),
         form=None if job.output_schema is None else Form(schema=job.output_schema),
     )
@@ -112,7 +118,7 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         stream=job.stream,
         call=job.call,
         approve=job.approve,
-        waiting=partial(_stopped, limit),
+        waiting=partial(stopped_time, limit),
         max_retries=job.limits.max_turns,
         native=job.native,
     )
@@ -130,19 +136,6 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         prompt = images.prompt(job.prompt, job.images)
         async with agent.iter(prompt, run_id=job.execution_id) as run_:
             return await _drive(job, model, run_)
-
-
-@contextmanager
-def _stopped(limit: asyncio.Timeout) -> Generator[None]:
-    """While it lasts, a time limit does not come nearer."""
-    loop, until = asyncio.get_running_loop(), limit.when()
-    began = loop.time()
-    limit.reschedule(None)
-    try:
-        yield
-    finally:
-        if until is not None and not limit.expired():
-            limit.reschedule(until + loop.time() - began)
 
 
 async def _drive(job: Job, model: RecordedModel, run_: AgentRun[Any, str]) -> Outcome:

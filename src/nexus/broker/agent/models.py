@@ -50,7 +50,7 @@ class Models:
     config: Config
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     knowledge: Knowledge = field(default_factory=Knowledge)
-    slots: Slots = field(default_factory=Slots, init=False)
+    slots: Slots = field(init=False)
     _candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate], init=False, repr=False)
     _clients: dict[str, Client] = field(default_factory=dict[str, Client], init=False)
     _openings: dict[str, Opening] = field(default_factory=dict[str, Opening], init=False, repr=False)
@@ -58,6 +58,9 @@ class Models:
     """Every key and token that was read here."""
     _told: set[str] = field(default_factory=set[str], init=False)
     _making: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self.slots = Slots(self.config.agents.quiet_ms / 1000)
 
     def names(self, role: str) -> tuple[str, ...]:
         """The models of a role, the first choice first; an error that says what to do where there is none."""

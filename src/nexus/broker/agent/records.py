@@ -106,6 +106,10 @@ class Limits:
     """The most tokens of one answer, where the model's window has room for them."""
     priority: int = 0
     """Who asks first where a server has no place for all: the lower, the sooner."""
+    name: str = ""
+    """What others who wait for the server are told about it, such as `memory writer`."""
+    invocation_id: str | None = None
+    """Of the automation that started it."""
     patient: bool = False
     """Whether the time that a local server takes is not counted: only its pauses are."""
 

@@ -1,6 +1,7 @@
 """The loop over HTTP, in both wire formats."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,7 +43,8 @@ async def test_what_is_streamed_is_what_was_said(made: Callable[..., Run], serve
     assert "".join(d.text for d in deltas if d.kind == "text") == "Let me see.It says: Bern: snow."
     assert "".join(d.text for d in deltas if d.kind == "thinking") == "Bern, then."
     kinds = [delta.kind for delta in deltas if delta.kind not in {"text", "thinking"}]
-    assert kinds == ["begin", "tool_call", "done", "tool_result", "begin", "done"]
+    assert kinds == ["begin", "status", "tool_call", "done", "tool_result", "begin", "status", "done"]
+    assert re.fullmatch(r"reading [\d,]+ tokens", next(d.text for d in deltas if d.kind == "status"))
     result = next(delta for delta in deltas if delta.kind == "tool_result")
     assert (result.tool, result.text, result.failed) == ("weather", "Bern: snow", False)
 

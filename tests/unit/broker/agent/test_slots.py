@@ -2,13 +2,52 @@ import asyncio
 
 import pytest
 
-from nexus.broker.agent.slots import Slots
+from nexus.broker.agent.slots import (
+    BACKGROUND,
+    PERSON,
+    WORKER,
+    Slots,
+    YieldedError,
+    stopped_time,
+    time_limit_of,
+    time_limited,
+)
 
 
-async def _asks(slots: Slots, name: str, priority: int, log: list[str], let_go: asyncio.Event) -> None:
-    async with slots.taken("local", 1, priority):
-        log.append(name)
-        await let_go.wait()
+class Log(list[str]):
+    """What happened, and a place to wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._grown = asyncio.Event()
+
+    def add(self, what: str) -> None:
+        self.append(what)
+        self._grown.set()
+
+    async def until(self, *whole: str) -> None:
+        async with asyncio.timeout(10):
+            while self != list(whole):
+                self._grown.clear()
+                await self._grown.wait()
+
+
+async def _ask(
+    slots: Slots, name: str, priority: int, log: Log, let_go: asyncio.Event, *, yields: bool = False
+) -> None:
+    try:
+        with await slots.enter(
+            "local",
+            1,
+            priority,
+            name=name,
+            yields=yields,
+            on_wait=lambda users: log.add(f"{name} waits for {users or 'a quiet moment'}"),
+        ):
+            log.add(name)
+            await let_go.wait()
+    except YieldedError:
+        log.add(f"{name} yielded")
 
 
 async def _settle() -> None:
@@ -17,37 +56,96 @@ async def _settle() -> None:
 
 
 async def test_a_person_is_next_whoever_waits_already() -> None:
-    slots, log, let_go = Slots(), list[str](), asyncio.Event()
+    slots, log, let_go = Slots(), Log(), asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        for name, priority in (("running", 2), ("writer", 2), ("worker", 1), ("person", 0)):
-            group.create_task(_asks(slots, name, priority, log, let_go))
+        asked = (("first", PERSON), ("writer", BACKGROUND), ("worker", WORKER), ("second", PERSON))
+        for name, priority in asked:
+            group.create_task(_ask(slots, name, priority, log, let_go))
             await _settle()
-        assert log == ["running"], "one at a time"
+        assert [each for each in log if "waits" not in each] == ["first"], "one at a time"
         let_go.set()
-    assert log == ["running", "person", "worker", "writer"]
+    assert [each for each in log if "waits" not in each] == ["first", "second", "worker", "writer"]
+    assert "second waits for first" in log
+
+
+async def test_background_work_is_canceled_as_soon_as_a_person_needs_its_place() -> None:
+    slots, log = Slots(), Log()
+    writer = asyncio.create_task(_ask(slots, "writer", BACKGROUND, log, asyncio.Event(), yields=True))
+    await log.until("writer")
+    person = asyncio.create_task(_ask(slots, "person", PERSON, log, let_go := asyncio.Event()))
+    await log.until("writer", "person waits for writer", "writer yielded", "person")
+    let_go.set()
+    await asyncio.gather(writer, person)
+    assert writer.cancelling() == 0, "whoever waits for it sees no cancellation"
+
+
+async def test_what_cannot_be_canceled_at_the_server_is_waited_for() -> None:
+    slots, log = Slots(), Log()
+    writer = asyncio.create_task(_ask(slots, "writer", BACKGROUND, log, written := asyncio.Event()))
+    await log.until("writer")
+    person = asyncio.create_task(_ask(slots, "person", PERSON, log, let_go := asyncio.Event()))
+    await log.until("writer", "person waits for writer")
+    written.set()
+    await log.until("writer", "person waits for writer", "person")
+    let_go.set()
+    await asyncio.gather(writer, person)
+
+
+async def test_with_one_slot_background_work_waits_until_nobody_has_used_it_for_a_while() -> None:
+    slots, log, let_go = Slots(quiet_s=3_600), Log(), asyncio.Event()
+    let_go.set()
+    await _ask(slots, "person", PERSON, log, let_go)
+    writer = asyncio.create_task(_ask(slots, "writer", BACKGROUND, log, let_go, yields=True))
+    await log.until("person", "writer waits for a quiet moment")
+    await _ask(slots, "person", PERSON, log, let_go)
+    assert log.count("person") == 2, "it keeps nobody out meanwhile"
+    writer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writer
+
+    slots = Slots(quiet_s=0.01)
+    log.clear()
+    await _ask(slots, "person", PERSON, log, let_go)
+    await _ask(slots, "writer", BACKGROUND, log, let_go, yields=True)
+    assert log[0] == "person"
+    assert log[-1] == "writer"
+
+
+async def test_who_is_stopped_while_it_makes_room_is_stopped() -> None:
+    slots, log = Slots(), Log()
+    writer = asyncio.create_task(_ask(slots, "writer", BACKGROUND, log, asyncio.Event(), yields=True))
+    await log.until("writer")
+    person = asyncio.create_task(_ask(slots, "person", PERSON, log, let_go := asyncio.Event()))
+    let_go.set()
+    while "person waits for writer" not in log:
+        await asyncio.sleep(0)
+    writer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writer
+    await person
 
 
 async def test_who_stops_waiting_keeps_nobody_from_a_place() -> None:
-    slots, log, let_go = Slots(), list[str](), asyncio.Event()
-    running = asyncio.create_task(_asks(slots, "running", 0, log, let_go))
+    slots, log, let_go = Slots(), Log(), asyncio.Event()
+    running = asyncio.create_task(_ask(slots, "running", PERSON, log, let_go))
     await _settle()
-    waiting = asyncio.create_task(_asks(slots, "waiting", 0, log, let_go))
-    last = asyncio.create_task(_asks(slots, "last", 1, log, let_go))
+    waiting = asyncio.create_task(_ask(slots, "waiting", PERSON, log, let_go))
+    last = asyncio.create_task(_ask(slots, "last", WORKER, log, let_go))
     await _settle()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     let_go.set()
     await asyncio.gather(running, last)
-    assert log == ["running", "last"]
+    assert [each for each in log if "waits" not in each] == ["running", "last"]
 
 
 async def test_who_is_stopped_in_the_moment_of_its_turn_hands_it_on() -> None:
-    slots, log, let_go = Slots(), list[str](), asyncio.Event()
-    running = asyncio.create_task(_asks(slots, "running", 0, log, let_go))
+    slots, log, let_go = Slots(), Log(), asyncio.Event()
+    running = asyncio.create_task(_ask(slots, "running", PERSON, log, let_go))
     await _settle()
-    waiting = asyncio.create_task(_asks(slots, "waiting", 0, log, asyncio.Event()))
-    last = asyncio.create_task(_asks(slots, "last", 1, log, let_go))
+    waiting = asyncio.create_task(_ask(slots, "waiting", PERSON, log, asyncio.Event()))
+    last = asyncio.create_task(_ask(slots, "last", WORKER, log, let_go))
     await _settle()
     let_go.set()
     await running
@@ -59,15 +157,27 @@ async def test_who_is_stopped_in_the_moment_of_its_turn_hands_it_on() -> None:
 
 
 async def test_providers_without_a_limit_do_not_wait() -> None:
-    slots, log, let_go = Slots(), list[str](), asyncio.Event()
+    slots, log, let_go = Slots(), Log(), asyncio.Event()
 
     async def ask() -> None:
-        async with slots.taken("cloud", None, 0):
-            log.append("in")
+        with await slots.enter("cloud", None, PERSON):
+            log.add("in")
             await let_go.wait()
 
     tasks = [asyncio.create_task(ask()) for _ in range(3)]
-    await _settle()
-    assert len(log) == 3
+    await log.until("in", "in", "in")
     let_go.set()
     await asyncio.gather(*tasks)
+
+
+async def test_the_time_of_an_invocation_stands_still_while_a_run_of_it_waits() -> None:
+    async with asyncio.timeout(60) as limit:
+        with time_limited("inv_1", limit):
+            until = limit.when()
+            with stopped_time(time_limit_of("inv_1")):
+                assert limit.when() is None
+                await asyncio.sleep(0.01)
+            assert until is not None
+            assert (limit.when() or 0.0) > until
+    with stopped_time(time_limit_of("inv_1")):
+        assert time_limit_of("inv_1") is None

@@ -7,7 +7,9 @@ that started it, however that ends.
 import importlib
 import os
 import sys
-from typing import Any
+from typing import Any, Final
+
+_BATCH_TOKENS: Final = 64
 
 
 def main(file: str, name: str, context_tokens: str) -> None:
@@ -19,6 +21,10 @@ def main(file: str, name: str, context_tokens: str) -> None:
     parameters.port = 0
     parameters.n_ctx = int(context_tokens)
     parameters.n_parallel = 1
+    # A request that is canceled, because somebody else needs the model, ends with its batch: on a laptop,
+    # the default of 2,048 tokens takes a minute.
+    parameters.n_batch = _BATCH_TOKENS
+    parameters.n_ubatch = _BATCH_TOKENS
     parameters.use_jinja = True
     # One core is left for the rest of the program.
     threads = max(1, (os.cpu_count() or 2) - 1)

@@ -45,6 +45,14 @@ function render(prose, written) {
   prose.append(...next.slice(same));
 }
 
+// For how long a run has been doing what it says it does; shown by the style, so that it isn't read aloud each second.
+setInterval(() => {
+  document.querySelectorAll(".pending .working[data-since]").forEach((working) => {
+    const seconds = Math.floor((Date.now() - working.dataset.since) / 1000);
+    if (seconds > 0) working.dataset.elapsed = seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  });
+}, 1000);
+
 // A run as it is written: what the server has recorded of it, then what has come since.
 class Live {
   constructor(article) {
@@ -75,6 +83,7 @@ class Live {
       begin: () => this.open(),
       restart: () => this.withdraw(piece.text),
       thinking: () => this.say("thinking"),
+      status: () => this.say(piece.text, Date.parse(piece.at)),
       waiting: () => this.say(`waiting: ${piece.text}`),
       text: () => this.write(piece.text || ""),
       tool_call: () => this.call(piece),
@@ -84,8 +93,11 @@ class Live {
     if (kinds[piece.kind]) kinds[piece.kind]();
   }
 
-  say(state) {
-    if (this.working.textContent !== state) this.working.textContent = state;
+  say(state, since) {
+    if (this.working.textContent === state) return;
+    this.working.textContent = state;
+    this.working.dataset.since = since || Date.now();
+    delete this.working.dataset.elapsed;
   }
 
   open() {
