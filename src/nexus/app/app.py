@@ -95,7 +95,7 @@ class App(Lifecycle):
             external_id=external_id,
             replaces=replaces,
         )
-        return await self.accept(incoming)
+        return await self.reception.accept(incoming)
 
     async def regenerate(self, execution_id: str, model: str = "") -> Run:
         """Answer the message of a finished run again; the new answer replaces the old one."""

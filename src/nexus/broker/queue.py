@@ -62,10 +62,6 @@ class Turn:
         """Run a part of the work once; after a crash its recorded result is used instead."""
         return await self.steps.run(name, function, *arguments)
 
-    async def mark(self, name: str, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
-        """As `step`, for what keeps a record of its own, such as a message, and finds it there again."""
-        await self.steps.mark(name, function, *arguments)
-
     async def decide(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """As `step`, for what has no effect outside the home, such as looking something up: it is quicker."""
         return await self.steps.decide(name, function, *arguments)

@@ -301,7 +301,7 @@ class AgentRun:
         access = self._access(request)
         return loop.Job(
             execution_id=self._turn.execution.id,
-            step=self._turn.mark,
+            step=self._turn.steps.mark,
             system_prompt=with_profile(context.system_prompt, self._profile),
             prompt=prompt,
             history=past,

@@ -241,10 +241,10 @@ async def test_what_keeps_its_own_record_is_marked_as_done_and_recorded_nowhere_
         await doing.step(name)
 
     async def body(turn: Turn) -> str:
-        await turn.mark("keep", keep, "a")
+        await turn.steps.mark("keep", keep, "a")
         doing.waits.set()
         await doing.gate.wait()
-        await turn.mark("keep", keep, "b")
+        await turn.steps.mark("keep", keep, "b")
         return "done"
 
     async with queue(opened, tmp_path, body) as made:
@@ -266,7 +266,7 @@ async def test_a_marked_step_that_failed_fails_again_after_a_restart(opened: Led
 
     async def body(turn: Turn) -> None:
         try:
-            await turn.mark("keep", keep)
+            await turn.steps.mark("keep", keep)
         finally:
             doing.waits.set()
             await doing.gate.wait()
