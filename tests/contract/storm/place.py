@@ -61,6 +61,7 @@ class Place:
         self.effects.mkdir()
         self._port = free_port()
         self._environment = self._variables(server)
+        self._is_older = bool(older)
         if older:
             self._environment["PYTHONPATH"] = older
         self._process: subprocess.Popen[bytes] | None = None
@@ -140,6 +141,7 @@ class Place:
     def upgrade(self) -> None:
         """Serve the home with this version from the next start on."""
         del self._environment["PYTHONPATH"]
+        self._is_older = False
 
     def kill(self) -> None:
         if self._process is not None:
@@ -222,7 +224,8 @@ class Place:
             answer = httpx.get(f"{self.url}/api/home", headers=headers, timeout=5)
         except (httpx.HTTPError, OSError):
             return False
-        if not answer.is_success or self._is_off:
+        # Older versions say otherwise who does the work.
+        if not answer.is_success or self._is_off or self._is_older:
             return answer.is_success
         with health.look(self.settings) as engine:
             return engine is not None and engine.is_served
