@@ -8,7 +8,7 @@ interrupted by the loss of its process comes before all: it has had its turn alr
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -53,29 +53,28 @@ class Claims:
 
     def _heads(self, room: int) -> list[str]:
         interrupted = store.interrupted(self._database, self._lane, room)
-        if len(interrupted) == room:
-            return interrupted
-        following = self._next_heads(room - len(interrupted))
-        return interrupted + [head for head in following if head not in interrupted]
+        heads = list(interrupted.values())
+        return heads if len(heads) == room else heads + self._next_heads(room - len(heads), interrupted)
 
-    def _next_heads(self, room: int) -> list[str]:
+    def _next_heads(self, room: int, busy: Container[str]) -> list[str]:
         if self._after is None:
             # Processes that never live long enough to come round must not all begin with the same keys.
             self._after = store.any_key(self._database, self._lane)
         began = self._after
         visits = room * _VISITS_FOR_EACH + _VISITS_MORE
-        heads = self._visit(began, visits, room)
+        heads = self._visit(began, visits, room, busy)
         if began and not self._after and len(heads) < room:
-            heads += [head for head in self._visit("", visits, room - len(heads)) if head not in heads]
+            more = self._visit("", visits, room - len(heads), busy)
+            heads += [head for head in more if head not in heads]
         return heads
 
-    def _visit(self, after: str, visits: int, room: int) -> list[str]:
+    def _visit(self, after: str, visits: int, room: int, busy: Container[str]) -> list[str]:
         heads: list[str] = []
         last = ""
         visited = store.heads(self._database, self._lane, after, visits)
         for key, head in visited:
             last = key
-            if head is not None:
+            if head is not None and key not in busy:
                 heads.append(head)
             if len(heads) == room:
                 break
@@ -121,9 +120,9 @@ class FairClaims(Claims):
 
     def _heads(self, room: int) -> list[str]:
         interrupted = store.interrupted(self._database, self._lane, room)
-        heads = [head for head in interrupted if scope_of(head) not in self._shares.suspended]
+        heads = [head for head in interrupted.values() if scope_of(head) not in self._shares.suspended]
         taken = Counter(map(scope_of, heads))
-        offers = self._offers(room - len(heads), taken, set(heads))
+        offers = self._offers(room - len(heads), taken, interrupted)
         while len(heads) < room and offers:
             for home in list(offers):
                 if len(heads) == room:
@@ -134,7 +133,7 @@ class FairClaims(Claims):
                     del offers[home]
         return heads
 
-    def _offers(self, room: int, taken: Counter[str], known: set[str]) -> dict[str, list[str]]:
+    def _offers(self, room: int, taken: Counter[str], busy: Container[str]) -> dict[str, list[str]]:
         """What each home could begin, the one whose turn it is first; of no more homes than there is room."""
         found: dict[str, list[str]] = {}
         for home in self._waiting_homes():
@@ -142,10 +141,10 @@ class FairClaims(Claims):
                 break
             limit = self._shares.limits.get(home, self._limit)
             free = min(limit - self.running[home] - taken[home], room)
-            if free > 0 and home not in self._shares.suspended and home not in found:
-                offered = [head for head in self._of_home(home, free) if head not in known]
-                if offered:
-                    found[home] = offered
+            if free <= 0 or home in self._shares.suspended or home in found:
+                continue
+            if offered := self._of_home(home, free, busy):
+                found[home] = offered
         return found
 
     def _waiting_homes(self) -> Iterator[str]:
@@ -162,25 +161,27 @@ class FairClaims(Claims):
                 yield home
             after = homes[-1]
 
-    def _of_home(self, home: str, room: int) -> list[str]:
+    def _of_home(self, home: str, room: int, busy: Container[str]) -> list[str]:
         """Heads of a home's idle keys; the next visit goes on after the last of them."""
         prefix = home + SEPARATOR
         visits = room + self.running[home] + _VISITS_FOR_EACH
         began = self._within.pop(home, prefix)
-        heads, last = self._walk(prefix, began, visits, room)
+        heads, last = self._walk(prefix, began, visits, room, busy)
         if began != prefix and len(heads) < room:
-            more, last = self._walk(prefix, prefix, visits, room - len(heads))
+            more, last = self._walk(prefix, prefix, visits, room - len(heads), busy)
             heads += [head for head in more if head not in heads]
         if last:
             self._within[home] = last
         return heads
 
-    def _walk(self, prefix: str, after: str, visits: int, room: int) -> tuple[list[str], str]:
+    def _walk(
+        self, prefix: str, after: str, visits: int, room: int, busy: Container[str]
+    ) -> tuple[list[str], str]:
         heads: list[str] = []
         for key, head in store.heads(self._database, self._lane, after, visits):
             if not key.startswith(prefix):
                 return heads, ""
-            if head is not None:
+            if head is not None and key not in busy:
                 heads.append(head)
             if len(heads) == room:
                 return heads, key

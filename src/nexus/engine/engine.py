@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -60,6 +60,8 @@ _STAND_BY_S = 0.5
 # Work that takes its process down each time must not do so forever, nor hold up its session.
 _MOST_CRASHES = 10
 _log = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 _ERRORS: dict[State, type[EndedError]] = {
     "failed": WorkFailedError,
     "timeout": WorkTimeoutError,
@@ -380,47 +382,50 @@ class Engine:
                 return
             try:
                 self._parts = await self._serve(database)
-            except (SQLAlchemyError, OSError, EngineStateError) as error:
+            except Exception as error:  # Whatever it is, nobody else would take over.
                 _log.warning("the work could not be taken over, and is tried again: %s", error)
 
     async def _serve(self, database: Database) -> _Parts | None:
         """Become the process that works on the database. None: another one is."""
         loop = asyncio.get_running_loop()
+        interior.check_unused()
         ownership = Ownership(self.settings)
         if not ownership.take():
             return None
         dbos: Interior | None = None
         try:
             version = self.settings.version
-            given_back, given_up = await asyncio.to_thread(store.recover, database, version, _MOST_CRASHES)
+            given_back, given_up = await _finish(store.recover, database, version, _MOST_CRASHES)
             if given_back:
                 _log.warning("took over %d executions", given_back)
             if given_up:
                 _log.error("gave up on %d executions: their process died %d times", given_up, _MOST_CRASHES)
             dbos = Interior(database, self.settings, ownership.executor_id, self._execute)
-            await asyncio.to_thread(dbos.launch)
+            await _finish(dbos.launch)
+            dbos.adopt_loop()
+            wake = Wake(database, self.settings.poll_ms)
+            stop_running = partial(self._stop_running, loop)
+            sweeper = Sweeper(
+                database,
+                dbos,
+                ownership.executor_id,
+                wake,
+                self.settings,
+                stop_running=stop_running,
+                shares=Shares(self.suspended, self.scope_limits),
+            )
+            upkeep = Upkeep(database, self.settings, wake)
+            wake.start()
+            wake.set()
+            sweeper.start()
+            upkeep.start()
         except BaseException:
-            if dbos is not None:
-                await dbos.stop()
-            ownership.release()
+            try:
+                if dbos is not None:
+                    await dbos.stop()
+            finally:
+                ownership.release()
             raise
-        dbos.adopt_loop()
-        wake = Wake(database, self.settings.poll_ms)
-        stop_running = partial(self._stop_running, loop)
-        sweeper = Sweeper(
-            database,
-            dbos,
-            ownership.executor_id,
-            wake,
-            self.settings,
-            stop_running=stop_running,
-            shares=Shares(self.suspended, self.scope_limits),
-        )
-        wake.start()
-        wake.set()
-        sweeper.start()
-        upkeep = Upkeep(database, self.settings, wake)
-        upkeep.start()
         return _Parts(ownership=ownership, dbos=dbos, wake=wake, sweeper=sweeper, upkeep=upkeep)
 
     async def _stop_serving(self, parts: _Parts) -> None:
@@ -548,3 +553,13 @@ async def _tell_end(found: list[Code], end: End | None) -> None:
                     raise
                 _log.warning("the end of %s could not be recorded yet: %s", code.context.id, error)
                 await asyncio.sleep(_PAUSE_S)
+
+
+async def _finish(function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T:
+    """Call something in a thread and wait for its end, also if cancelled: locks outlast what they guard."""
+    work = asyncio.create_task(asyncio.to_thread(function, *arguments, **named))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise

@@ -90,7 +90,6 @@ class Interior:
     def __init__(self, database: Database, settings: Settings, executor_id: str, body: Body) -> None:
         global _body  # noqa: PLW0603 - DBOS has one registry for the process, and calls functions by name
         check_unused()
-        _body = body
         self._stopping = threading.Event()
         dbos = _dbos()
         dbos(
@@ -108,6 +107,7 @@ class Interior:
         )
         # Claims are made by our own sweeps; DBOS polls no queue.
         dbos.listen_queues([])
+        _body = body
 
     def launch(self) -> None:
         """Blocking: run it in a thread."""

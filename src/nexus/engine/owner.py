@@ -55,8 +55,12 @@ class Ownership:
             started_at=clock.timestamp(clock.now()),
         )
         text = json.dumps(asdict(owner)).encode()
-        os.pwrite(descriptor, text, 0)
-        os.ftruncate(descriptor, len(text))
+        try:
+            os.pwrite(descriptor, text, 0)
+            os.ftruncate(descriptor, len(text))
+        except BaseException:
+            os.close(descriptor)
+            raise
         self._descriptor, self.executor_id = descriptor, owner.executor_id
         return True
 

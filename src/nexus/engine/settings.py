@@ -116,8 +116,12 @@ class Settings:
         """The file whose lock the process holds that works on the database."""
         if self.file is not None:
             return Path(f"{self.file}.owner")
-        folder = Path(tempfile.gettempdir()) if self.home is None else self.home.run
-        return folder / f"engine-{hashlib.sha256(str(self.database).encode()).hexdigest()[:16]}.owner"
+        if self.home is not None:
+            return self.home.run / "engine.owner"  # The database belongs to one home, however its URL reads.
+        return (
+            Path(tempfile.gettempdir())
+            / f"engine-{hashlib.sha256(str(self.database).encode()).hexdigest()[:16]}.owner"
+        )
 
     @property
     def is_postgres(self) -> bool:

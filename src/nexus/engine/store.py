@@ -313,14 +313,20 @@ def any_key(database: Database, lane: str) -> str:
     return rows[0][0] if rows else ""
 
 
-def interrupted(database: Database, lane: str, room: int) -> list[str]:
-    """What was running when its process was lost. Each is the head of an idle key: nothing began since."""
+def interrupted(database: Database, lane: str, room: int) -> dict[str, str]:
+    """What was running when its process was lost, one for each key, by its key.
+
+    It need not be the head of its key: an earlier one may have waited for its next attempt meanwhile.
+    """
     statement = database.sql(
-        """SELECT workflow_uuid FROM {t}workflow_status
-        WHERE queue_name = :queue AND status = 'ENQUEUED' AND recovery_attempts > 0 LIMIT :room"""
+        """SELECT queue_partition_key, workflow_uuid FROM {t}workflow_status
+        WHERE queue_name = :queue AND status = 'ENQUEUED' AND recovery_attempts > 0
+        ORDER BY created_at, workflow_uuid LIMIT :room"""
     )
-    values = {"queue": _QUEUE_PREFIX + lane, "room": room}
-    return [row[0] for row in database.fetch(statement, values)]
+    found: dict[str, str] = {}
+    for key, execution_id in database.fetch(statement, {"queue": _QUEUE_PREFIX + lane, "room": room}):
+        found.setdefault(key, execution_id)
+    return found
 
 
 def begin(database: Database, execution_ids: Sequence[str], executor_id: str, owner: str) -> set[str]:
@@ -346,13 +352,11 @@ _DROP_STEPS = "DELETE FROM {t}operation_outputs WHERE workflow_uuid"
 _RUNNING = "s.status = 'PENDING' AND s.queue_partition_key IS NOT NULL"
 
 
-def running_of(database: Database, executor_id: str) -> list[str]:
-    """The executions that are recorded as running under an executor."""
-    statement = database.sql(
-        """SELECT workflow_uuid FROM {t}workflow_status
-        WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL AND executor_id = :executor"""
-    )
-    return [row[0] for row in database.fetch(statement, {"executor": executor_id})]
+def running(database: Database) -> list[tuple[str, str]]:
+    """The executions that are recorded as running, each with its executor."""
+    statement = """SELECT workflow_uuid, executor_id FROM {t}workflow_status
+    WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL"""
+    return [(row[0], row[1]) for row in database.fetch(database.sql(statement))]
 
 
 def running_among(database: Database, execution_ids: Sequence[str]) -> list[str]:

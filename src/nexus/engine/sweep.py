@@ -101,17 +101,24 @@ class Sweeper:
 
     async def _sweep(self) -> None:
         waiting = await asyncio.to_thread(self._look)
+        failure: SQLAlchemyError | None = None
         for lane in self._lanes:
             if lane.name not in waiting:
                 continue
             room = min(lane.limit - self._taken[lane.name], self._settings.host_limit - self._taken.total())
             if room <= 0 or self._stopping:
                 continue
-            claimed = await asyncio.to_thread(self._claim, lane, room)
+            try:
+                claimed = await asyncio.to_thread(self._claim, lane, room)
+            except SQLAlchemyError as error:
+                failure = error  # The other lanes go on.
+                continue
             self._taken[lane.name] += claimed
         if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
             self._looked_s = time.monotonic()
             await asyncio.to_thread(self._give_back_unbegun)
+        if failure is not None:
+            raise failure
 
     def _look(self) -> set[str]:
         lanes, to_stop = store.waiting(self._database, [lane.name for lane in self._lanes])
@@ -136,15 +143,16 @@ class Sweeper:
         return len(started)
 
     def _give_back_unbegun(self) -> None:
-        """Give back what this process claimed and doesn't run, such as when the claim's answer was lost.
+        """Give back what is recorded as running and doesn't run, such as when the claim's answer was lost.
 
-        A sweep does one thing after the other, so nothing is being claimed meanwhile.
+        A sweep does one thing after the other, so nothing is being claimed meanwhile. A claim of the last
+        owner may reach a Postgres only after this one has recovered.
         """
-        for id_ in store.running_of(self._database, self._executor_id):
+        for id_, executor_id in store.running(self._database):
             if id_ in self._claimed or self._begun[id_]:
                 continue
             # Most of them have ended since the look, and are no longer there to be put back.
-            if store.put_back(self._database, id_, self._executor_id):
+            if store.put_back(self._database, id_, executor_id):
                 _log.warning("%s was claimed and not begun: it goes back to its queue", id_)
                 self._wake.set_from_thread()
 
