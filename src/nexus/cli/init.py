@@ -115,7 +115,7 @@ def _tell_cost(settings: config.Config) -> None:
     from nexus.roles.memory_writer import describe_cost
 
     if told := describe_cost(settings):
-        click.echo(f'{printable(told)}. `writer = "none"` in [models] turns it off.')
+        click.echo(f'{printable(told)}. `writer = "none"` in [models] turns this off.')
 
 
 def _is_meant(home: Home, asking: Asking) -> bool:

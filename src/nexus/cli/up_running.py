@@ -19,6 +19,7 @@ from nexus.cli.model_checks import troubled
 from nexus.cli.place import counted
 from nexus.cli.terminal import printable
 from nexus.config import Config
+from nexus.engine.owner import find_owner
 from nexus.errors import ConfigError, NexusError
 from nexus.gateway.listener import PORT, bound, is_loopback, raise_descriptor_limit
 from nexus.gateway.server import Gateway
@@ -89,7 +90,11 @@ async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
         "serving_embedding_model": waiting.serving_model_id,
         "waiting_to_be_embedded": waiting.depth,
         "off": await _off(app, found),
-        "warnings": [*exposure_warnings(app.config.gateway.host), *model_checks.warnings(app.config)],
+        "warnings": [
+            *exposure_warnings(app.config.gateway.host),
+            *model_checks.warnings(app.config),
+            *_owner_warnings(app),
+        ],
     }
 
 
@@ -125,6 +130,15 @@ async def _off(app: App, registered: list[Automation]) -> list[dict[str, str]]:
     return off
 
 
+def _owner_warnings(app: App) -> list[str]:
+    """Say that another process does the work of this home, such as a `nexus chat` that was stopped."""
+    if app.engine.serving:
+        return []
+    owner = find_owner(app.engine.settings)
+    pid = f" (pid {owner.pid})" if owner is not None and owner.pid else ""
+    return [f"Another process{pid} runs this home's work. This one takes over when it ends."]
+
+
 def exposure_warnings(host: str) -> list[str]:
     """What a person should know who listens on an address."""
     if is_loopback(host):
@@ -151,7 +165,7 @@ def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
     waiting = counted(picture["waiting_to_be_embedded"], "text")
     _line("memory", f"{picture['embedding_model']}, {waiting} waiting to be embedded")
     if picture["writer"]:
-        _line("", f'{picture["writer"]}. `writer = "none"` in [models] turns it off.')
+        _line("", f'{picture["writer"]}. `writer = "none"` in [models] turns this off.')
     if picture["serving_embedding_model"] not in {None, picture["embedding_model"]}:
         _line("", f"Searches use {picture['serving_embedding_model']} until everything is embedded again.")
     _line("socket", picture["socket"])

@@ -85,7 +85,8 @@ def test_doctor_and_status_say_who_writes_the_memory_and_what_a_turn_costs(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NEXUS_MODELS_MANAGER", "anthropic/claude-opus-4-5")
-    told = "anthropic/claude-opus-4-5 writes the memory: about 1,200 tokens a turn, $0.0080"
+    told = "anthropic/claude-opus-4-5 writes the memory: about 1,200 tokens a turn, $0.0080, "
+    told += "and at most $1.00 a day to consolidate it"
     assert told in _memory(home), "the manager's model writes it where no writer is set"
     line = "memory      written by anthropic/claude-opus-4-5 after each turn"
     assert line in CliRunner().invoke(status, obj=str(home.root)).output

@@ -96,8 +96,8 @@ def find_fact(connection: apsw.Connection, reference: str) -> str:
     if connection.execute(sql.queries("memory")["has_fact"], (wanted,)).get:
         return wanted
     found: list[tuple[str]] = []
-    if len(wanted) >= _SHORT_ID and wanted.isalnum():
-        found = sql.rows(connection, sql.queries("memory")["facts_ending_in"], {"ending": f"%{wanted}"})
+    if len(wanted) >= _SHORT_ID:
+        found = sql.rows(connection, sql.queries("memory")["facts_ending_in"], {"ending": wanted})
     if len(found) > 1:
         raise UsageError(
             f"{reference!r} is the end of several facts' ids",

@@ -277,7 +277,7 @@ SELECT * FROM (
 ORDER BY (SELECT n.seq FROM fact_successions AS s JOIN facts AS n ON n.id = s.new_fact_id WHERE s.old_fact_id = id), seq
 
 -- name: facts_ending_in
-SELECT id FROM facts WHERE id LIKE :ending LIMIT 3
+SELECT id FROM facts WHERE lower(substr(id, -length(:ending))) = lower(:ending) LIMIT 3
 
 -- name: newest_episodes
 SELECT id, channel, thread_id, title, summary, start_time, end_time, event_count, token_count, version

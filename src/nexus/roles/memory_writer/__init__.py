@@ -57,7 +57,11 @@ def describe_cost(config: "Config") -> str:
 
     microusd = estimate_microusd(config, name, input_tokens=_TURN_INPUT, output_tokens=_TURN_OUTPUT)
     price = {None: "", 0: ", free"}.get(microusd, f", ${(microusd or 0) / 1e6:.4f}")
-    return f"{name} writes the memory: about {_TURN_INPUT + _TURN_OUTPUT:,} tokens a turn{price}"
+    told = f"{name} writes the memory: about {_TURN_INPUT + _TURN_OUTPUT:,} tokens a turn{price}"
+    most_usd = config.memory.conclusions_usd_a_day
+    if microusd and config.memory.consolidation and most_usd:
+        told += f", and at most ${most_usd:.2f} a day to consolidate it"
+    return told
 
 
 def _off(config: "Config | None") -> str | None:
