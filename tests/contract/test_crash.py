@@ -132,10 +132,11 @@ def test_without_one_owner_the_double_work_is_seen(harnesses: Harnesses) -> None
 def test_a_worker_that_stands_by_takes_over_from_a_frozen_one_that_is_ended(harnesses: Harnesses) -> None:
     harness = harnesses(lease_ms=_LEASE_MS)
     (frozen,) = harness.workers(1)
+    # Before the freeze: one that is frozen while it writes keeps a SQLite file from being opened.
+    (other,) = harness.workers(1)
     _produce(harness, producers=1, count=4, keys=4, ms=50, step_ms=500)
     harness.await_line(frozen, "ran")
     with harness.freeze(frozen):
-        (other,) = harness.workers(1)
         harness.kill(frozen)
         harness.await_line(other, "ran")
     assert harness.drain()
