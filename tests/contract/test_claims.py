@@ -49,6 +49,23 @@ def test_only_the_head_of_a_key_is_taken_and_the_next_after_its_end(opened: Data
     assert claims.take("me", 8).ids == ["2"]
 
 
+def test_of_a_key_one_is_taken_though_an_earlier_one_waited_while_another_was_interrupted(
+    opened: Database,
+) -> None:
+    _add(opened, ("a", "1"), ("a", "2"), ("a", "3"), ("b", "4"))
+    interrupt = opened.sql(
+        "UPDATE {t}workflow_status SET recovery_attempts = 1 WHERE workflow_uuid IN :ids", "ids"
+    )
+    with opened.write() as connection:
+        connection.execute(interrupt, {"ids": ["2", "3"]})
+    claims = Claims(opened, LANE)
+    assert sorted(claims.take("me", 8).ids) == ["2", "4"]
+    _end(opened, "2")
+    assert claims.take("me", 8).ids == ["3"]
+    _end(opened, "3")
+    assert claims.take("me", 8).ids == ["1"]
+
+
 def test_no_more_is_taken_than_there_is_room_for(opened: Database) -> None:
     _add(opened, *[(f"k{n}", f"e{n}") for n in range(10)])
     assert len(Claims(opened, LANE).take("me", 3).ids) == 3

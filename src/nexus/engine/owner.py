@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from dataclasses import asdict, dataclass
 
 from nexus import clock, ids
@@ -19,6 +20,7 @@ from nexus.engine.settings import Settings
 from nexus.home import PRIVATE_FILE, Home
 
 _LOOKS = 1_000
+_LOOK_S = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,8 @@ def _lock(descriptor: int) -> bool:
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return False
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            time.sleep(_LOOK_S)
         else:
             return True
     return False

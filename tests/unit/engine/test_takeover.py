@@ -1,6 +1,8 @@
 """Taking over from processes that are gone: when that is allowed, and when work is given up."""
 
 import asyncio
+import errno
+import logging
 import os
 import threading
 import uuid
@@ -72,6 +74,7 @@ async def test_of_two_engines_one_works_and_the_other_takes_over(
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The owner is another process here, which a lock of this one stands for."""
+    caplog.set_level(logging.INFO)
     record(prepared(settings))
     owner = Ownership(settings)
     assert owner.take()
@@ -96,6 +99,21 @@ async def test_of_two_engines_one_works_and_the_other_takes_over(
         assert await handle.result() == "done"
         assert find_owner(settings) is not None
     assert find_owner(settings) is None
+
+
+def test_an_owner_that_cannot_write_its_name_leaves_no_lock(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", fail)
+        with pytest.raises(OSError, match="No space"):
+            Ownership(settings).take()
+    owner = Ownership(settings)
+    assert owner.take()
+    owner.release()
 
 
 async def test_an_engine_that_stands_by_can_be_closed(settings: Settings) -> None:
