@@ -201,6 +201,8 @@ class Runner:
         if not await reflection.is_allowed(self.ledgers, entry.automation, self.now()):
             return
         done = await reflection.choose_invocation(self.ledgers, entry.automation, done, self.now())
+        if done is None:
+            return
         occasion = Occasion.from_json(done.input)
         if reflection.is_owners(occasion):
             others = await reflection.content_of_others(self.ledgers, occasion, entry.automation, done)

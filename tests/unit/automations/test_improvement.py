@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,8 @@ from nexus.home import Home
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
 from nexus.ledgers.runtime import automations
-from nexus.ledgers.runtime.automations import NewAutomation
-from nexus.testing import ModelServer, Turn
+from nexus.ledgers.runtime.automations import Automation, NewAutomation
+from nexus.testing import ModelServer, Turn, failures
 from unit.pipeline.test_pipeline import receive, register, stranger
 
 
@@ -82,9 +82,31 @@ def test_a_skill_grows_by_what_is_added_and_not_without_limit() -> None:
 def test_a_passage_is_replaced_where_a_file_has_it_once() -> None:
     (edit,) = lessons.parse('[{"file": "PATTERNS.md", "old": "Ask twice.", "new": "Ask once."}]')
     assert edit.apply_to("First.\nAsk twice.\n") == "First.\nAsk once.\n"
-    for text in ("", "Ask twice. Ask twice."):
-        with pytest.raises(AutomationError, match="times"):
-            edit.apply_to(text)
+    with pytest.raises(AutomationError, match="doesn't have the text to replace"):
+        edit.apply_to("")
+    with pytest.raises(AutomationError, match="has the text to replace 2 times"):
+        edit.apply_to("Ask twice. Ask twice.")
+
+
+def test_the_limits_of_a_file_hold_across_the_edits_of_a_lesson() -> None:
+    added = Edit(file="SKILLS.md", content="x" * 1_001, how="append")
+    assert "add 2,002 characters to SKILLS.md" in (lessons.objection([added] * 2) or "")
+    assert lessons.objection([added, replace(added, file="PATTERNS.md")]) is None
+    whole = Edit(file="SKILLS.md", content="x" * 5_000)
+    assert "6,001 characters long" in (lessons.objection([whole, added]) or "")
+    assert lessons.objection([added] * 9) == "it wants to make 9 edits at once"
+
+
+def test_a_file_that_was_emptied_stays_so_for_the_next_edit(home: Home) -> None:
+    place = home.meeseeks / "learner"
+    place.mkdir(parents=True)
+    (place / "SKILLS.md").write_text("Shout.\n")
+    values: dict[str, Any] = dict.fromkeys(each.name for each in fields(Automation))
+    values.update(name="learner", workspace_dir="learner/")
+    automation = Automation(**values)
+    emptied = Edit(file="SKILLS.md", content="")
+    lessons.apply(home, automation, [emptied, replace(emptied, content="Ask.", how="append")], "learned")
+    assert (place / "SKILLS.md").read_text() == "Ask.\n"
 
 
 async def test_a_lesson_is_added_to_a_skill_that_the_reflection_was_shown(
@@ -310,6 +332,53 @@ async def test_what_went_wrong_is_reflected_on_first_within_the_days_limit(
     assert '\\"duration_ms\\":' in second
 
 
+async def test_a_guests_failure_is_not_chosen_instead_of_the_owners_run(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(is_reflection).always("Nothing learned")
+    server.always("Hello!")
+
+    def failing(ctx: Context) -> None:
+        if ctx.request.access.level != "owner":
+            raise ValueError("the search came back empty")
+
+    async with app_on(home, server) as app:
+        await learner(app, failing)
+        await acquainted(app)
+        await receive(app, stranger("Badly"))
+        await quiet(app)
+        assert await _ends(app) == ["failed"]
+        await _say(app, "Well")
+        await reflected(app, server)
+    (asked,) = _reflections(server)
+    assert "Well" in asked
+    assert "This run failed" not in asked
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_an_outage_is_not_reflected_on_but_a_refusal_is(
+    home: Home, server: ModelServer, refuses: bool
+) -> None:
+    server.when(is_reflection).always("Nothing learned")
+    failure = failures.context_exceeded() if refuses else failures.out_of_quota()
+    server.when(lambda request: "Sum it up" in request.last_user).always(failure)
+    server.always("Hello!")
+
+    async def asking(ctx: Context) -> None:
+        if ctx.request.event.content == "Badly":
+            await ctx.ask("Sum it up")
+
+    async with app_on(home, server) as app:
+        await learner(app, asking)
+        await _say(app, "Badly")
+        ((error,),) = await rows(app, "runtime", "SELECT error FROM invocations WHERE status = 'failed'")
+        assert "No model answered" in str(error)
+        await _say(app, "Well")
+        await reflected(app, server)
+    (asked,) = _reflections(server)
+    assert ("This run failed" in asked) == refuses
+
+
 async def test_a_run_that_took_too_long_is_reflected_on_with_its_time(
     home: Home, server: ModelServer
 ) -> None:
@@ -330,6 +399,11 @@ async def test_a_run_that_took_too_long_is_reflected_on_with_its_time(
     (asked,) = _reflections(server)
     assert "stopped because it took too long" in asked
     assert "timeout" in asked
+
+
+async def _ends(app: App) -> list[object]:
+    found = await rows(app, "runtime", "SELECT status FROM invocations WHERE hook_point = 'after:runAgent'")
+    return [status for (status,) in found]
 
 
 def _reflections(server: ModelServer) -> list[str]:

@@ -139,6 +139,39 @@ def test_every_change_can_be_shown_and_undone(place: Path) -> None:
     assert Folder(place).read("SKILLS.md") == "# Skills\n"
 
 
+def test_undoing_again_goes_further_back_and_keeps_edits_by_hand(place: Path) -> None:
+    history = History(place)
+    history.commit("made")
+    Folder(place).write("SKILLS.md", "Shout.\n")
+    older = history.commit("older lesson")
+    Folder(place).write("PATTERNS.md", "Whisper.\n")
+    newer = history.commit("newer lesson")
+    Folder(place).write("NOTES.md", "By hand")
+    assert history.undo().commit == newer
+    assert history.undo().commit == older
+    assert (Folder(place).read("SKILLS.md"), Folder(place).read("PATTERNS.md")) == (
+        "# Skills\n",
+        "# Patterns\n",
+    )
+    assert Folder(place).read("NOTES.md") == "By hand"
+    with pytest.raises(WorkspaceError, match="no change to undo"):
+        history.undo()
+
+
+def test_a_change_is_undone_once_and_can_be_brought_back(place: Path) -> None:
+    history = History(place)
+    history.commit("made")
+    Folder(place).write("SKILLS.md", "Shout.\n")
+    lesson = history.commit("lesson")
+    history.undo(lesson)
+    with pytest.raises(WorkspaceError, match="It is undone already"):
+        history.undo(lesson)
+    history.undo(history.changes()[0].commit)
+    assert Folder(place).read("SKILLS.md") == "Shout.\n"
+    assert history.undo().commit == lesson, "it is in effect again"
+    assert Folder(place).read("SKILLS.md") == "# Skills\n"
+
+
 def test_a_person_can_use_git_there(place: Path) -> None:
     History(place).commit("made")
     done = subprocess.run(["git", "log", "--format=%s"], cwd=place, capture_output=True, text=True)

@@ -50,10 +50,12 @@ class Edit:
             return self.content
         if self.how == "append":
             changed = "\n".join(filter(None, (text.rstrip("\n"), self.content.strip("\n")))) + "\n"
-        elif text.count(self.old) == 1:
+        elif (count := text.count(self.old)) == 1:
             changed = text.replace(self.old, self.content)
+        elif count == 0:
+            raise AutomationError(f"{self.file} doesn't have the text to replace")
         else:
-            raise AutomationError(f"{self.file} has the text to replace {text.count(self.old)} times")
+            raise AutomationError(f"{self.file} has the text to replace {count} times")
         if len(changed) > max(MOST_PATCHED, len(text)):
             raise AutomationError(f"{self.file} would be {len(changed):,} characters long")
         return changed
@@ -82,14 +84,23 @@ def objection(edits: Iterable[Edit], notes: Sequence[str] = ()) -> str | None:
     """
     edits = list(edits)
     if len(edits) > MOST_EDITS:
-        return f"it wants to change {len(edits)} files at once"
+        return f"it wants to make {len(edits)} edits at once"
+    written: dict[str, int] = {}
+    added: Counter[str] = Counter()
     for edit in edits:
         if edit.file not in notes and not _may_be_changed(edit.file):
             return f"it wants to change {edit.file}"
-        if edit.how == "write" and len(edit.content) > MOST_CHARACTERS:
-            return f"{edit.file} would be {len(edit.content):,} characters long"
-        if edit.how != "write" and len(edit.content) - len(edit.old) > MOST_ADDED:
-            return f"it wants to add {len(edit.content) - len(edit.old):,} characters to {edit.file}"
+        if edit.how == "write":
+            written[edit.file] = len(edit.content)
+        else:
+            sizes = written if edit.file in written else added
+            sizes[edit.file] += len(edit.content) - len(edit.old)
+    for file, characters in written.items():
+        if characters > MOST_CHARACTERS:
+            return f"{file} would be {characters:,} characters long"
+    for file, characters in added.items():
+        if characters > MOST_ADDED:
+            return f"it wants to add {characters:,} characters to {file}"
     return None
 
 
@@ -209,7 +220,8 @@ def apply(home: Home, automation: Automation, edits: Sequence[Edit], message: st
     folder = Folder(place)
     changed: dict[str, str] = {}
     for edit in edits:
-        changed[edit.file] = edit.apply_to(changed.get(edit.file) or _text(folder, edit.file))
+        text = changed[edit.file] if edit.file in changed else _text(folder, edit.file)
+        changed[edit.file] = edit.apply_to(text)
     for file, text in changed.items():
         folder.write(file, text)
     if edits:

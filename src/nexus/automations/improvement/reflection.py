@@ -145,17 +145,32 @@ async def is_allowed(ledgers: Ledgers, automation: Automation, now: datetime) ->
 
 async def choose_invocation(
     ledgers: Ledgers, automation: Automation, done: Invocation, now: datetime
-) -> Invocation:
-    """Which invocation to reflect on: one that went wrong and was put off, before one that went well."""
+) -> Invocation | None:
+    """Choose what to reflect on: an invocation that went wrong and was put off, before one that went well.
+
+    None: no model answered it, and an outage teaches nothing.
+    """
     if done.status in WRONG:
-        return done
+        return None if await _is_unanswered(ledgers, automation, done) else done
     since = clock.timestamp(now - _LATELY)
     found = await ledgers.runtime.read(
         invocations.gone_wrong, name=automation.name, since=since, limit=_LOOKED_AT
     )
+    found = [each for each in found if is_owners(Occasion.from_json(each.input))]
     runs = {each.id: _execution_id(each.id) for each in found}
     known = await ledgers.runtime.read(executions.known, execution_ids=list(runs.values()))
-    return next((each for each in found if runs[each.id] not in known), done)
+    for each in found:
+        if runs[each.id] not in known and not await _is_unanswered(ledgers, automation, each):
+            return each
+    return done
+
+
+async def _is_unanswered(ledgers: Ledgers, automation: Automation, failed: Invocation) -> bool:
+    """Whether it failed with the error of its agent that no model answered. One that refused did answer."""
+    given = {"request_id": failed.request_id, "label": f"meeseeks:{automation.name}:"}
+    rows = await ledgers.runtime.read(sql.rows, sql.queries("runtime")["unanswered_executions"], given)
+    errors = (cast("str", row[0]).partition("\n")[0].removeprefix("ModelError: ") for row in rows)
+    return any(error in (failed.error or "") for error in errors)
 
 
 async def reflect(

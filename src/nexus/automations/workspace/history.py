@@ -8,6 +8,7 @@ These functions wait for git: in a program with an event loop they belong on a t
 """
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ _ENVIRONMENT = {
 }
 _FIELDS = "%h%x09%cI%x09%s"
 _MOST_CHANGES = 1_000
+_UNRECORDED = "Changes since the last run"
+_REVERTED = re.compile(r"^This reverts commit ([0-9a-f]{40,64})", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,21 +73,20 @@ class History:
         if not self._repository.is_dir():
             return []
         done = self._git("log", f"--max-count={limit}", f"--format={_FIELDS}", check=False)
-        lines = [line.split("\t", 2) for line in done.stdout.splitlines()]
-        return [Change(commit=line[0], at=line[1], message=line[2]) for line in lines]
+        return [_change(line) for line in done.stdout.splitlines()]
 
     def difference(self, commit: str) -> str:
         """What one commit changed."""
         return self._git("show", "--no-ext-diff", "--no-textconv", "--format=", commit, "--").stdout
 
     def undo(self, commit: str | None = None) -> Change:
-        """Take a commit back by another one, by default the newest; returns the one taken back.
+        """Revert a commit, and return it. Default: the newest that isn't undone yet and is no undo itself.
 
-        What was changed since and not recorded is recorded first. A commit that later ones build on stays.
+        Unrecorded changes are recorded first, and stay by default. A commit that later ones build on stays.
         """
-        self.commit("Changes since the last run")
-        known = self.changes(_MOST_CHANGES)
-        found = next((each for each in known if commit is None or each.commit == commit), None)
+        self.commit(_UNRECORDED)
+        known = self.changes(_MOST_CHANGES) if commit else self._not_undone()
+        found = next((each for each in known if commit in {None, each.commit}), None)
         # The first one holds the files that the workspace began with.
         if found is None or found == self._first():
             raise WorkspaceError(
@@ -93,17 +95,36 @@ class History:
             )
         reverting = ("revert", "--no-edit", "--no-gpg-sign", found.commit)
         if self._git(*reverting, check=False).returncode:
+            is_empty = self._git("diff", "--cached", "--quiet", check=False).returncode == 0
             self._git("revert", "--abort", check=False)
+            if is_empty:
+                raise WorkspaceError(f"Nothing to undo in {found.commit}. It is undone already.")
             raise WorkspaceError(
                 f"{found.commit} can't be undone alone: later changes build on it",
                 hint="Undo those first, the newest first.",
             )
         return found
 
+    def _not_undone(self) -> list[Change]:
+        """The newest commits without those that are undone, undo others or were recorded by an undo."""
+        if not self._repository.is_dir():
+            return []
+        log = ("log", "-z", f"--max-count={_MOST_CHANGES}", f"--format=%H%n{_FIELDS}%n%b")
+        undone: set[str] = set()
+        found: list[Change] = []
+        for entry in filter(None, self._git(*log, check=False).stdout.split("\0")):
+            commit, line, body = entry.split("\n", 2)
+            # The newest come first: an undo that was itself undone doesn't count.
+            if commit in undone:
+                continue
+            if reverted := _REVERTED.search(body):
+                undone.add(reverted[1])
+            elif (change := _change(line)).message != _UNRECORDED:
+                found.append(change)
+        return found
+
     def _first(self) -> Change:
-        line = self._git("log", "--max-parents=0", f"--format={_FIELDS}").stdout.splitlines()[-1]
-        commit, at, message = line.split("\t", 2)
-        return Change(commit=commit, at=at, message=message)
+        return _change(self._git("log", "--max-parents=0", f"--format={_FIELDS}").stdout.splitlines()[-1])
 
     def points_here(self) -> bool:
         """Whether the workspace's `.git` is the one that was laid there. An agent may have changed it."""
@@ -160,3 +181,8 @@ class History:
         if check and done.returncode:
             raise WorkspaceError(f"git {words[0]} failed in {self._workspace.name}: {done.stderr.strip()}")
         return done
+
+
+def _change(line: str) -> Change:
+    commit, at, message = line.split("\t", 2)
+    return Change(commit=commit, at=at, message=message)

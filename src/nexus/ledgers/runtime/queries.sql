@@ -798,6 +798,11 @@ SELECT id, request_id, session_label, lane, work, mode, input_json, taken_by, st
        enqueued_at, started_at, ended_at, timeout_ms, waiting_since, waiting_for
 FROM executions WHERE request_id = :request_id AND session_label = :session_label ORDER BY rowid
 
+-- name: unanswered_executions
+SELECT error FROM executions
+WHERE request_id = :request_id AND substr(session_label, 1, length(:label)) = :label AND status = 'failed'
+  AND error GLOB 'ModelError: *'
+
 -- name: any_execution_in
 SELECT 1 FROM executions WHERE session_label = ? LIMIT 1
 
