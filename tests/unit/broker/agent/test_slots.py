@@ -133,7 +133,8 @@ async def test_background_work_that_has_made_way_often_enough_is_finished_first(
         await asyncio.gather(writer, person)
         log.clear()
 
-    slots = Slots(quiet_s=3_600)
+    slots, let_go = Slots(quiet_s=3_600), asyncio.Event()
+    let_go.set()
     await _ask(slots, "person", PERSON, log, let_go)
     fresh = asyncio.create_task(_ask(slots, "fresh", BACKGROUND, log, let_go, yields=True))
     await log.until("person", "fresh waits for a quiet moment")
