@@ -112,6 +112,9 @@ class MemoryJournal:
             raise self.broke
         self.estimates.append(estimate)
 
+    async def release(self, attempt_id: str) -> None:
+        self.estimates = [each for each in self.estimates if each.id != attempt_id]
+
     @property
     def bill(self) -> Usage:
         """What was recorded, in the server's terms."""

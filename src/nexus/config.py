@@ -242,7 +242,8 @@ class AgentsConfig:
     quiet_ms: int = _setting(
         60_000,
         "On a model server with one slot: how long nobody may have used it before background work, such as "
-        "the memory writer, does. A message interrupts background work at any time.",
+        "the memory writer, does. A message interrupts background work, each request at most three times and "
+        "for 15 minutes.",
     )
     max_depth: int = _setting(2, "How deep workers may nest. 0: no workers.")
     max_workers: int = _setting(8, "Maximum concurrent workers per run.")

@@ -155,6 +155,10 @@ class LedgerJournal:
         """Reserve what a request may come to; BudgetError where a budget is used up."""
         await self._budgets.reserve(self._spender, estimate)
 
+    async def release(self, attempt_id: str) -> None:
+        """Give back what was reserved for a request that is not to be paid for."""
+        await self._ledgers.runtime.write(reservations.release, attempt_id)
+
     async def used(self) -> Totals:
         """What this run has used."""
         return await self._ledgers.runtime.read_now(usage.of_execution, execution_id=self._execution_id)

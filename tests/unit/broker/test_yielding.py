@@ -29,12 +29,20 @@ async def test_a_message_cancels_the_memory_writer_at_the_server_and_the_writer_
             _FACT
         )
         server.always("Noted.")
-        # Less time than the test takes where the machine is slow: while it waits, it isn't counted.
-        async with App(home, with_writer(server, "openai", mode="structured", quiet_ms=0)) as app:
+        config = with_writer(server, "openai", mode="structured", quiet_ms=0)
+        # Enough for all that is used, but not beside what the writer reserves.
+        config = replace(config, budgets=replace(config.budgets, day_tokens=5_000))
+        async with App(home, config) as app:
             await _deltas(app, "My sister Clara moved to Bern.")
             await server.until(lambda: server.gate("writer").waiting)
 
-            shown = await _deltas(app, "And what is new?")
+            tokens = "SELECT sum(input_tokens + output_tokens) FROM"
+            ((used,),) = await rows(app, "runtime", f"{tokens} usage")
+            ((held,),) = await rows(app, "runtime", f"{tokens} reservations")
+            assert used < 5_000 <= used + held
+
+            async with asyncio.timeout(60):
+                shown = await _deltas(app, "And what is new?")
             assert _text(shown) == "Noted."
             held = next(each for each in server.exchanges if is_extractor(each.request))
             await server.until(lambda: held.answer.outcome == "hung_up")
@@ -52,15 +60,19 @@ async def test_a_message_cancels_the_memory_writer_at_the_server_and_the_writer_
 
 
 async def test_the_memory_writer_waits_for_a_quiet_moment_also_across_a_restart(home: Home) -> None:
-    begun = "SELECT count(*) FROM executions WHERE session_label LIKE 'meeseeks:%'"
+    begun = "SELECT id FROM executions WHERE session_label LIKE 'meeseeks:%' AND status = 'running'"
     with ModelServer(profile=_ONE_SLOT) as server:
         server.when(is_extractor).always(_FACT)
         server.always("Noted.")
         config = with_writer(server, "openai", mode="structured", quiet_ms=3_600_000)
         async with App(home, config) as app:
             assert _text(await _deltas(app, "My sister Clara moved to Bern.")) == "Noted."
-            while await rows(app, "runtime", begun) == [(0,)]:
-                await asyncio.sleep(0.05)
+            async with asyncio.timeout(60):
+                while not (found := await rows(app, "runtime", begun)):
+                    await asyncio.sleep(0.05)
+                async for delta in app.streams.subscribe(str(found[0][0])):
+                    if delta.text.startswith("waiting for the model"):
+                        break
             assert _text(await _deltas(app, "What is new?")) == "Noted."
             assert not [each for each in server.requests if is_extractor(each)]
         async with App(home, replace(config, agents=replace(config.agents, quiet_ms=0))) as app:

@@ -39,7 +39,7 @@ from nexus.broker.agent.images import Images
 from nexus.broker.agent.knowledge import Knowledge, measured
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Account, Attempt, Limits
-from nexus.broker.agent.slots import BACKGROUND, Place, Slots, YieldedError
+from nexus.broker.agent.slots import BACKGROUND, Delay, Place, Slots, YieldedError
 from nexus.broker.agent.structured import Form, may_refuse_form
 from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 from nexus.ledgers.runtime.models import Capabilities
@@ -175,15 +175,17 @@ class Asking:
         unmeasured: list[tuple[Answering, Attempt]] = []
         adapted: set[str] = set()
         assumed, unproven = Capabilities(), Capabilities()
-        attempt, loading_s = 0, 0.0
+        attempt, loading_s, delay = 0, 0.0, Delay()
         while True:
             known = assumed.over(await self.knowledge.of(candidate))
             asked = requests.asked(candidate, known, conversation, self.form, self.limits)
             answering = Answering(candidate, self.stream, asked)
             try:
-                async with self._place(candidate, known) as place:
+                async with self._place(candidate, known, delay) as place:
                     response = await self._request(answering, place)
             except YieldedError:
+                # Whoever has its place now may need what it reserved, and would wait for it there.
+                await asyncio.shield(self.journal.release(answering.estimate().id))
                 self.stream.publish(Delta(kind="restart"))
                 continue
             if isinstance(response, Exception):
@@ -241,7 +243,7 @@ class Asking:
                 return requests.with_calls(response, candidate, known, conversation, answering)
 
     @asynccontextmanager
-    async def _place(self, candidate: Candidate, known: Capabilities) -> AsyncGenerator[Place]:
+    async def _place(self, candidate: Candidate, known: Capabilities, delay: Delay) -> AsyncGenerator[Place]:
         """Wait for a place at the server. A slow server costs the run no time of its own."""
         limits, config = self.limits, candidate.config
         patient = config.is_local and limits.patient
@@ -262,6 +264,7 @@ class Asking:
                     # An answer that comes whole is written to its end though nobody listens.
                     yields=config.is_local and known.streams is not False,
                     on_wait=tell,
+                    delay=delay,
                 )
             self.deadline += time.monotonic() - began
             with place:

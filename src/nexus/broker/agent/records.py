@@ -152,6 +152,10 @@ class Account(Protocol):
         """
         ...
 
+    async def release(self, attempt_id: str) -> None:
+        """Give back what was reserved for a request that is not to be paid for."""
+        ...
+
 
 class Journal(Account, Protocol):
     """Where one run keeps its messages, tool calls and usage."""

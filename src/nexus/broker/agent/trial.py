@@ -240,6 +240,9 @@ class _Tester:
         if self.account is not None:
             await self.account.check_home()
 
+    async def release(self, attempt_id: str) -> None:
+        pass
+
 
 async def asked(models: Models, name: str, question: str) -> tuple[str, Attempt]:
     """What a model answers, and the bill; an error that says what to do where it does not answer."""

@@ -67,7 +67,7 @@ def hold(connection: apsw.Connection, reservation: Reservation) -> bool:
 
 
 def release(connection: apsw.Connection, usage_id: str) -> None:
-    """Remove a reservation that is billed, if it is still there."""
+    """Remove a reservation that is billed, or not to be paid for, if it is still there."""
     connection.execute(sql.queries("runtime")["release_reservation"], (usage_id,))
 
 

@@ -4,8 +4,11 @@ import pytest
 
 from nexus.broker.agent.slots import (
     BACKGROUND,
+    LONGEST_DELAY_S,
+    MOST_YIELDS,
     PERSON,
     WORKER,
+    Delay,
     Slots,
     YieldedError,
     stopped_time,
@@ -33,7 +36,14 @@ class Log(list[str]):
 
 
 async def _ask(
-    slots: Slots, name: str, priority: int, log: Log, let_go: asyncio.Event, *, yields: bool = False
+    slots: Slots,
+    name: str,
+    priority: int,
+    log: Log,
+    let_go: asyncio.Event,
+    *,
+    yields: bool = False,
+    delay: Delay | None = None,
 ) -> None:
     try:
         with await slots.enter(
@@ -42,6 +52,7 @@ async def _ask(
             priority,
             name=name,
             yields=yields,
+            delay=delay,
             on_wait=lambda users: log.add(f"{name} waits for {users or 'a quiet moment'}"),
         ):
             log.add(name)
@@ -109,6 +120,70 @@ async def test_with_one_slot_background_work_waits_until_nobody_has_used_it_for_
     await _ask(slots, "writer", BACKGROUND, log, let_go, yields=True)
     assert log[0] == "person"
     assert log[-1] == "writer"
+
+
+async def test_background_work_that_has_made_way_often_enough_is_finished_first() -> None:
+    slots, log, delay, stay = Slots(quiet_s=0.0), Log(), Delay(), asyncio.Event()
+    for _ in range(MOST_YIELDS):
+        writer = asyncio.create_task(_ask(slots, "writer", BACKGROUND, log, stay, yields=True, delay=delay))
+        await log.until("writer")
+        person = asyncio.create_task(_ask(slots, "person", PERSON, log, let_go := asyncio.Event()))
+        await log.until("writer", "person waits for writer", "writer yielded", "person")
+        let_go.set()
+        await asyncio.gather(writer, person)
+        log.clear()
+
+    slots, let_go = Slots(quiet_s=3_600), asyncio.Event()
+    let_go.set()
+    await _ask(slots, "person", PERSON, log, let_go)
+    fresh = asyncio.create_task(_ask(slots, "fresh", BACKGROUND, log, let_go, yields=True))
+    await log.until("person", "fresh waits for a quiet moment")
+    log.clear()
+    writer = asyncio.create_task(_ask(slots, "writer", BACKGROUND, log, stay, yields=True, delay=delay))
+    await log.until("writer")
+    person = asyncio.create_task(_ask(slots, "person", PERSON, log, let_go))
+    await log.until("writer", "person waits for writer", "fresh waits for writer")
+    stay.set()
+    await asyncio.gather(writer, person)
+    assert "writer yielded" not in log
+    assert "fresh" not in log, "what has not waited long waits for a quiet moment"
+    fresh.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await fresh
+
+
+async def test_background_work_waits_for_a_quiet_moment_only_so_long() -> None:
+    slots, log, let_go = Slots(quiet_s=3_600), Log(), asyncio.Event()
+    let_go.set()
+    await _ask(slots, "person", PERSON, log, let_go)
+    # It has waited for nearly as long as it may.
+    delay = Delay(began_at=asyncio.get_running_loop().time() - LONGEST_DELAY_S + 0.05)
+    writer = asyncio.create_task(
+        _ask(slots, "writer", BACKGROUND, log, stay := asyncio.Event(), yields=True, delay=delay)
+    )
+    async with asyncio.timeout(10):
+        while "writer" not in log:
+            await asyncio.sleep(0.01)
+    person = asyncio.create_task(_ask(slots, "person", PERSON, log, let_go))
+    while "person waits for writer" not in log:
+        await asyncio.sleep(0)
+    await _settle()
+    assert not writer.done(), "it is finished now"
+    stay.set()
+    await asyncio.gather(writer, person)
+    assert "writer yielded" not in log
+
+
+async def test_who_comes_in_the_moment_of_its_turn_is_made_room_for() -> None:
+    slots, log = Slots(), Log()
+    with await slots.enter("local", 1, PERSON):
+        writer = asyncio.create_task(_ask(slots, "writer", BACKGROUND, log, asyncio.Event(), yields=True))
+        await _settle()
+    # The writer has its turn now, and does not know it yet.
+    async with asyncio.timeout(10):
+        with await slots.enter("local", 1, PERSON):
+            await writer
+    assert log[-2:] == ["writer", "writer yielded"]
 
 
 async def test_who_is_stopped_while_it_makes_room_is_stopped() -> None:
@@ -181,3 +256,29 @@ async def test_the_time_of_an_invocation_stands_still_while_a_run_of_it_waits() 
             assert (limit.when() or 0.0) > until
     with stopped_time(time_limit_of("inv_1")):
         assert time_limit_of("inv_1") is None
+
+
+async def test_the_time_of_an_invocation_goes_on_when_the_last_of_its_runs_does() -> None:
+    async with asyncio.timeout(60) as limit:
+        with stopped_time(limit):
+            second = stopped_time(limit)
+            second.__enter__()
+        assert limit.when() is None, "the other still waits"
+        second.__exit__(None, None, None)
+        assert limit.when() is not None
+
+
+async def test_a_time_limit_that_expires_cannot_be_stopped() -> None:
+    stopped: list[asyncio.Timeout] = []
+
+    async def expire() -> None:
+        async with asyncio.timeout(0) as limit:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                with stopped_time(limit):
+                    stopped.append(limit)
+
+    with pytest.raises(TimeoutError):
+        await expire()
+    assert [each.expired() for each in stopped] == [True]
