@@ -544,6 +544,9 @@ def _tool_context(
     )
     # Relative paths start in the first directory that can be written to, as a person would expect.
     first = next((grant.path for grant in grants if grant.writable), grants[0].path if grants else Path("/"))
+    if access.memory_socket and grants and first.is_relative_to(grants[0].path):
+        # A role that writes only to a folder of its workspace works in the workspace.
+        first = grants[0].path
     limits = (
         SandboxLimits() if asked.tool_timeout_ms is None else SandboxLimits(timeout_ms=asked.tool_timeout_ms)
     )
