@@ -233,7 +233,8 @@ class AgentsConfig:
         0,
         (
             "Maximum tokens per answer. 0: 8,192 for you and workers, 4,096 for the memory's own "
-            "work, four times that for thinking models, at most a quarter of the model's window."
+            "work, four times that for thinking models, at most a quarter of the model's window. "
+            "Choosing memories with `[models] fast` takes 300 at most, without thinking."
         ),
     )
     outage_ms: int = _setting(

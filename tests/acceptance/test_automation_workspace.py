@@ -104,6 +104,7 @@ async def test_ledgers_are_read_where_the_registration_says_so(
         [told] = [each for each in server.requests if "[standard error]" in str(each.json["messages"])][:1]
         result = str(told.json["messages"][-1])
     assert ("1\\n" in result) is declared
+    assert ("--ledgers" in result) is not declared
     assert (
         "Read-only file system" in result
         if declared

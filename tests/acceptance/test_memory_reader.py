@@ -16,6 +16,7 @@ SEARCH = "skills/memory/memory-search.sh 'Sarah project timeline' --scope facts"
 SIX = "sqlite3 -init \"$(sed -n 's/^attach=//p' skills/memory/DB_PATHS)\" :memory:"
 LOG = f"{SIX} 'SELECT fact FROM relationships'"
 WRITE = "skills/memory/memory-write.sh fact --fact 'planted'"
+NOTE = "echo 'Sarah: see Project X' >> notes/people.md; echo planted >> ROLE.md; echo planted > planted.md"
 
 
 def is_reader(request: ModelRequest) -> bool:
@@ -37,7 +38,7 @@ async def taught(app: App) -> None:
 
 async def test_a_worker_gets_what_the_reader_found_in_three_turns(home: Home, server: ModelServer) -> None:
     switch_on(home)
-    server.when(is_reader).script(Turn("", [bash(f"{SEARCH}; {LOG}; {WRITE}")]), FOUND)
+    server.when(is_reader).script(Turn("", [bash(f"{SEARCH}; {LOG}; {WRITE}; {NOTE}")]), FOUND)
     server.when(lambda r: TASK in r.last_user).script("Dear Sarah, March 15.")
     server.script(*dispatching(TASK, then="Sent."))
     async with app_on(home, server) as app:
@@ -54,6 +55,11 @@ async def test_a_worker_gets_what_the_reader_found_in_three_turns(home: Home, se
     assert '"took_ms"' in str(result), "the search answered"
     assert "Sarah leads Project X, due on March 15" in str(result), "and so did SQL"
     assert "may read the memory and not write it" in str(result)
+    folder = home.meeseeks / "memory-reader"
+    assert (folder / "notes/people.md").read_text() == "Sarah: see Project X\n"
+    assert str(result).count("Read-only file system") == 2, "it writes its notes, and nothing else"
+    assert "planted" not in (folder / "ROLE.md").read_text()
+    assert not (folder / "planted.md").exists()
     (worker,) = [each.last_user for each in server.requests if each.last_user.endswith(TASK)]
     assert (
         "<memory_context>\n## Facts\n- Project X is due on March 15 (2026-02-10)\n</memory_context>" in worker

@@ -59,6 +59,7 @@ _CONTEXT_TOKENS = 150_000
 # What a person or a task is answered with may be long; what the memory's own work gives is not.
 _OUTPUT_TOKENS = {"manager": 8_192, "worker": 8_192}
 _SHORT_OUTPUT_TOKENS = 4_096
+_BRIEF_OUTPUT_TOKENS = 300
 
 _OWN_SESSIONS = "meeseeks:"
 """How the labels of sessions begin that belong to an automation or a role of the program's own."""
@@ -519,12 +520,14 @@ def _limits(config: Config, request: Request, context: AssembledContext) -> Limi
         priority, name = WORKER, "a worker"
     else:
         priority, name = PERSON, "another conversation"
+    output_tokens = agents.output_tokens or _OUTPUT_TOKENS.get(context.role, _SHORT_OUTPUT_TOKENS)
     return Limits(
         outage_ms=agents.outage_ms if waits else 0,
         max_turns=context.max_turns or agents.max_turns,
         timeout_ms=context.timeout_ms or agents.timeout_ms,
         max_requests=agents.max_requests,
-        output_tokens=agents.output_tokens or _OUTPUT_TOKENS.get(context.role, _SHORT_OUTPUT_TOKENS),
+        output_tokens=min(output_tokens, _BRIEF_OUTPUT_TOKENS) if context.is_brief else output_tokens,
+        thinks=not context.is_brief,
         priority=priority,
         name=name.replace("-", " "),
         invocation_id=context.invocation_id,
@@ -541,6 +544,9 @@ def _tool_context(
     )
     # Relative paths start in the first directory that can be written to, as a person would expect.
     first = next((grant.path for grant in grants if grant.writable), grants[0].path if grants else Path("/"))
+    if access.memory_socket and grants and first.is_relative_to(grants[0].path):
+        # A role that writes only to a folder of its workspace works in the workspace.
+        first = grants[0].path
     limits = (
         SandboxLimits() if asked.tool_timeout_ms is None else SandboxLimits(timeout_ms=asked.tool_timeout_ms)
     )

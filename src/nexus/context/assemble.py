@@ -50,6 +50,8 @@ class AssembledContext:
     """Who answers, as `provider/model`; empty: the models of the role."""
     output_schema: dict[str, Any] | None = None
     """The JSON schema that the answer is asked to have, natively where the model takes one."""
+    is_brief: bool = False
+    """Whether a line or two is enough for an answer: no thinking, and at most 300 tokens."""
     max_turns: int | None = None
     timeout_ms: int | None = None
     tool_timeout_ms: int | None = None

@@ -1,11 +1,14 @@
 """Writing the month into a home: everything through the writers that the program itself uses."""
 
+import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from nexus import ids
+from nexus.automations import registration
+from nexus.automations.loading import load
 from nexus.config import Config
 from nexus.demo import conversations, people, programs
 from nexus.demo.answers import Answers
@@ -15,6 +18,7 @@ from nexus.demo.narration import Calendar, Telling
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
+from nexus.roles.bundled import bundled
 
 _TOLD_EVERY = 200
 Told = Callable[[int, int], None]
@@ -42,6 +46,9 @@ async def fill(home: Home, config: Config, demo: Demo, told: Told = lambda _, __
             memory = Memory(ledgers, phone_region=config.memory.phone_region, now=calendar.now)
             telling = Telling(ledgers=ledgers, memory=memory, calendar=calendar, draw=draw)
             await _tell(home, config, telling, scenes, demo.until, told)
+            # After the month, whose ids they don't change.
+            write = registration.writer(ledgers)
+            await asyncio.to_thread(load, home, write, bundled(config=config))
     return len(scenes)
 
 

@@ -51,14 +51,22 @@ async def desk(
         await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 
 
-def access(services: Services, place: Path, workspaces: Iterable[Path], *, ledgers: bool) -> Access:
-    """What the run's tools may reach: its workspaces and its socket, read-only, and perhaps the ledgers."""
+def access(
+    services: Services, place: Path, workspaces: Iterable[Path], *, ledgers: bool, notes: Path | None = None
+) -> Access:
+    """What the run's tools may reach: its workspaces and its socket, read-only, and perhaps the ledgers.
+
+    They write to `notes` alone.
+    """
     data = [services.home.data] if ledgers else []
-    granted = [*workspaces, place, *data]
+    granted = [Grant(path=str(each.resolve())) for each in (*workspaces, place, *data)]
+    if notes is not None:
+        # Not resolved: the sandbox refuses a link that was put in its place.
+        granted.append(Grant(path=str(notes.parent.resolve() / notes.name), writable=True))
     return Access(
         level="known",
         tools=TOOLS,
-        directories=tuple(Grant(path=str(each.resolve())) for each in granted),
+        directories=tuple(granted),
         memory="all" if ledgers else "own",
         memory_socket=str(place / SOCKET),
     )

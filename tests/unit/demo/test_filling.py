@@ -21,6 +21,7 @@ from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import automations, injections, requests, trace
 from nexus.memory import views
 from nexus.memory.conclusions import mental_models, observations
+from nexus.roles.bundled import bundled
 
 _UNTIL = datetime(2026, 5, 31, 18, tzinfo=UTC)
 # They say when the home was made and where it lies; codes by which strangers ask are random on purpose.
@@ -123,6 +124,14 @@ async def test_an_automation_has_versions_and_another_an_open_circuit(month: Hom
     assert [each.version for each in tagging] == [3, 2, 1]
     assert tracker is not None
     assert tracker.circuit_state == "open"
+
+
+async def test_the_bundled_automations_are_registered_when_it_ends(month: Home) -> None:
+    async with Ledgers(month, Config().ledgers) as ledgers:
+        found = {each.name: each for each in await ledgers.runtime.read(automations.listed)}
+    assert {each.name for each in bundled(config=Config())} <= found.keys()
+    assert found["memory-reader"].disabled_reason == "off by default"
+    assert (month.meeseeks / "memory-reader" / "ROLE.md").is_file()
 
 
 async def test_what_was_injected_leads_to_the_message_that_it_was_learned_from(month: Home) -> None:

@@ -101,8 +101,10 @@ def test_the_paths_are_those_of_the_home(home: Home, tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     folder = memory.lay(home, tmp_path / "workspace", home.run / "me").folder
 
-    paths = dict(line.split("=", 1) for line in (folder / "DB_PATHS").read_text().splitlines())
+    about, *lines = (folder / "DB_PATHS").read_text().splitlines()
+    paths = dict(line.split("=", 1) for line in lines)
 
+    assert "--ledgers" in about
     assert {name: paths[name] for name in LEDGERS} == {name: str(home.ledger(name)) for name in LEDGERS}
     assert paths["socket"] == str(home.run / "me" / "memory.sock")
     assert Path(paths["nexus"]).is_file()

@@ -51,9 +51,9 @@ class Room:
     """The most that a prompt may have. None: not known."""
 
 
-def room(known: Capabilities, output_tokens: int) -> Room:
+def room(known: Capabilities, output_tokens: int, *, thinks: bool = True) -> Room:
     """How a window is shared out, where an answer should have that many tokens at most."""
-    most = output_tokens * (_THINKING_TIMES if known.reasoning else 1)
+    most = output_tokens * (_THINKING_TIMES if known.reasoning and thinks else 1)
     window = known.context_tokens
     if window is None:
         return Room(output_tokens=most, input_tokens=None)

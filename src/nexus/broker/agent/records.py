@@ -104,6 +104,8 @@ class Limits:
     """How long to wait for a provider that does not answer. Zero: not at all."""
     output_tokens: int = 0
     """The most tokens of one answer, where the model's window has room for them."""
+    thinks: bool = True
+    """Whether the model may think first; if not, it is asked not to, or as little as it can."""
     priority: int = 0
     """Who asks first where a server has no place for all: the lower, the sooner."""
     name: str = ""

@@ -92,7 +92,9 @@ def asked(
         ]
     if form is not None:
         parameters = form.asked_of(candidate, known, parameters)
-    room = fitting.room(known, limits.output_tokens)
+    profile = candidate.model.profile
+    can_stop_thinking = profile.get("supports_thinking") and not profile.get("thinking_always_enabled")
+    room = fitting.room(known, limits.output_tokens, thinks=limits.thinks or not can_stop_thinking)
     fixed = fitting.fixed_bytes(parameters)
     is_plain = messages is plain
     length = fixed + (
@@ -105,6 +107,8 @@ def asked(
             messages = fitting.fitted(messages, conversation.own, most_bytes - fixed)
             length = fixed + fitting.length_bytes(messages)
     settings = ModelSettings(max_tokens=room.output_tokens) if room.output_tokens else ModelSettings()
+    if not limits.thinks:
+        settings["thinking"] = False
     temperature = _temperature(candidate.config, fills_form=form is not None)
     if temperature is not None:
         settings["temperature"] = temperature

@@ -3,13 +3,18 @@
 from dataclasses import replace
 
 from nexus.broker.tools.clipping import clipped
-from nexus.broker.tools.sandbox import Limits, Outcome, Reason
+from nexus.broker.tools.sandbox import Limits, Outcome, Reason, Sandbox
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.errors import ToolError
+from nexus.home import Home
 
 # One argument of a program may have 128 KiB on Linux.
 _LONGEST_COMMAND_BYTES = 120 * 1024
 _SHOWN_CHARACTERS = 30_000
+_NO_LEDGERS = (
+    "[this agent can't read the ledgers: search with the `recall` tool or skills/memory/memory-search.sh. "
+    "The owner can let an automation's agents read them: `nexus automations register NAME --ledgers`.]"
+)
 
 
 async def _run(arguments: Arguments, context: Context) -> str:
@@ -23,7 +28,19 @@ async def _run(arguments: Arguments, context: Context) -> str:
     timeout_ms = min(arguments.get("timeout_ms", limits.timeout_ms), limits.timeout_ms)
     limits = replace(limits, timeout_ms=timeout_ms)
     argv = ["bash", "-c", command]
-    return _told(await context.sandbox.run(argv, directory=context.directory, limits=limits), limits)
+    outcome = await context.sandbox.run(argv, directory=context.directory, limits=limits)
+    told = _told(outcome, limits)
+    return f"{told}\n{_NO_LEDGERS}" if _missed_ledgers(outcome, context.sandbox) else told
+
+
+def _missed_ledgers(outcome: Outcome, sandbox: Sandbox) -> bool:
+    """Whether a command complained about a file in the home's `data`, which this sandbox doesn't show."""
+    for hidden in sandbox.hidden:
+        data = Home(hidden).data
+        is_granted = any(grant.path == data for grant in sandbox.grants)
+        if not is_granted and f"{data}/".encode() in outcome.stderr:
+            return True
+    return False
 
 
 def _told(outcome: Outcome, limits: Limits) -> str:

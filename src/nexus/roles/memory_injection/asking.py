@@ -84,6 +84,7 @@ async def _start(context: Context, task: str, lines: Sequence[str], deadline: De
     asked = f"{wrapped('task', task)}\n\n{wrapped('memory_context', shown)}\n\nWhich of these, if any?"
     assembled = await context.assemble_context(session_label=label, task=asked)
     assembled.role = "fast"
+    assembled.is_brief = True
     assembled.role_context = await asyncio.to_thread(_role, context)
     assembled.tools = tuple(name for name in assembled.tools if name == "recall")
     assembled.max_turns = _TURNS

@@ -1,11 +1,12 @@
 """The memory reader: before a worker begins, an agent searches the memory in depth for what its task needs.
 
-It works as the writer does, in code mode with the skill folder, and cannot write. The worker waits for it,
-so it has three turns and ten seconds.
+It works as the writer does, in code mode with the skill folder, and writes nothing but notes for its later
+runs. The worker waits for it, so it has three turns and ten seconds.
 """
 
 import asyncio
 import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from nexus.automations.context import Context
 from nexus.context.wrapping import wrapped
 from nexus.engine.errors import EndedError
+from nexus.home import PRIVATE_DIRECTORY
 from nexus.memory.writing import Provenance
 from nexus.request import Request, Visibility
 from nexus.roles import instructions, role_sandbox
@@ -28,6 +30,7 @@ _LINE = re.compile(r"^\s*-\s+\S")
 _MOST_CHARACTERS = 8_000
 NAME = "memory-reader"
 ROLE = "reader"
+NOTES = "notes"
 MAX_TURNS = 3
 
 _TASK = """\
@@ -56,6 +59,14 @@ def memories_in(answer: str) -> str:
         return ""
     told = [f"## {heading}\n" + "\n".join(lines) for heading, lines in sections(answer).items()]
     return "\n\n".join(told)[:_MOST_CHARACTERS]
+
+
+def _notes(workspace: Path) -> Path | None:
+    """The folder in which it keeps notes, made if missing; None if something else is in its place."""
+    notes = workspace / NOTES
+    with suppress(FileExistsError):
+        notes.mkdir(mode=PRIVATE_DIRECTORY)
+    return notes if notes.is_dir() and not notes.is_symlink() else None
 
 
 class Reader:
@@ -96,10 +107,9 @@ class Reader:
         request, workspace = ctx.request, ctx.workspace
         assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
         is_owners = request.access.level == "owner"
-        learned = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
-        access = role_sandbox.access(
-            self._services, place, learned if is_owners else [], ledgers=visible.everything
-        )
+        folders = [workspace.home, *(peer.dir for peer in workspace.peers.values())] if is_owners else []
+        notes = await asyncio.to_thread(_notes, workspace.home) if is_owners else None
+        access = role_sandbox.access(self._services, place, folders, ledgers=visible.everything, notes=notes)
         shown = "\n\n" + wrapped("known_entities", "\n".join(found)) if found else ""
         assembled = await self._services.broker.assemble_context(
             replace(request, access=access),

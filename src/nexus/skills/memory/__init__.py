@@ -12,6 +12,10 @@ from nexus.skills.memory.schema import page
 from nexus.skills.memory_socket import SOCKET
 
 NAME: Final = "memory"
+_ABOUT_PATHS: Final = (
+    "# Agents of an automation can open the databases if it is registered with --ledgers. "
+    "Without it, use memory-search.sh.\n"
+)
 _HERE: Final = Path(__file__).parent
 _AS_THEY_ARE: Final = (
     "QUERIES.md",
@@ -50,4 +54,4 @@ def _paths(home: Home, socket_folder: Path) -> str:
         "home": home.root,
         "nexus": Path(sys.executable).with_name("nexus"),
     }
-    return "".join(f"{name}={path}\n" for name, path in paths.items())
+    return _ABOUT_PATHS + "".join(f"{name}={path}\n" for name, path in paths.items())

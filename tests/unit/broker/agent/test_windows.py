@@ -152,6 +152,30 @@ async def test_the_length_of_an_answer_is_limited(made: Callable[..., Run], serv
     assert server.requests[0].json["max_tokens"] == 512
 
 
+@pytest.mark.parametrize(
+    ("wire", "name", "asked_for"),
+    [
+        ("anthropic", "anthropic/claude-opus-5", {"max_tokens": 300, "thinking": {"type": "disabled"}}),
+        ("openai", "openai/gpt-5.1", {"max_tokens": 300, "reasoning_effort": "none"}),
+        ("openai", "openai/gpt-4.1", {"max_tokens": 300}),
+    ],
+)
+async def test_a_brief_answer_is_asked_for_without_thinking(
+    server: ModelServer, tmp_path: Path, wire: str, name: str, asked_for: dict[str, Any]
+) -> None:
+    server.script("2, 5")
+    await Run(server, tmp_path, wire=wire, names=(name,), limits=Limits(output_tokens=300, thinks=False))()
+    sent = server.requests[0].json
+    settings = {"max_tokens", "thinking", "reasoning_effort"}
+    assert {key: value for key, value in sent.items() if key in settings} == asked_for
+
+
+def test_a_model_that_may_not_think_gets_no_room_for_it() -> None:
+    known = Capabilities(reasoning=True)
+    assert fitting.room(known, 300, thinks=False).output_tokens == 300
+    assert fitting.room(known, 300).output_tokens == 1_200
+
+
 async def test_an_answer_that_repeats_itself_is_cut_off_and_marked(
     made: Callable[..., Run], server: ModelServer
 ) -> None:

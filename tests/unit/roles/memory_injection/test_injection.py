@@ -168,6 +168,7 @@ async def test_the_fast_model_chooses_and_its_cost_is_the_roots(home: Home, serv
     assert f"- {second} (" in request.last_user
     assert request.last_user.count("\n- ") == 1
     assert list(asked.tool_names) == ["recall"]
+    assert asked.json["max_tokens"] == 300
     assert total.calls == len(server.requests) == 5
     assert any(str(label[0]).startswith("meeseeks:memory-injection:req_") for label in labels)
 
