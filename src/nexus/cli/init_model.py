@@ -224,8 +224,7 @@ def _asked(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | 
         if model.endswith(".gguf"):
             model = str(Path(model).expanduser().absolute())
             wishes = replace(wishes, models={**wishes.models, "manager": model})
-        if not _is_installed(model, asking):
-            return None
+        _install(model, asking)
     key = earlier.key(name) if earlier else EarlierKey()
     config, typed = keyed(provider, config, wishes.key, asking, key)
     served = _on_server(config, typed) if provider.is_local and not wishes.manager else []
@@ -241,8 +240,8 @@ def _asked(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | 
     return Choice(name=name, provider=config, typed_key=typed, models=questions.models(wishes.models))
 
 
-def _is_installed(name: str, asking: Asking) -> bool:
-    """Whether a model that Nexus runs itself is on this machine, by now; an error where its name is wrong."""
+def _install(name: str, asking: Asking) -> None:
+    """Download a model that Nexus runs itself if it is missing; saying no to that ends the setup."""
     # Imported here, because it takes longer than the questions before may.
     from nexus.broker.agent import builtin
     from nexus.cli.models import download
@@ -253,9 +252,8 @@ def _is_installed(name: str, asking: Asking) -> bool:
     except ModelFileError:
         size = f"{model.build.size_bytes / 1e9:.1f} GB, {model.licence}"
         if not asking.yes(f"Download {model.name} ({size})?", default=True):
-            return False
+            raise click.Abort from None
         download(model, os.environ.get("HF_ENDPOINT"))
-    return True
 
 
 def _provider(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | None) -> str:
