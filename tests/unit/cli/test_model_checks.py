@@ -49,6 +49,15 @@ def test_a_name_that_is_no_model_is_a_warning(home: Home, monkeypatch: pytest.Mo
     assert [finding.level for finding in _found(home)] == ["warning", "ok"]
 
 
+def test_a_built_in_model_is_no_server_that_cannot_be_reached(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The provider's address is not looked up, so any that refuses will do.
+    monkeypatch.setenv("NEXUS_PROVIDERS_BUILTIN_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("NEXUS_MODELS_MANAGER", "builtin/qwen2.5-1.5b-instruct")
+    assert [each for each in examine(home, thorough=False) if each.check == "servers"] == []
+
+
 def test_a_model_that_no_budget_in_money_can_limit_is_a_warning_that_says_what_to_write(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
