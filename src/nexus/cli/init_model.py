@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from nexus import secrets
+from nexus.broker.agent.roles import nearest_model
 from nexus.cli import init_providers as providers
 from nexus.cli import models
 from nexus.cli.init_providers import Asking, Choice, Earlier, EarlierKey, Wishes, keyed
@@ -262,6 +263,9 @@ def _provider(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier
         return named
     if wishes.base_url or named in settings.providers:
         return "compatible"
+    if meant := nearest_model(wishes.manager, settings.providers):
+        hint = f"Did you mean `{meant}`? If not, pass `--provider NAME`."
+        raise UsageError(f"`{wishes.manager}` is not a model name", hint=hint)
     found = providers.found(settings)
     options = {name: each.title for name, each in providers.PROVIDERS.items()}
     options |= {name: f"{options[name]} ({printable(each.told)})" for name, each in found.items()}

@@ -12,7 +12,7 @@ from nexus.cli.init_model import chosen
 from nexus.cli.init_providers import Choice, Wishes
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.config_file import Value
-from nexus.errors import ConfigError, ModelError
+from nexus.errors import ConfigError, ModelError, UsageError
 from nexus.testing import ModelServer
 from trials import able
 
@@ -234,3 +234,9 @@ def test_who_declines_the_download_gets_no_home_without_a_model(
     monkeypatch.setenv("NEXUS_MODELS", str(tmp_path))
     with pytest.raises(click.Abort):  # `nexus init` then creates nothing
         chosen(_SETTINGS, Wishes(provider="builtin"), Scripted({"Download": "n"}), test=False)
+
+
+def test_a_misspelled_provider_is_an_error_with_the_right_name() -> None:
+    with pytest.raises(UsageError) as raised:
+        chosen(_SETTINGS, Wishes(models={"manager": "antropic/claude-opus-5"}), Scripted(), test=False)
+    assert raised.value.hint.startswith("Did you mean `anthropic/claude-opus-5`?")

@@ -43,10 +43,21 @@ def test_with_a_key_the_order_of_the_managers_models_is_shown(
     )
 
 
-@pytest.mark.parametrize("name", ["claude", "nowhere/claude"])
-def test_a_name_that_is_no_model_is_a_warning(home: Home, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("claude", "Use the form `provider/model`."),
+        ("nowhere/claude", "Use the form `provider/model`."),
+        ("antropic/claude", "Did you mean `anthropic/claude`?"),
+    ],
+)
+def test_a_name_that_is_no_model_is_a_warning(
+    home: Home, monkeypatch: pytest.MonkeyPatch, name: str, remedy: str
+) -> None:
     monkeypatch.setenv("NEXUS_MODELS_WORKER", name)
-    assert [finding.level for finding in _found(home)] == ["warning", "ok"]
+    found = _found(home)
+    assert [finding.level for finding in found] == ["warning", "ok"]
+    assert found[0].remedy.startswith(remedy)
 
 
 def test_a_built_in_model_is_no_server_that_cannot_be_reached(
