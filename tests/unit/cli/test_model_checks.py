@@ -16,10 +16,12 @@ def _found(home: Home) -> list[Finding]:
     return [finding for finding in examine(home, thorough=False) if finding.check == "models"]
 
 
-def test_a_home_without_a_model_is_well_and_is_told_how_to_have_one(home: Home) -> None:
+def test_a_home_without_a_model_is_told_so_and_how_to_have_one(home: Home) -> None:
     (finding,) = _found(home)
-    assert (finding.level, finding.message) == ("ok", "No model configured")
+    assert (finding.level, finding.message) == ("off", "No model configured")
     assert "[models]" in finding.remedy
+    shown = CliRunner().invoke(status, obj=str(home.root)).output
+    assert "model       none: run `nexus init` to choose one" in shown
 
 
 def test_a_missing_key_is_a_warning_that_names_its_place(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +58,7 @@ def test_a_name_that_is_no_model_is_a_warning(
 ) -> None:
     monkeypatch.setenv("NEXUS_MODELS_WORKER", name)
     found = _found(home)
-    assert [finding.level for finding in found] == ["warning", "ok"]
+    assert [finding.level for finding in found] == ["warning", "off"]
     assert found[0].remedy.startswith(remedy)
 
 
