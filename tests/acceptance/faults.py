@@ -49,7 +49,7 @@ def refusal(
 def found(home: Path, check: str, *options: str) -> list[dict[str, Any]]:
     """What the doctor finds fault with, in one of its checks."""
     findings = json.loads(_doctor(home, "--json", *options).stdout)["findings"]
-    return [each for each in findings if each["check"] == check and each["level"] != "ok"]
+    return [each for each in findings if each["check"] == check and each["level"] not in {"ok", "off"}]
 
 
 def mended(home: Path) -> list[str]:

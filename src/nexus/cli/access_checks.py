@@ -147,7 +147,9 @@ def _model_servers(loaded: Config) -> Iterator[Finding]:
     for provider in sorted(
         {name.partition("/")[0] for name in loaded.models.roles} & loaded.providers.keys()
     ):
-        url = loaded.providers[provider].base_url
+        known = loaded.providers[provider]
+        # A built-in model has no server until it is asked something.
+        url = known.base_url if known.kind != "builtin" else ""
         trouble = _trouble(url) if url else ""
         if trouble:
             message = f"Can't reach the model server {provider} at {url}: {trouble}"

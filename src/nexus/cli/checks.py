@@ -137,7 +137,7 @@ def _models(loaded: config.Config) -> Iterator[Finding]:
         chosen = model_checks.chosen(loaded)
     except ConfigError as error:
         # A home without an agent is a whole home: its ledgers and its memory can be used.
-        yield Finding(check="models", level="ok", message="No model configured", remedy=error.hint)
+        yield Finding(check="models", level="off", message="No model configured", remedy=error.hint)
     else:
         if not missing:
             yield Finding(check="models", level="ok", message=f"Manager: {chosen}")
@@ -146,13 +146,13 @@ def _models(loaded: config.Config) -> Iterator[Finding]:
         else:
             yield Finding(
                 check="memory",
-                level="ok",
+                level="off",
                 message="The memory writer is off: nothing is learned from conversations",
                 remedy='Set `writer = "manager"` or another model in [models] in config.toml to turn it on.',
             )
         for path, reason in switched_off(loaded).items():
             name = path.removeprefix(IN_PROCESS)
-            yield Finding(check="automations", level="ok", message=f"{name} is off: {reason}")
+            yield Finding(check="automations", level="off", message=f"{name} is off: {reason}")
 
 
 def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:

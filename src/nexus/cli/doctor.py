@@ -12,6 +12,7 @@ from nexus.errors import NexusError
 _MOST_MENDED = 100
 _SIGNS = {
     "ok": click.style("ok     ", fg="green"),
+    "off": click.style("off    ", dim=True),
     "warning": click.style("warning", fg="yellow"),
     "error": click.style("error  ", fg="red"),
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from nexus import secrets
+from nexus.broker.agent.roles import nearest_model
 from nexus.cli import init_providers as providers
 from nexus.cli import models
 from nexus.cli.init_providers import Asking, Choice, Earlier, EarlierKey, Wishes, keyed
@@ -224,8 +225,7 @@ def _asked(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | 
         if model.endswith(".gguf"):
             model = str(Path(model).expanduser().absolute())
             wishes = replace(wishes, models={**wishes.models, "manager": model})
-        if not _is_installed(model, asking):
-            return None
+        _install(model, asking)
     key = earlier.key(name) if earlier else EarlierKey()
     config, typed = keyed(provider, config, wishes.key, asking, key)
     served = _on_server(config, typed) if provider.is_local and not wishes.manager else []
@@ -241,8 +241,8 @@ def _asked(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | 
     return Choice(name=name, provider=config, typed_key=typed, models=questions.models(wishes.models))
 
 
-def _is_installed(name: str, asking: Asking) -> bool:
-    """Whether a model that Nexus runs itself is on this machine, by now; an error where its name is wrong."""
+def _install(name: str, asking: Asking) -> None:
+    """Download a model that Nexus runs itself if it is missing; saying no to that ends the setup."""
     # Imported here, because it takes longer than the questions before may.
     from nexus.broker.agent import builtin
     from nexus.cli.models import download
@@ -253,9 +253,8 @@ def _is_installed(name: str, asking: Asking) -> bool:
     except ModelFileError:
         size = f"{model.build.size_bytes / 1e9:.1f} GB, {model.licence}"
         if not asking.yes(f"Download {model.name} ({size})?", default=True):
-            return False
+            raise click.Abort from None
         download(model, os.environ.get("HF_ENDPOINT"))
-    return True
 
 
 def _provider(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | None) -> str:
@@ -264,6 +263,9 @@ def _provider(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier
         return named
     if wishes.base_url or named in settings.providers:
         return "compatible"
+    if meant := nearest_model(wishes.manager, settings.providers):
+        hint = f"Did you mean `{meant}`? If not, pass `--provider NAME`."
+        raise UsageError(f"`{wishes.manager}` is not a model name", hint=hint)
     found = providers.found(settings)
     options = {name: each.title for name, each in providers.PROVIDERS.items()}
     options |= {name: f"{options[name]} ({printable(each.told)})" for name, each in found.items()}

@@ -14,7 +14,7 @@ from nexus.ledgers import backup, health, migrate, sql
 from nexus.ledgers.connection import connect
 from nexus.ledgers.failures import REBUILT
 
-Level = Literal["ok", "warning", "error"]
+Level = Literal["ok", "off", "warning", "error"]
 _RECOVER = (
     "Copy the home aside before anything else writes to it; `sqlite3 FILE .recover` reads what is left of a "
     "database."

@@ -7,7 +7,7 @@ from nexus import config, secrets
 from nexus.automations.condition import Condition, Surroundings, condition, used_up
 from nexus.automations.improvement import lessons
 from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
-from nexus.broker.agent.roles import models_of
+from nexus.broker.agent.roles import models_of, unknown_model
 from nexus.cli.ledger_checks import Finding
 from nexus.cli.place import counted
 from nexus.config import Config, LedgersConfig
@@ -25,7 +25,7 @@ def problems(config: Config) -> Iterator[ConfigError]:
         provider, slash, model = name.partition("/")
         known = config.providers.get(provider)
         if not slash or not model or known is None:
-            yield ConfigError(f"`{name}` is not a model name", hint="Use the form `provider/model`.")
+            yield unknown_model(name, config.providers)
             continue
         if known.kind == "builtin":
             yield from _builtin(name, model)

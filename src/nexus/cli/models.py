@@ -30,10 +30,19 @@ def run(settings: Config, name: str, environ: Mapping[str, str] = os.environ) ->
     # Imported here, because the providers' libraries take seconds.
     from nexus.broker.agent import trial
 
-    click.echo(f"Testing {printable(name)}…")
-    done = asyncio.run(
-        trial.tried(settings, name, environ, on_wait=lambda reason: click.echo(f"  {printable(reason)}…"))
-    )
+    last = ""
+
+    def tell(step: str) -> None:
+        nonlocal last
+        if step != last:
+            click.echo(f" {printable(step)}…", nl=False)
+        last = step
+
+    click.echo(f"Testing {printable(name)}…", nl=False)
+    try:
+        done = asyncio.run(trial.tried(settings, name, environ, on_progress=tell))
+    finally:
+        click.echo()
     click.echo(f"  Answered in {done.duration_ms / 1000:.1f} s: {', '.join(facts(done.known))}.")
     for line in concerns(done.known):
         click.echo(f"  {line}")

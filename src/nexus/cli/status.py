@@ -37,7 +37,9 @@ def status(ctx: click.Context, as_json: bool) -> None:
         click.echo(f"  lessons     {count:,} waiting for approval: nexus automations lessons {name}")
     for name, told in picture["automations"].items():
         click.echo(f"  automation  {name}: {told}")
-    if picture["manager"] is not None:
+    if picture["manager"] is None:
+        click.echo("  model       none: run `nexus init` to choose one")
+    else:
         writer = picture["writer"]
         told = f"written by {writer} after each turn" if writer else "not written: the memory writer is off"
         click.echo(f"  memory      {told}")

@@ -36,8 +36,11 @@ def up(ctx: click.Context, host: str | None, port: int | None, as_json: bool) ->
     # A thread that computes, such as one that ranks memories, would keep the event loop waiting for 5 ms each
     # time that the loop looks for something to do: with ten messages under way, half of the time.
     sys.setswitchinterval(_SWITCH_S)
-    with Serving(home) as serving:
-        # Imported here, because the libraries behind it take longer than a refusal or `--help` may.
+    # Imported here, because the web server takes longer than `--help` may.
+    from nexus.gateway.listener import bound
+
+    with Serving(home) as serving, bound(gateway.host, gateway.port) as listening:
+        # The libraries behind it take seconds: a port that is taken is reported before.
         from nexus.cli.up_running import run
 
-        asyncio.run(run(home, replace(config, gateway=gateway), serving, as_json=as_json))
+        asyncio.run(run(home, replace(config, gateway=gateway), serving, listening, as_json=as_json))

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 from contextlib import suppress
+from socket import socket
 from typing import Any, Final
 
 import click
@@ -21,7 +22,7 @@ from nexus.cli.terminal import printable
 from nexus.config import Config
 from nexus.engine.owner import find_owner
 from nexus.errors import ConfigError, NexusError
-from nexus.gateway.listener import PORT, bound, is_loopback, raise_descriptor_limit
+from nexus.gateway.listener import PORT, is_loopback, raise_descriptor_limit
 from nexus.gateway.server import Gateway
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
@@ -37,16 +38,13 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("nexus.up")
 
 
-async def run(home: Home, config: Config, serving: Serving, *, as_json: bool) -> None:
+async def run(home: Home, config: Config, serving: Serving, listening: socket, *, as_json: bool) -> None:
     """Run until a signal asks for the end; a second one ends the process at once."""
     stop = asked_to_stop()
     app = App(home, config, memory_socket=True)
     token = home.token()
     raise_descriptor_limit()
-    with (
-        Logging(home, lambda text: secrets.redact(app.redact(text), [token])),
-        bound(config.gateway.host, config.gateway.port) as listening,
-    ):
+    with Logging(home, lambda text: secrets.redact(app.redact(text), [token])):
         async with app, Gateway(app, listening) as gateway:
             serving.tell(gateway.url)
             _log.info("the home runs", extra={"version": __version__, "pid": os.getpid(), "url": gateway.url})

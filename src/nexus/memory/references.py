@@ -37,6 +37,10 @@ def called(connection: apsw.Connection, name: str, phone_region: str = "") -> li
     return [str(row[0]) for row in found]
 
 
+class UnknownEntityError(UsageError):
+    """A name that no entity has."""
+
+
 def resolve(connection: apsw.Connection, reference: str, scope: Scope) -> str:
     """The entity that a writer means by an id, a name or another alias.
 
@@ -63,7 +67,8 @@ def meant(connection: apsw.Connection, reference: str, phone_region: str = "") -
 
 def _placeholder(connection: apsw.Connection, reference: str, scope: Scope) -> str:
     if not OWN_ID.fullmatch(reference) or reference.startswith("ent_"):
-        raise UsageError(f"No entity is called {reference!r}", hint=f"Create it first: {EXAMPLE}")
+        hint = "Check the spelling, or create it first."
+        raise UnknownEntityError(f"No entity is called {reference!r}", hint=hint)
     if connection.readonly("main") or connection.pragma("query_only"):
         raise MissingError
     connection.execute(

@@ -19,6 +19,7 @@ from nexus.memory.recall.item import PATIENT_MS, Budget, Kind, Match, Query
 from nexus.memory.recall.naming import entities_named
 from nexus.memory.recall.question import understand
 from nexus.memory.recall.recall import Recall
+from nexus.memory.references import UnknownEntityError
 from nexus.memory.writing import Provenance
 
 _FLAG: Final = "--"
@@ -273,7 +274,11 @@ class Commands:
                 "This workspace may read the memory and not write it",
                 hint="Leave what should be remembered to the memory writer.",
             )
-        return await self._memory.run(operation, arguments, self._provenance, rules=self._rules)
+        try:
+            return await self._memory.run(operation, arguments, self._provenance, rules=self._rules)
+        except UnknownEntityError as error:
+            hint = f"Create it first: {OPERATIONS['entity'].example}"
+            raise UsageError(error.message, hint=hint) from error
 
 
 def usage() -> str:

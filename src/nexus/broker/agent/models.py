@@ -14,7 +14,7 @@ from nexus import secrets
 from nexus.broker.agent import library
 from nexus.broker.agent.clients.client import Client, Connect, Opening
 from nexus.broker.agent.knowledge import Knowledge
-from nexus.broker.agent.roles import models_of
+from nexus.broker.agent.roles import models_of, unknown_model
 from nexus.broker.agent.slots import Slots
 from nexus.config import Config, PriceConfig, ProviderConfig
 from nexus.errors import ConfigError
@@ -146,11 +146,7 @@ class Models:
         provider, slash, model = name.partition("/")
         config = self.config.providers.get(provider)
         if not slash or not model or config is None:
-            known = ", ".join(self.config.providers)
-            raise ConfigError(
-                f"`{name}` is not a model name",
-                hint=f"Use the form `provider/model`. Known providers: {known}. More go to [providers.NAME].",
-            )
+            raise unknown_model(name, self.config.providers)
         async with self._making:
             if provider not in self._clients:
                 self._clients[provider] = await self._connected(provider, config)

@@ -1,5 +1,8 @@
 """Which models answer in which role, by the settings alone: no client is made for it."""
 
+import difflib
+from collections.abc import Collection
+
 from nexus.config import ModelsConfig
 from nexus.errors import ConfigError
 
@@ -32,3 +35,19 @@ def models_of(models: ModelsConfig, role: str) -> tuple[str, ...]:
             "in [models] in config.toml and ANTHROPIC_API_KEY in the environment.",
         )
     return names
+
+
+def unknown_model(name: str, providers: Collection[str]) -> ConfigError:
+    """The error for a name without a known provider, with the name that was probably meant."""
+    known = ", ".join(providers)
+    hint = f"Use the form `provider/model`. Known providers: {known}. More go to [providers.NAME]."
+    if meant := nearest_model(name, providers):
+        hint = f"Did you mean `{meant}`?"
+    return ConfigError(f"`{name}` is not a model name", hint=hint)
+
+
+def nearest_model(name: str, providers: Collection[str]) -> str:
+    """The name with its provider spelled right; empty if it isn't a slip of the pen."""
+    provider, _, model = name.partition("/")
+    near = difflib.get_close_matches(provider.lower(), list(providers), n=1, cutoff=0.75) if model else []
+    return f"{near[0]}/{model}" if near else ""

@@ -37,7 +37,7 @@ from nexus.runs import Delta
 PURPOSE: Final = "model-test"
 """Under this name the ledger keeps what trials used, in the place of a request."""
 _ANSWER_TOKENS: Final = 512
-_LIMIT_S: Final = 3_600.0
+_LIMIT_S: Final = 1_800.0
 # Enough to read that its speed can be measured.
 _TEXT: Final = """\
 The lighthouse at Lindesnes is the oldest in Norway. Its first fire was lit in 1655, with coal in an iron \
@@ -111,19 +111,28 @@ async def tried(
     config: Config,
     name: str,
     environ: Mapping[str, str] = os.environ,
-    on_wait: Callable[[str], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
     account: Account | None = None,
+    limit_s: float = _LIMIT_S,
 ) -> Trial:
-    """Try a model; an error that says what to do where it does not answer.
+    """Try a model; an error that says what to do where it does not answer in time.
 
-    `on_wait` is called with the reason while its server is not ready yet. Without an `account`, nobody's
-    budget is asked.
+    `on_progress` is called with the step that begins, and with the reason while its server is not ready yet.
+    Without an `account`, nobody's budget is asked.
     """
     async with Models(config, environ) as models:
         (candidate,) = await models.candidates((name,))
         # It is asked once: whoever waits for the trial can try again.
         candidate = replace(candidate, config=replace(candidate.config, max_retries=0))
-        return await _Tester(models=models, candidate=candidate, on_wait=on_wait, account=account).run()
+        tester = _Tester(models=models, candidate=candidate, on_progress=on_progress, account=account)
+        try:
+            async with asyncio.timeout(limit_s):
+                return await tester.run()
+        except TimeoutError:
+            raise ModelError(
+                f"{name} didn't finish the test within {limit_s / 60:.0f} minutes",
+                hint="Choose a smaller or faster model, or try again when the machine is less busy.",
+            ) from None
 
 
 async def keep(database: Database, trial: Trial) -> None:
@@ -137,11 +146,12 @@ class _Tester:
 
     models: Models
     candidate: Candidate
-    on_wait: Callable[[str], None] | None
+    on_progress: Callable[[str], None] | None
     account: Account | None
     attempts: list[Attempt] = field(default_factory=list[Attempt])
 
     async def run(self) -> Trial:
+        self._tell("question")
         await self._ask(f"{clock.timestamp(clock.now())}\n\n{_TEXT}\n\n{_QUESTION}")
         calls, form = await self._called(), await self._formed()
         one_slot = await self._has_one_slot()
@@ -161,7 +171,12 @@ class _Tester:
             attempts=tuple(self.attempts),
         )
 
+    def _tell(self, step: str) -> None:
+        if self.on_progress is not None:
+            self.on_progress(step)
+
     async def _called(self) -> Capabilities:
+        self._tell("tool call")
         answer = await self._ask(_CALL, parameters=ModelRequestParameters(function_tools=[_ADD]))
         right = any(
             call.tool_name == _ADD.name and _is_valid(_ADD.parameters_json_schema, call.args_as_dict())
@@ -174,6 +189,7 @@ class _Tester:
         return Capabilities(calls_tools=right)
 
     async def _formed(self) -> bool:
+        self._tell("JSON answer")
         answer = await self._ask(_JSON, form=Form(schema=_FORM))
         text = answer.text or ""
         try:
@@ -188,6 +204,7 @@ class _Tester:
         config = self.candidate.config
         if not config.is_local or config.concurrency or known.slots is not None:
             return False
+        self._tell("two requests at a time")
         before = len(self.attempts)
         await asyncio.gather(self._ask(f"(1) {_QUESTION}"), self._ask(f"(2) {_QUESTION}"))
         first, second = sorted(self.attempts[before:], key=lambda attempt: attempt.duration_ms)[-2:]
@@ -219,8 +236,8 @@ class _Tester:
             raise _unanswered(self.models, self.candidate, asking.error or error) from asking.error
 
     def publish(self, delta: Delta) -> None:
-        if delta.kind == "waiting" and self.on_wait is not None:
-            self.on_wait(delta.text)
+        if delta.kind == "waiting":
+            self._tell(delta.text)
 
     async def spend(self, attempt: Attempt) -> None:
         self.attempts = [*(known for known in self.attempts if known.id != attempt.id), attempt]

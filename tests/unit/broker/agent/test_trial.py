@@ -53,6 +53,13 @@ async def test_speed_is_measured() -> None:
     assert done.known.output_tokens_per_s
 
 
+async def test_a_trial_of_a_model_that_never_answers_ends() -> None:
+    with ModelServer(profile=Profile(pace=Pace(before_ms=600_000))) as server:
+        server.always(able)
+        with pytest.raises(ModelError, match="didn't finish the test"):
+            await trial.tried(_config(server), NAME, {}, limit_s=0.2)
+
+
 async def test_a_model_that_only_talks_is_said_to_call_no_tools_and_to_write_no_json() -> None:
     with ModelServer() as server:
         server.always("I would rather talk about the weather, which is fine today, and was fine yesterday.")
@@ -86,13 +93,13 @@ async def test_a_local_server_with_one_place_is_noticed_though_it_does_not_say_s
 
 async def test_a_server_that_is_loading_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nexus.broker.agent.asking._LOADING_PAUSE_S", 0.01)
-    waits: list[str] = []
+    steps: list[str] = []
     with ModelServer() as server:
         server.script(*[HttpError("overloaded", message="Loading model")] * 3)
         server.always(able)
-        done = await trial.tried(_config(server), NAME, {}, on_wait=waits.append)
+        done = await trial.tried(_config(server), NAME, {}, on_progress=steps.append)
     assert done.known.calls_tools
-    assert waits == ["server/small is loading"] * 3
+    assert steps[:5] == ["question", *["server/small is loading"] * 3, "tool call"]
 
 
 async def test_a_slow_server_is_given_longer_than_one_in_the_cloud() -> None:
