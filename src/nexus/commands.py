@@ -1,6 +1,6 @@
 """The commands that people type instead of a message: one list and one parser for every place to write."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 Place = Literal["terminal", "dashboard", "message"]
@@ -14,6 +14,8 @@ class Command:
     name: str
     arguments: str = ""
     about: str
+    listing: str = ""
+    """What it does in messages, if it only lists there."""
     places: frozenset[Place] = frozenset({"terminal", "dashboard", "message"})
     is_for_guests: bool = False
     """Whether people with access other than the owner may use it."""
@@ -26,8 +28,15 @@ class Command:
 COMMANDS: Final = (
     Command(name="new", about="start a new session", is_for_guests=True),
     Command(name="stop", about="stop the answer", is_for_guests=True),
-    Command(name="sessions", arguments="[NAME]", about="list sessions, or continue one"),
-    Command(name="model", arguments="[NAME]", about="show the models, or use one from now on"),
+    Command(
+        name="sessions", arguments="[NAME]", about="list sessions, or continue one", listing="list sessions"
+    ),
+    Command(
+        name="model",
+        arguments="[NAME]",
+        about="show the models, or use one from now on",
+        listing="list models",
+    ),
     Command(
         name="attach",
         arguments="FILE",
@@ -48,17 +57,22 @@ _BY_NAME: Final = {f"/{each.name}": each for each in COMMANDS} | {"/exit": COMMA
 def parse(text: str, place: Place = "message") -> tuple[Command, str] | None:
     """The command that a text is, with its arguments; None for a message.
 
-    Messengers add the bot's name in groups: `/new@my_bot`.
+    Words after a command that takes none make it a message: `/stop the music`. So does a name, because it may
+    be another bot's: adapters remove their own from `/new@my_bot`.
     """
     words = text.split(maxsplit=1)
     if not words or not words[0].startswith("/"):
         return None
-    found = _BY_NAME.get(words[0].partition("@")[0].lower())
-    if found is None or place not in found.places:
+    found = _BY_NAME.get(words[0].lower())
+    if found is None or place not in found.places or (len(words) > 1 and not found.arguments):
         return None
     return found, words[1].strip() if len(words) > 1 else ""
 
 
 def list_for(place: Place, *, is_owner: bool = True) -> list[Command]:
     """The commands that a person can use in a place."""
-    return [each for each in COMMANDS if place in each.places and (is_owner or each.is_for_guests)]
+    return [
+        replace(each, arguments="", about=each.listing) if each.listing and place == "message" else each
+        for each in COMMANDS
+        if place in each.places and (is_owner or each.is_for_guests)
+    ]

@@ -134,7 +134,7 @@ def test_commands_choose_a_model_attach_a_file_and_continue_a_session(
         terminal.wait_for("Choose one with /model NAME.")
         terminal.type("/model test/small\r")
         terminal.wait_for("test/small")
-        terminal.type("/new bills\r")
+        terminal.type("/new\r")
         terminal.type(f"/attach {tmp_path / 'bill.txt'}\r")
         terminal.wait_for("Your next message includes bill.txt.")
         terminal.type("What is the total?\r")

@@ -1,5 +1,6 @@
 """Commands: one list and one parser, wherever people write."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -10,11 +11,13 @@ from apps import app_on
 from automating import let_in, register, runs, said_by
 from nexus import commands
 from nexus.app import App
+from nexus.attachments import Attachment
 from nexus.cli.chat import help_text
 from nexus.config import Config
 from nexus.engine.errors import WorkCancelledError
 from nexus.errors import AccessError
 from nexus.home import Home
+from nexus.ledgers.agents import sessions
 from nexus.testing import Hold, ModelServer, Turn
 
 _NOTICE = "def run(ctx):\n    return None\n"
@@ -25,7 +28,6 @@ _NOTICE = "def run(ctx):\n    return None\n"
     [
         ("/new", "new", ""),
         ("  /NEW \n", "new", ""),
-        ("/new@my_bot", "new", ""),
         ("/remind in two hours\ncall Anna", "remind", "in two hours\ncall Anna"),
     ],
 )
@@ -35,7 +37,13 @@ def test_a_command_is_its_first_word(text: str, name: str, words: str) -> None:
     assert (found[0].name, found[1]) == (name, words)
 
 
-@pytest.mark.parametrize("text", ["", "new", "/etc/hosts is wrong", "/newer", "Type /new", "/quit", "/ new"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "new", "/etc/hosts is wrong", "/newer", "Type /new", "/quit", "/ new"),
+        *("/new What is the weather?", "/stop the music", "/help me with tar", "/cost@other_bot"),
+    ],
+)
 def test_anything_else_is_a_message(text: str) -> None:
     assert commands.parse(text) is None
 
@@ -94,6 +102,36 @@ async def test_a_run_under_way_keeps_its_history_when_its_session_starts_over(
         assert await _say(app, "Hello") == "1"
 
 
+async def test_new_hides_what_still_waits_for_its_turn(home: Home, server: ModelServer) -> None:
+    server.script(
+        Turn("One", faults=[Hold(gate="first")]),
+        "Two",
+        lambda request: Turn(str("SECRET" in request.body.decode())),
+    )
+    async with app_on(home, server) as app:
+        first = await app.send("First")
+        await server.until(lambda: server.gate("first").waiting)
+        secret = await app.send("SECRET")
+        await _say(app, "/new")
+        hello = await app.send("Hello")
+        server.gate("first").open()
+        assert [(await each.result()).response.content for each in (first, secret, hello)] == [
+            *("One", "Two", "False")
+        ]
+
+
+async def test_new_may_be_the_first_of_its_session(home: Home) -> None:
+    async with App(home, Config()) as app:
+        await _say(app, "/new")
+        assert await app.ledgers.agents.read(sessions.get, label="main") is not None
+
+
+def test_a_message_with_files_is_no_command() -> None:
+    file = Attachment(name="a.png", media_type="image/png", sha256="0", size_bytes=1)
+    assert said_by("ben", "/cost").is_command
+    assert not replace(said_by("ben", "/cost"), attachments=(file,)).is_command
+
+
 async def test_stop_cancels_the_answer_of_the_session(home: Home, server: ModelServer) -> None:
     server.script(Turn("Once upon a time", faults=[Hold(gate="story")]))
     async with app_on(home, server) as app:
@@ -110,12 +148,14 @@ async def test_every_command_answers_without_a_model(home: Home) -> None:
         told = {each.name: await _say(app, f"/{each.name}") for each in commands.list_for("message")}
         assert "Saved as reminder-1." in await _say(app, "/remind in two hours call Anna")
         assert "call Anna" in await _say(app, "/reminders")
-        assert "Nothing" not in await _say(app, "/remind whenever")
+        assert (await _say(app, "/remind whenever")).startswith("No time found in 'whenever'.")
     assert all(told.values())
+    assert told["remind"] == "Say when and what, for example: /remind in two hours call Anna"
+    assert "- `/model`: list models" in told["help"]
     assert all(f"`{each.usage}`" in told["help"] for each in commands.list_for("message"))
 
 
-async def test_commands_and_what_they_print_are_no_memories(home: Home, server: ModelServer) -> None:
+async def test_commands_and_what_they_print_are_not_remembered(home: Home, server: ModelServer) -> None:
     server.script("Nice.")
     async with app_on(home, server) as app:
         await _say(app, "We sail with the blue boat on Sunday")
@@ -133,11 +173,11 @@ async def test_a_guest_may_start_over_and_stop_but_not_look_around(home: Home, s
         with pytest.raises(AccessError):
             await app.accept(said_by("ben", "/new"))
         await let_in(app, "ben")
-        say = [
-            await app.accept(said_by("ben", text)) for text in ("Hi", "/cost", "/help", "/new", "Hi again")
-        ]
-        told = [(await each.run.result()).response.content for each in say]
+        told: list[str] = []
+        for text in ("Hi", "/cost", "/help", "/new", "Hi again", "/stop"):
+            receipt = await app.accept(said_by("ben", text))
+            told.append((await receipt.run.result()).response.content)
     assert told[1] == "Only the owner can use /cost."
     assert "/new" in told[2]
     assert "/cost" not in told[2]
-    assert told[4] == "1"
+    assert told[4:] == ["1", "Nothing to stop."]

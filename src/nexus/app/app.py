@@ -77,7 +77,7 @@ class App(Lifecycle):
         takes the place of that run's message; that turn and those after it leave the history.
         """
         check_label(session_label)
-        if commands.parse(text) is None:
+        if files or commands.parse(text) is None:
             await self.broker.check_models("manager", model)
         text, kept = await self.reception.attach(text, files, model)
         if any(each.is_image for each in kept) and mode == "steer":

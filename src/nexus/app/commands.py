@@ -66,7 +66,10 @@ class Commands:
             case "new":
                 await self._runner.fire("command:new", Occasion(request=request))
                 await self._ledgers.agents.write(
-                    turns.start_over, session_label=label, request_id=request.request_id
+                    turns.start_over,
+                    session_label=label,
+                    request_id=request.request_id,
+                    thread_id=request.event.thread_id,
                 )
                 return "Started a new session: the agent no longer sees the earlier messages."
             case "stop":
@@ -82,14 +85,17 @@ class Commands:
                 place = await find_place(self._ledgers, request)
                 made = await self._reminders.save(draft, place, key=request.event.id)
                 return "\n\n".join([f"Saved as {made.name}.", *draft.described(self._reminders.now())])
-            case "remind" | "reminders":
+            case "remind":
+                return "Say when and what, for example: /remind in two hours call Anna"
+            case "reminders":
                 rows = [
                     f"- {each.when} ({each.state}): {each.text}" for each in await self._reminders.listed()
                 ]
                 return "\n".join(rows) or "No reminders. /remind makes one."
             case "cost":
                 spent = await self._ledgers.runtime.read(usage.of_session, session_label=label)
-                return f"{spent.calls:,} calls, {spent.tokens:,} tokens{spent.cost and f', {spent.cost}'}."
+                calls = f"{spent.calls:,} call{'s' * (spent.calls != 1)}"
+                return f"{calls}, {spent.tokens:,} tokens{spent.cost and f', {spent.cost}'}."
             case "trace":
                 return await self._trace(label)
             case _:

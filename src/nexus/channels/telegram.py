@@ -227,7 +227,7 @@ def _message(said: dict[str, Any], me: dict[str, Any], files: tuple[File, ...]) 
         sender=str(sender["id"]),
         sender_name=_name(sender),
         title=chat.get("title"),
-        text=text,
+        text=re.sub(rf"^(\s*/\w+)@{re.escape(str(me['username']))}\b", r"\1", text, flags=re.IGNORECASE),
         is_group=is_group,
         is_addressed=not is_group or _is_addressed(said, text, me),
         is_automatic=bool(sender.get("is_bot")),

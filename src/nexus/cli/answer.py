@@ -56,7 +56,7 @@ async def _answered(
     wait: bool,
     as_json: bool,
 ) -> None:
-    needs_model = commands.parse(task) is None
+    needs_model = bool(files) or commands.parse(task) is None
     async with talking(home, settings, model, needs_model=needs_model) as talk:
         run = (await talk.receive(task, session_label=label, model=model, files=files)).run
         loop = asyncio.get_running_loop()

@@ -66,7 +66,10 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
         found = commands.parse(text, "terminal")
         if found is None and text.lstrip().startswith("/"):
             conversation.failed = True
-            click.secho(f"Unknown command {text.split()[0]}. Type /help for a list.", err=True)
+            word = text.split()[0]
+            known = commands.parse(word, "terminal") is not None
+            problem = f"{word} takes no arguments" if known else f"Unknown command {word}"
+            click.secho(f"{problem}. Type /help for a list.", err=True)
             continue
         command, words = (found[0].name, found[1]) if found else ("", "")
         match command:
@@ -135,15 +138,16 @@ class Conversation:
         """Say something, and show the answer."""
         with suppress(NexusError):
             await self._show_sent()  # what came before it is not asked for once something is said
+        files = self._files if commands.parse(text) is None else []
         async with self._speaking:
             try:
                 receipt = await self._talk.receive(
-                    text, session_label=self._label, model=self._model, files=self._files
+                    text, session_label=self._label, model=self._model, files=files
                 )
             except NexusError as error:
                 self._tell(error)
                 return
-            self._files = []
+            self._files = [each for each in self._files if each not in files]
             self._said, self._request_id = text, receipt.request_id
             await self._show(receipt.run)
 

@@ -47,9 +47,10 @@ def run(
 
     Without `nexus up`, it then waits until the memory is written. Ctrl-C or --no-wait leaves that for later.
     """
-    task = _task(" ".join(text), "" if sys.stdin.isatty() else lenient_input().read())
+    said = " ".join(text)
     # A command needs no model, and concerns the chat rather than a session of its own.
-    is_command = commands.parse(task) is not None
+    is_command = not paths and commands.parse(said) is not None
+    task = said if is_command else _task(said, "" if sys.stdin.isatty() else lenient_input().read())
     home, settings = opened_home(ctx) if is_command else answering_home(ctx, model)
     files = [File.read(path, settings.attachments.max_bytes) for path in paths]
     # Imported here, because the libraries behind it take longer than `nexus run --help` may.
@@ -66,4 +67,7 @@ def _task(text: str, piped: str) -> str:
         return text
     from nexus.context.wrapping import wrapped
 
-    return f"{text}\n\n{wrapped('input', piped.rstrip())}" if text.strip() else piped.rstrip()
+    if text.strip():
+        return f"{text}\n\n{wrapped('input', piped.rstrip())}"
+    # It is data, even if it reads like a command.
+    return piped.rstrip() if commands.parse(piped) is None else wrapped("input", piped.rstrip())

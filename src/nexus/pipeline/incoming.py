@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from nexus import commands
 from nexus.attachments import Attachment
 from nexus.broker.run import Run
 from nexus.context import AssembledContext
@@ -64,6 +65,12 @@ class Incoming:
             "edits": self.edits,
         }
         return {name: value for name, value in told.items() if value}
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it is a command. A message with files never is."""
+        has_files = self.attachments or self.unread_files
+        return not has_files and commands.parse(self.content) is not None
 
     @property
     def own_session(self) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import apsw
 
-from nexus import clock, commands, ids
+from nexus import clock, ids
 from nexus.attachments import Attachment
 from nexus.automations.context import Occasion
 from nexus.automations.returned import Returned, contexts
@@ -73,7 +73,7 @@ class Stages:
             new = NewEvent(
                 channel=channel,
                 content=incoming.content,
-                kind=_kind(incoming.content),
+                kind="command" if incoming.is_command else "message",
                 thread_id=thread_id,
                 sender=incoming.sender,
                 external_id=incoming.external_id,
@@ -175,7 +175,8 @@ class Stages:
         A command and an approval need no agent either.
         """
         request = journey.request
-        journey.response = await self.run_command(request)
+        if journey.incoming.is_command:
+            journey.response = await self.run_command(request)
         if journey.response is not None:
             journey.handled = True
             return
@@ -241,7 +242,6 @@ class Stages:
         answer = NewEvent(
             channel=request.event.channel,
             content=text,
-            kind=_kind(request.event.content),
             direction="outbound",
             thread_id=request.event.thread_id,
             external_id=answer_id,
@@ -251,7 +251,9 @@ class Stages:
         )
 
         def record(connection: apsw.Connection) -> None:
-            (event_id,) = events.append(connection, [answer])
+            asked = events.get(connection, request.event.id) if request.event.id else None
+            kind = "command" if asked and asked.kind == "command" else "message"
+            (event_id,) = events.append(connection, [replace(answer, kind=kind)])
             events.attach(connection, event_id, files)
 
         await self.ledgers.events.write(record)
@@ -287,11 +289,6 @@ class Stages:
             key=journey.result and journey.result.execution_id,
         )
         return await self.runner.fire(hook_point, occasion)
-
-
-def _kind(said: str) -> str:
-    """The kind of the events of a message and its answer."""
-    return "message" if commands.parse(said) is None else "command"
 
 
 def _is_in_company(request: Request) -> bool:

@@ -53,6 +53,17 @@ async def test_in_a_group_the_bot_is_addressed_by_its_name_or_a_reply(server: Te
     assert [each.thread for each in inbox.messages] == ["-5", "-5", "-5", "-5", "-5/9"]
 
 
+async def test_its_own_name_is_removed_from_commands(server: TelegramServer) -> None:
+    inbox = RecordingInbox()
+    server.write("/new@Nexus_Agent_Bot", chat=-5)
+    server.write("/new@other_bot", chat=-5)
+    async with running(_bot(server), inbox):
+        await until(lambda: len(inbox.messages) == 2)
+    assert [(each.text, each.is_addressed) for each in inbox.messages] == [
+        *(("/new", True), ("/new@other_bot", False))
+    ]
+
+
 async def test_bots_channels_and_notices_get_no_answer(server: TelegramServer) -> None:
     inbox = RecordingInbox()
     server.write("I am a bot", sender=8, is_bot=True)

@@ -161,12 +161,15 @@ def load(
     rows = connection.execute(queries["replaced_turns"], {**bounds, "own": own})
     replaced = cast("list[tuple[int, int, str]]", rows.fetchall())
     ranges = json.dumps([(first, end) for first, end, _ in replaced])
-    summary, after = (), -1
+    summary, after, since = (), -1, ""
     makers = None if made_by is None else json.dumps(list(made_by))
     given = {**bounds, "made_by": makers, "replaced": ranges, "opened_at": opened_at}
-    newest = connection.execute(queries["newest_summary"], given).fetchone()
-    if newest is not None:
-        turn_id, after = cast("tuple[str, int]", newest)
+    rows = connection.execute(queries["summaries"], given)
+    summaries = cast("list[tuple[str, int, str | None]]", rows.fetchall())
+    if summaries:
+        turn_id, after, _ = summaries[0]
+        # A request that waited when the session was started over has its turn after that.
+        since = max(request_id or "" for *_, request_id in summaries)
         said = [_message(row) for row in connection.execute(queries["messages_of_turn"], (turn_id,))]
         # The question and the answer: what a model tried with tools in between is not part of the summary.
         summary = (said[0], said[-1]) if len(said) > 1 else tuple(said)
@@ -174,7 +177,7 @@ def load(
     found = [
         turn
         for of, revision, end in line
-        for turn in _read_segment(connection, of, (revision, after, ranges), end, ledger)
+        for turn in _read_segment(connection, of, (revision, after, ranges, since), end, ledger)
     ]
     # A turn that a crash held up may have its messages behind those of a later one.
     found.sort(key=lambda turn: turn.messages[0].position)
@@ -195,12 +198,12 @@ def summarisers(connection: apsw.Connection, session_label: str) -> list[str]:
 
 
 def _read_segment(
-    connection: apsw.Connection, session_id: str, stamp: tuple[int, int, str], until: int, ledger: object
+    connection: apsw.Connection, session_id: str, stamp: tuple[int, int, str, str], until: int, ledger: object
 ) -> list[Turn]:
     """The turns of one session, without those of its parents, that say something before a position."""
-    _, after, replaced = stamp
+    _, after, replaced, since = stamp
     known = recent.find((ledger, session_id), stamp) or _Segment(stamp, (), after, 0)
-    new = _read_turns(connection, session_id, known.through, replaced)
+    new = _read_turns(connection, session_id, known.through, replaced, since)
     ended = list(takewhile(lambda turn: turn.status != "running", new))
     if ended and ledger is not None:
         kept = replace(
@@ -214,15 +217,22 @@ def _read_segment(
     if any(turn.last_position >= until for turn in shown):
         # It ends in the midst of a turn, whose kept form is the whole one.
         shown = [
-            turn for turn in _read_turns(connection, session_id, after, replaced, until) if turn.messages
+            turn
+            for turn in _read_turns(connection, session_id, after, replaced, since, until)
+            if turn.messages
         ]
     return shown
 
 
 def _read_turns(
-    connection: apsw.Connection, session_id: str, after: int, replaced: str, until: int = _EVERYTHING
+    connection: apsw.Connection,
+    session_id: str,
+    after: int,
+    replaced: str,
+    since: str,
+    until: int = _EVERYTHING,
 ) -> list[Turn]:
-    given = {"session_id": session_id, "after": after, "replaced": replaced, "until": until}
+    given = {"session_id": session_id, "after": after, "replaced": replaced, "since": since, "until": until}
     rows = cast(
         "list[tuple[Any, ...]]", connection.execute(sql.queries("agents")["history"], given).fetchall()
     )

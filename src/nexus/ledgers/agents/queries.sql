@@ -259,7 +259,8 @@ FROM line CROSS JOIN agent_turns AS turn ON turn.session_id = line.session_id
 WHERE turn.replaces_from IS NOT NULL AND (
   turn.id = :own OR EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until))
 
--- name: newest_summary
+-- name: summaries
+-- The newest first. Where the session was started over, also the request for it.
 WITH RECURSIVE line (session_id, until) AS (
   SELECT :session_id, :before
   UNION ALL
@@ -267,7 +268,7 @@ WITH RECURSIVE line (session_id, until) AS (
   FROM line JOIN agent_sessions AS fork ON fork.id = line.session_id
   WHERE fork.forked_at_position IS NOT NULL
 )
-SELECT turn.id, turn.summarises_through
+SELECT turn.id, turn.summarises_through, iif(turn.execution_id IS NULL, turn.request_id, NULL)
 FROM line CROSS JOIN agent_turns AS turn ON turn.session_id = line.session_id
 WHERE turn.kind = 'summary' AND turn.status = 'done' AND turn.summarises_through IS NOT NULL
   AND CASE
@@ -282,7 +283,7 @@ WHERE turn.kind = 'summary' AND turn.status = 'done' AND turn.summarises_through
   END
   AND NOT EXISTS (SELECT 1 FROM json_each(:replaced) AS range
                   WHERE turn.position >= range.value ->> 0 AND turn.position < range.value ->> 1)
-ORDER BY turn.position DESC LIMIT 1
+ORDER BY turn.position DESC
 
 -- name: summarisers
 WITH RECURSIVE line (session_id) AS (
@@ -354,6 +355,7 @@ SELECT turn.status, turn.error, turn.position, turn.request_id, turn.execution_i
 FROM agent_turns AS turn
 LEFT JOIN agent_messages AS message ON message.turn_id = turn.id AND message.position < :until
 WHERE turn.session_id = :session_id AND turn.position > :after AND turn.kind = 'exchange'
+  AND (turn.request_id IS NULL OR turn.request_id >= :since)
   AND NOT EXISTS (SELECT 1 FROM json_each(:replaced) AS range
                   WHERE turn.position >= range.value ->> 0 AND turn.position < range.value ->> 1)
 ORDER BY turn.position, message.position

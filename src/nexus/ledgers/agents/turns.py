@@ -77,11 +77,14 @@ def begin_summary(
     )
 
 
-def start_over(connection: apsw.Connection, session_label: str, request_id: str) -> None:
-    """Let the history of a session begin anew: later turns don't see those before. Nothing is removed."""
-    session = sessions.get(connection, session_label)
-    if session is None:
-        return
+def start_over(
+    connection: apsw.Connection, session_label: str, request_id: str, thread_id: str | None = None
+) -> None:
+    """Restart the history of a session: later turns don't see those of earlier requests. Nothing is removed.
+
+    A request that still waits for its turn is an earlier one too. It may be the first of its session.
+    """
+    session = sessions.ensure(connection, session_label, role="manager", thread_id=thread_id)
     queries = sql.queries("agents")
     position = connection.execute(queries["next_turn_position"], {"session_id": session.id}).get
     values = {

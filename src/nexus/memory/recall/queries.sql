@@ -347,7 +347,7 @@ SELECT DISTINCT source_event_id FROM facts WHERE source_event_id IN (SELECT valu
 
 -- name: event_places
 -- Each event with what was said before it in its thread, the nearest first, and from it on. Commands, and
--- what they printed, are no memories.
+-- what they printed, aren't remembered.
 SELECT e.seq,
   (SELECT group_concat(seq) FROM (
     SELECT seq FROM events WHERE thread_id = e.thread_id AND seq < e.seq AND kind <> 'command'

@@ -8,8 +8,8 @@ from nexus.ledgers import sql
 from unit.ledgers.agents.conversation import Conversation
 
 _GIVEN: dict[str, dict[str, Any]] = {
-    "history": {"session_id": "", "until": 1, "after": 0, "replaced": "[]"},
-    "newest_summary": {"session_id": "", "before": 1, "made_by": None, "replaced": "[]"},
+    "history": {"session_id": "", "until": 1, "after": 0, "replaced": "[]", "since": ""},
+    "summaries": {"session_id": "", "before": 1, "made_by": None, "replaced": "[]", "opened_at": 1},
     "summarisers": {"session_id": ""},
     "replaced_turns": {"session_id": "", "before": 1, "own": None},
 }

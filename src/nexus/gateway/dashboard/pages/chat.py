@@ -93,7 +93,7 @@ async def say(request: Request, app: App) -> Response:
         files = [*await _kept(app, replaces, places), *files]
     if not text and not files:
         return back(address("chat", label))
-    command = commands.parse(text, "dashboard")
+    command = None if files else commands.parse(text, "dashboard")
     if command and command[0].name in {"remind", "reminders"}:
         return await reminders.drafted(request, app, text, command[1], label)
     receipt = await app.receive(

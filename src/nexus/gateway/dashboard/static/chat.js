@@ -390,7 +390,8 @@ function command(line) {
   const [name, ...rest] = line.split(" ");
   const act = ACTIONS[name];
   closeMenu();
-  if (!act) return false;
+  const takes = name === "/new" || COMMANDS.find((each) => each.name === name)?.takes;
+  if (!act || (rest.length && !takes)) return false;
   write("");
   act(rest.join(" ").trim());
   return true;
