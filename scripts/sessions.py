@@ -24,8 +24,8 @@ _SHAPES = [
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-[\d.]+Z"), "TIME"),
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b|(?<=_)[0-9A-HJKMNP-TV-Z]{26}"), "ULID"),
-    # The end of one, with which a line of facts begins.
-    (re.compile(r"^[0-9A-HJKMNP-TV-Z]{6}(?=  \d{4}-)"), "ULID"),
+    # The end of one, with which a line of facts begins, or which a new fact got.
+    (re.compile(r"^[0-9A-HJKMNP-TV-Z]{6}(?=  \d{4}-)|(?<=^Added )[0-9A-HJKMNP-TV-Z]{6}(?=\.$)"), "ULID"),
     (re.compile(r"\b(nexus|Python|SQLite|sqlite3) \d+(\.\d+)+"), r"\1 VERSION"),
     (re.compile(r"\b(Linux|Darwin) \w+"), "SYSTEM"),
     (re.compile(r"\b\d+(\.\d+)? (ms|s|seconds)\b"), "DURATION"),

@@ -128,6 +128,13 @@ def test_no_page_is_wider_than_a_small_telephone(served: Served, page: Page) -> 
         assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
 
 
+def test_every_page_is_in_sight_in_the_bar_of_a_telephone(served: Served, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{served.url}/requests")
+    bar = page.get_by_role("navigation", name="Pages")
+    assert bar.evaluate("bar => bar.scrollWidth <= bar.clientWidth")
+
+
 def test_a_person_logs_out(served: Served, page: Page) -> None:
     browser = page.context.browser
     assert browser is not None

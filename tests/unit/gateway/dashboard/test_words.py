@@ -1,6 +1,7 @@
 """How values read on a page."""
 
 from datetime import UTC, datetime
+from importlib import resources
 
 import pytest
 
@@ -88,3 +89,17 @@ def test_why_a_memory_was_found_is_told_in_plain_words() -> None:
         "linked to it",
         "next to another result",
     ]
+
+
+def test_breadcrumbs_begin_with_their_room_and_end_with_a_name() -> None:
+    folder = resources.files("nexus.gateway.dashboard") / "templates"
+    found = [
+        line
+        for page in folder.iterdir()
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if 'class="crumbs"' in line
+    ]
+    assert len(found) > 20
+    assert [line for line in found if line.endswith("/</p>")] == []
+    of_memory = [line for line in found if "/memory" in line]
+    assert [line for line in of_memory if 'class="crumbs"><a href="/memory">' not in line] == []
