@@ -354,7 +354,7 @@ def test_commands_are_chosen_with_the_keyboard(served: Served, page: Page) -> No
     expect(menu).to_be_visible()
     _shot(page, "commands")
     box.press("ArrowDown")
-    expect(menu.locator("[aria-selected=true]")).to_contain_text("/model")
+    expect(menu.locator("[aria-selected=true]")).to_contain_text("/stop")
     box.press("Escape")
     expect(menu).to_be_hidden()
     box.fill("/mem")
