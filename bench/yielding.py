@@ -53,7 +53,7 @@ async def talk(url: str, place: Path, quiet_ms: int) -> None:
             run = await app.send(text)
             async for delta in run.deltas():
                 if delta.kind == "status":
-                    shown.append(delta.text)
+                    shown.append(delta.doing)
                     reached = time.perf_counter() - began
             answer = " ".join((await run.result()).response.content.split())[:100]
             took = time.perf_counter() - began

@@ -37,13 +37,15 @@ class Delta:
     approval_id: str = ""
     call_hash: str = ""
     failed: bool = False
+    doing: str = ""
+    """What a `status` says. Not in `text`, of which the answer consists."""
     at: str = ""
     """When a `status` began, in UTC."""
 
     @classmethod
-    def status(cls, text: str) -> Self:
+    def status(cls, doing: str) -> Self:
         """Say what is being done from now on."""
-        return cls(kind="status", text=text, at=clock.timestamp(clock.now()))
+        return cls(kind="status", doing=doing, at=clock.timestamp(clock.now()))
 
 
 def with_elapsed(text: str, elapsed_s: float) -> str:

@@ -158,7 +158,7 @@ class Screen:
             self._said = False
             writing.status("thinking")
         elif delta.kind == "status":
-            writing.status(printable(delta.text), clock.parse(delta.at).timestamp() if delta.at else None)
+            writing.status(printable(delta.doing), clock.parse(delta.at).timestamp() if delta.at else None)
         elif delta.kind == "text" and self._live:
             self._said = True
             writing.status("writing")

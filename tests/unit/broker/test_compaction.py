@@ -89,7 +89,7 @@ async def test_nobody_who_reads_along_sees_the_summary(home: Home, server: Model
     async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
         await talk(app, "One", "Two", "Three")
         run = await app.send("Four")
-        shown = "".join([delta.text async for delta in run.deltas() if delta.kind != "status"])
+        shown = "".join([delta.text async for delta in run.deltas()])
         await run.result()
     assert any("Sum up" in request.last_user for request in server.requests)
     assert "SUMMARY" not in shown

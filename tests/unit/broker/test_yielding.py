@@ -46,7 +46,7 @@ async def test_a_message_cancels_the_memory_writer_at_the_server_and_the_writer_
             assert _text(shown) == "Noted."
             held = next(each for each in server.exchanges if is_extractor(each.request))
             await server.until(lambda: held.answer.outcome == "hung_up")
-            waited = [delta.text for delta in shown if delta.kind == "status"]
+            waited = [delta.doing for delta in shown if delta.kind == "status"]
             assert waited[0] == "waiting for the model (memory writer)"
             assert waited[-1].startswith("reading ")
 
@@ -71,7 +71,7 @@ async def test_the_memory_writer_waits_for_a_quiet_moment_also_across_a_restart(
                 while not (found := await rows(app, "runtime", begun)):
                     await asyncio.sleep(0.05)
                 async for delta in app.streams.subscribe(str(found[0][0])):
-                    if delta.text.startswith("waiting for the model"):
+                    if delta.doing.startswith("waiting for the model"):
                         break
             assert _text(await _deltas(app, "What is new?")) == "Noted."
             assert not [each for each in server.requests if is_extractor(each)]

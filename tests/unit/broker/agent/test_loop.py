@@ -44,7 +44,7 @@ async def test_what_is_streamed_is_what_was_said(made: Callable[..., Run], serve
     assert "".join(d.text for d in deltas if d.kind == "thinking") == "Bern, then."
     kinds = [delta.kind for delta in deltas if delta.kind not in {"text", "thinking"}]
     assert kinds == ["begin", "status", "tool_call", "done", "tool_result", "begin", "status", "done"]
-    assert re.fullmatch(r"reading [\d,]+ tokens", next(d.text for d in deltas if d.kind == "status"))
+    assert re.fullmatch(r"reading [\d,]+ tokens", next(d.doing for d in deltas if d.kind == "status"))
     result = next(delta for delta in deltas if delta.kind == "tool_result")
     assert (result.tool, result.text, result.failed) == ("weather", "Bern: snow", False)
 

@@ -83,7 +83,7 @@ class Live {
       begin: () => this.open(),
       restart: () => this.withdraw(piece.text),
       thinking: () => this.say("thinking"),
-      status: () => this.say(piece.text, Date.parse(piece.at)),
+      status: () => this.say(piece.doing, Date.parse(piece.at)),
       waiting: () => this.say(`waiting: ${piece.text}`),
       text: () => this.write(piece.text || ""),
       tool_call: () => this.call(piece),
