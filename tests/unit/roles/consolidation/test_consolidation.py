@@ -208,7 +208,7 @@ async def test_without_a_model_of_its_own_or_the_writers_it_is_off_and_says_so(
 ) -> None:
     async with App(home, settings(server)) as app:
         await learn(app, GOOGLE)
-        assert "No model is set" in (await consolidated(app))["stopped"]
+        assert "The memory writer is off" in (await consolidated(app))["stopped"]
     assert server.exchanges == []
 
 
