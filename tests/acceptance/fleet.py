@@ -89,7 +89,11 @@ class RunningHost:
         if self.process.poll() is None:
             self.signal(signal.SIGCONT)  # A test that failed may have frozen it.
             self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=120)
+        try:
+            self.process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
 
     def kill(self) -> None:
         self.signal(signal.SIGKILL)

@@ -30,7 +30,7 @@ _SHORT = {"acquire", "record what it began with", "copy", "read the copy back", 
 @pytest.fixture
 def fleet(tmp_path: Path, postgres: Postgres) -> Iterator[RunningFleet]:
     # The homes stay open, so whoever takes over opens them.
-    with RunningFleet(tmp_path, postgres, lease_s=10, idle_s=3600) as made:
+    with RunningFleet(tmp_path, postgres, lease_s=20, idle_s=3600) as made:
         yield made
 
 

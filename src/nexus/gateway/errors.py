@@ -35,6 +35,7 @@ _STATUS: tuple[tuple[type[errors.NexusError], int], ...] = (
     (errors.UsageError, 400),
     (errors.AccessError, 403),
     (errors.LedgerBusyError, 503),
+    (errors.LedgerClosedError, 503),  # the home closes, or moves to another host
     (EngineUnreachableError, 503),
     (EngineBusyError, 503),
     (EngineFullError, 507),

@@ -5,7 +5,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from nexus.engine.errors import EngineBusyError, EngineStateError, EngineUnreachableError
-from nexus.errors import LedgerBusyError, NexusError
+from nexus.errors import LedgerBusyError, LedgerClosedError, NexusError
 from nexus.gateway import errors
 
 
@@ -15,6 +15,7 @@ from nexus.gateway import errors
         (EngineUnreachableError("Postgres does not answer"), 503),
         (EngineBusyError("another process holds it"), 503),
         (LedgerBusyError("another process holds it"), 503),
+        (LedgerClosedError("The runtime ledger is closed"), 503),
         (EngineStateError("it is running"), 409),
     ],
 )
