@@ -152,6 +152,7 @@ async def test_every_command_answers_without_a_model(home: Home) -> None:
     assert all(told.values())
     assert told["remind"] == "Say when and what, for example: /remind in two hours call Anna"
     assert "- `/model`: list models" in told["help"]
+    assert "- none" not in told["model"], '`writer = "none"` names no model'
     assert all(f"`{each.usage}`" in told["help"] for each in commands.list_for("message"))
 
 
