@@ -40,7 +40,7 @@ class LedgersConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
-    """The durable engine: queues, jobs and schedules."""
+    """The durable engine: queues and schedules."""
 
     database: str = _setting(
         "",

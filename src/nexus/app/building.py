@@ -26,7 +26,7 @@ from nexus.channels import Channels
 from nexus.channels.kinds import Adapters
 from nexus.config import Config
 from nexus.context import AssembledContext
-from nexus.engine import Engine, Jobs, Settings
+from nexus.engine import Engine, Settings
 from nexus.errors import ModelFileError
 from nexus.history import ImportJobs
 from nexus.home import Home
@@ -36,7 +36,7 @@ from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.threads import Workers
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen_id, opener
-from nexus.memory.embedding.background import Background, Open
+from nexus.memory.embedding.background import Background, Open, Turns
 from nexus.memory.gate import Rules
 from nexus.memory.operations import Memory
 from nexus.memory.recall.recall import Recall
@@ -70,6 +70,8 @@ class Shared:
     threads: Workers
     open_model: Open
     """Opens embedding models, each once in the process."""
+    embedding: asyncio.Semaphore
+    """Places for portions of texts that are embedded at a time."""
     forgetting: Callable[[], AbstractAsyncContextManager[None]]
     """Entered while something is erased from the home: copies elsewhere are to lose it too."""
     fence: Fence | None = None
@@ -87,10 +89,13 @@ class BuiltHome:
         self.engine = shared.engine if shared else Engine(Settings.of_home(home, config.engine))
         self.embedding = Background(
             self.ledgers,
-            Jobs(self.engine),
             shared.open_model if shared else opener(config.memory),
             chosen_id(config.memory),
-            self._let_pass,
+            Turns(
+                may_run=lambda: self.engine.may_run,
+                let_pass=self._let_pass,
+                places=shared and shared.embedding,
+            ),
         )
         self.memory = Memory(
             self.ledgers,

@@ -101,6 +101,11 @@ class Lifecycle(BuiltHome):
         """Whether everything that was accepted is the engine's, so that the home can be closed."""
         return not (self._outbox.is_late or self.automations.queue.is_handing_over or self.imports.importing)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way that only an open home goes on with."""
+        return self.is_settled and not self.embedding.is_busy
+
     async def _open_tools(self, opening: AsyncExitStack) -> None:
         servers = await opening.enter_async_context(
             Servers(self.config.mcp, self.home.state, sandbox=_server_sandbox(self.config, self.home))

@@ -15,7 +15,7 @@ from nexus.cli.ledger_checks import Finding
 from nexus.cli.place import counted, size
 from nexus.errors import ConfigError, LedgerError
 from nexus.home import Home
-from nexus.ledgers import attach, health
+from nexus.ledgers import attach, health, sql
 from nexus.ledgers.runtime import invocations
 from nexus.roles.bundled import switched_off
 from nexus.roles.memory_writer import describe_cost
@@ -50,6 +50,7 @@ def examine(home: Home, *, thorough: bool, creates_empty: bool = False) -> Itera
     yield from ledger_checks.examine_ledgers(home, thorough=thorough, creates_empty=creates_empty)
     yield from model_checks.examine_automations(home)
     yield from _engine(home, thorough=thorough)
+    yield from _failed_embeddings(home)
     yield from _failed_invocations(home)
     yield from _attach_files(home)
     yield from _leftovers(home)
@@ -176,6 +177,21 @@ def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
             yield from engine_checks.examine(home, of_home, thorough=thorough)
         if thorough:
             yield from invariant_checks.examine(home, of_home)
+
+
+def _failed_embeddings(home: Home) -> Iterator[Finding]:
+    try:
+        with health.reading(home.ledger("embeddings"), "embeddings") as connection:
+            failed = connection.execute(sql.queries("embeddings")["failed"]).get
+    except LedgerError:
+        return  # reported above
+    if failed:
+        yield Finding(
+            check="memory",
+            level="warning",
+            message=f"{counted(failed, 'text')} could not be embedded, and can be found by words only",
+            remedy="`nexus logs` says why. To try again, run `nexus memory embeddings --check`.",
+        )
 
 
 def _failed_invocations(home: Home) -> Iterator[Finding]:

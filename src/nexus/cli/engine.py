@@ -162,7 +162,7 @@ def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
 @_json
 @click.pass_context
 def dead_letters(ctx: click.Context, limit: int, as_json: bool) -> None:
-    """List jobs and runs that failed every attempt. Retry with `nexus engine retry`."""
+    """List runs that crashed their process each time. Retry with `nexus engine retry`."""
     with _opened(ctx) as database:
         found = letters.dead(database, limit)
     if as_json:

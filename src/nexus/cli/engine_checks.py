@@ -33,7 +33,7 @@ def examine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[Findi
         message = f"{counted(found.interrupted, 'run')} lost their process"
         yield Finding(check="engine", level="warning", message=message, remedy=_SERVE)
     if found.dead_letters:
-        message = f"{counted(found.dead_letters, 'job')} failed every attempt"
+        message = f"{counted(found.dead_letters, 'run')} crashed the process each time"
         remedy = "List with `nexus engine dead-letters`; retry with `nexus engine retry ID`."
         yield Finding(check="engine", level="warning", message=message, remedy=remedy)
     yield from _against_the_ledger(home, settings, found)

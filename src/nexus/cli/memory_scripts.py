@@ -180,7 +180,7 @@ async def _look(home: "Home", config: "Config", *, check: bool) -> dict[str, Any
     from dataclasses import asdict
 
     from nexus import clock
-    from nexus.ledgers import Ledgers
+    from nexus.ledgers import Ledgers, sql
     from nexus.memory.embedding import backlog, chosen_id, opened
     from nexus.memory.embedding.job import Pass
 
@@ -191,7 +191,9 @@ async def _look(home: "Home", config: "Config", *, check: bool) -> dict[str, Any
             made["made"] = await Pass(ledgers=ledgers, vectors=vectors, whole=True).run()
             await vectors.serve()
         found = await backlog(ledgers, chosen_id(config.memory))
-        return {**asdict(found), "depth": found.depth, "lag_ms": found.lag_ms(clock.now()), **made}
+        failed = await ledgers.embeddings.read(sql.value, sql.queries("embeddings")["failed"])
+        lag_ms = found.lag_ms(clock.now())
+        return {**asdict(found), "depth": found.depth, "lag_ms": lag_ms, "failed": failed, **made}
 
 
 def _print(picture: dict[str, Any]) -> None:
@@ -205,4 +207,6 @@ def _print(picture: dict[str, Any]) -> None:
         click.echo(f"  {name:<13} {kind['embedded']} of {kind['total']}, {kind['waiting']} waiting{since}")
     if "made" in picture:
         click.echo(f"Made {counted(picture['made'], 'vector')}.")
+    if picture["failed"]:
+        click.echo(f"{counted(picture['failed'], 'text')} could not be embedded.")
     click.echo(f"{counted(picture['depth'], 'item')} pending." if picture["depth"] else "Nothing pending.")

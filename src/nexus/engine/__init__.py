@@ -1,4 +1,4 @@
-"""Durable work: queues, recorded steps, jobs, schedules, recovery. The only importer of DBOS.
+"""Durable work: queues, recorded steps, schedules, recovery. The only importer of DBOS.
 
 Each name is imported when it is first used: a command that runs no work loads neither DBOS nor SQLAlchemy.
 """
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from nexus.engine.context import Context, Work
     from nexus.engine.cron import Schedule
     from nexus.engine.engine import Engine, StartedExecution
-    from nexus.engine.jobs import Jobs, Retry
     from nexus.engine.records import Execution
     from nexus.engine.schedules import Schedules
     from nexus.engine.settings import Lane, Settings
@@ -20,9 +19,7 @@ __all__ = [
     "Context",
     "Engine",
     "Execution",
-    "Jobs",
     "Lane",
-    "Retry",
     "Schedule",
     "Schedules",
     "Settings",
@@ -36,9 +33,7 @@ _MODULES: Final = {
     "Engine": "engine",
     "Execution": "records",
     "StartedExecution": "engine",
-    "Jobs": "jobs",
     "Lane": "settings",
-    "Retry": "jobs",
     "Schedule": "cron",
     "Schedules": "schedules",
     "Settings": "settings",

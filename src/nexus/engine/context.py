@@ -24,8 +24,6 @@ class Context:
     work: str
     lane: str
     key: str
-    attempt: int
-    """1 for a first attempt; a job's retry counts up."""
     ownership: "Ownership"
     executor_id: str
     """The name under which this process claimed it."""
@@ -77,21 +75,6 @@ class Context:
     def _fenced(self) -> asyncio.CancelledError:
         self.entry.stop("fenced")
         return asyncio.CancelledError()
-
-    async def thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run blocking code. It cannot be stopped, so a cancellation waits here until it has ended."""
-        task = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            while not task.done():
-                try:
-                    await asyncio.shield(task)
-                except asyncio.CancelledError:
-                    continue
-                except Exception:  # noqa: S110 - the caller is being cancelled and hears that instead
-                    pass
-            raise
 
 
 Work = Callable[[Context, Any], Awaitable[Any]]

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from nexus.engine import forgetting, interior, letters, records, serializer, store
+from nexus.engine import forgetting, interior, letters, records, store
 from nexus.engine.claims import Shares
 from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
@@ -40,7 +40,6 @@ from nexus.engine.prepare import prepared
 from nexus.engine.records import Execution
 from nexus.engine.running import Entry, Running
 from nexus.engine.schedules import Schedules
-from nexus.engine.serializer import End
 from nexus.engine.settings import Settings
 from nexus.engine.states import FINAL, State
 from nexus.engine.store import NewExecution
@@ -69,16 +68,11 @@ _ERRORS: dict[State, type[EndedError]] = {
 }
 
 
-Ended = Callable[[Context, End | None], Awaitable[None]]
-"""Told how an execution ended; None: with a result."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Code:
     """What runs an execution, and the execution as that code sees it."""
 
     work: Work
-    ended: Ended | None
     context: Context
 
 
@@ -126,7 +120,6 @@ class Engine:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._works: dict[str, Work] = {}
-        self._ends: dict[str, Ended] = {}
         self._database: Database | None = None
         self._enqueuer: Enqueuer | None = None
         self._parts: _Parts | None = None
@@ -139,15 +132,9 @@ class Engine:
         self.scope_limits: dict[str, int] = {}
         """Homes whose limit is not `scope_limit`."""
 
-    def register(self, name: str, work: Work, *, ended: Ended | None = None) -> None:
-        """Make a piece of work known under a name. Names are stored: they must outlive an upgrade.
-
-        `ended` is called when its code has stopped, before the end is recorded; after a crash it may be
-        called again for the same execution.
-        """
+    def register(self, name: str, work: Work) -> None:
+        """Make a piece of work known under a name. Names are stored: they must outlive an upgrade."""
         self._works[name] = work
-        if ended is not None:
-            self._ends[name] = ended
 
     async def open(self, *, serve: bool = True) -> None:
         """Begin. With `serve=False` this process starts and watches work, and runs none.
@@ -299,7 +286,7 @@ class Engine:
         return True
 
     async def forget_ended(self) -> None:
-        """Forget what has ended, but for dead letters, so that it can be started again under its id."""
+        """Forget what has ended, so that it can be started again under its id."""
         with translated(self.settings):
             await asyncio.to_thread(forgetting.forget_ended, self.database, self.settings.prefix)
 
@@ -308,7 +295,7 @@ class Engine:
         with translated(self.settings):
             return await asyncio.to_thread(letters.close, self.database, self.stored(execution_id))
 
-    # For the rooms of this package that start work in their own way (jobs, schedules).
+    # For the rooms of this package that start work in their own way (schedules).
 
     def stored(self, own: str) -> str:
         """An id or a key of this home as the database has it."""
@@ -340,6 +327,11 @@ class Engine:
     @property
     def serving(self) -> bool:
         return self._parts is not None
+
+    @property
+    def may_run(self) -> bool:
+        """Whether this process runs the home's work now."""
+        return self.serving
 
     async def record(self, executions: Sequence[NewExecution]) -> None:
         if self._enqueuer is None or self._database is None:
@@ -459,31 +451,24 @@ class Engine:
             work=work,
             lane=lane,
             key=entry.key,
-            attempt=int(options["attempt"]),
             ownership=self._parts.ownership,
             executor_id=self._parts.ownership.executor_id,
             entry=entry,
         )
         async with AsyncExitStack() as held:
-            found: list[Code] = []
             try:
-                body = self._bound(context, payload, held, found)
-                result = await self._running.run(entry, body, options["timeout_ms"])
-            except serializer.Ended as without_result:
-                await _tell_end(found, without_result.end)
-                raise
+                body = self._bound(context, payload, held)
+                return await self._running.run(entry, body, options["timeout_ms"])
             except asyncio.CancelledError:
                 if entry.reason in {"put_back", "start_over"}:
                     await self._put_back(context)
                 raise
-            await _tell_end(found, None)
-            return result
 
     async def _find(self, context: Context, held: AsyncExitStack) -> Code:
         """The code of an execution; what it needs for as long as that runs is entered on the stack."""
         if context.work not in self._works:
             raise UnknownWorkError(f"No work is registered as `{context.work}` in this process")
-        return Code(work=self._works[context.work], ended=self._ends.get(context.work), context=context)
+        return Code(work=self._works[context.work], context=context)
 
     async def _put_back(self, context: Context) -> None:
         """Give work back to its queue, after a pause in which what it could not go on with may pass."""
@@ -499,15 +484,12 @@ class Engine:
                 # The disk may be full here, too.
                 _log.warning("%s could not be put back yet: %s", context.id, error)
 
-    def _bound(
-        self, context: Context, payload: Any, held: AsyncExitStack, found: list[Code]
-    ) -> Callable[[], Awaitable[Any]]:
+    def _bound(self, context: Context, payload: Any, held: AsyncExitStack) -> Callable[[], Awaitable[Any]]:
         async def body() -> Any:
             if not context.is_ours:
                 context.entry.stop("fenced")
                 raise asyncio.CancelledError
             code = await self._find(context, held)
-            found.append(code)
             return await code.work(code.context, payload)
 
         return body
@@ -539,20 +521,6 @@ class Engine:
             entry = self._running.get(execution_id)
             if entry is not None:
                 loop.call_soon_threadsafe(entry.stop, "cancelled")
-
-
-async def _tell_end(found: list[Code], end: End | None) -> None:
-    """Tell it for as long as it takes: where the database is away, the end can't be recorded either."""
-    for code in found:
-        while code.ended is not None:
-            try:
-                await code.ended(code.context, end)
-                break
-            except SQLAlchemyError as error:
-                if not code.context.is_ours:
-                    raise
-                _log.warning("the end of %s could not be recorded yet: %s", code.context.id, error)
-                await asyncio.sleep(_PAUSE_S)
 
 
 async def _finish(function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T:

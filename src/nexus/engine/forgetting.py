@@ -62,14 +62,8 @@ class Forgetting:
                 for first in range(0, len(execution_ids), _TOGETHER):
                     self._remove_some(database, execution_ids[first : first + _TOGETHER])
                 forget_ended(database, self._settings.prefix)
-                self._forget_errors(database)
             finally:
                 database.close()
-
-    def _forget_errors(self, database: Database) -> None:
-        chosen, values = store.within("job_key", self._settings.prefix)
-        statement = database.sql(f"UPDATE {{t}}nexus_jobs SET error = NULL WHERE {chosen}")  # noqa: S608 - constants of the program
-        database.change(statement, values)
 
     def _remove_some(self, database: Database, execution_ids: Sequence[str]) -> None:
         for execution_id in execution_ids:
@@ -120,7 +114,7 @@ def forget_old(database: Database, retention_days: int) -> int:
 
 
 def forget_ended(database: Database, prefix: str = "") -> int:
-    """Delete all that has ended, but for dead letters; returns how many. Blocking.
+    """Delete all that has ended; returns how many. Blocking.
 
     With a prefix, only what has an id that begins with it.
     """
@@ -148,9 +142,8 @@ def remove_scope(settings: Settings) -> None:
             while found := store.recorded(database, settings.prefix, _TOGETHER):
                 with database.write() as connection:
                     store.delete(database, connection, found)
-            for table, column in (("nexus_jobs", "job_key"), ("nexus_schedules", "name")):
-                chosen, values = store.within(column, settings.prefix)
-                statement = f"DELETE FROM {{t}}{table} WHERE {chosen}"  # noqa: S608 - names are constants of the program, values are bound
-                database.change(database.sql(statement), values)
+            chosen, values = store.within("name", settings.prefix)
+            statement = f"DELETE FROM {{t}}nexus_schedules WHERE {chosen}"  # noqa: S608 - constants of the program
+            database.change(database.sql(statement), values)
         finally:
             database.close()

@@ -25,23 +25,6 @@ _OWN_TABLES = (
       execution_id TEXT PRIMARY KEY,
       created_at   BIGINT NOT NULL
     )""",
-    """CREATE TABLE IF NOT EXISTS {t}nexus_jobs (
-      -- Unfinished background jobs: at most one for each work and key. A job that is done has no row.
-      work         TEXT NOT NULL,
-      job_key      TEXT NOT NULL,
-      state        TEXT NOT NULL,               -- waiting, dead
-      attempt      BIGINT NOT NULL,
-      again        BIGINT NOT NULL DEFAULT 0,   -- asked for once more while it was running
-      execution_id TEXT NOT NULL,               -- its newest attempt
-      lane         TEXT NOT NULL,
-      payload      TEXT NOT NULL,
-      error        TEXT,
-      created_at   BIGINT NOT NULL,
-      updated_at   BIGINT NOT NULL,
-      PRIMARY KEY (work, job_key)
-    )""",
-    "CREATE INDEX IF NOT EXISTS nexus_jobs_state ON {t}nexus_jobs (state, updated_at)",
-    "CREATE UNIQUE INDEX IF NOT EXISTS nexus_jobs_execution ON {t}nexus_jobs (execution_id)",
     """CREATE TABLE IF NOT EXISTS {t}nexus_schedules (
       name       TEXT PRIMARY KEY,
       cron       TEXT NOT NULL,
@@ -83,7 +66,7 @@ def prepared(settings: Settings) -> Database:
 def made(database: Database) -> bool:
     """Whether the tables are there. A new Postgres database is empty until a home is first served."""
     found = set(sa.inspect(database.engine).get_table_names(schema=database.schema))
-    return {"nexus_crashes", "nexus_jobs", "nexus_schedules"} <= found
+    return {"nexus_crashes", "nexus_schedules"} <= found
 
 
 def _complete(database: Database) -> Database:
@@ -92,8 +75,17 @@ def _complete(database: Database) -> Database:
         database.lock_schema(connection)
         for statement in _OWN_TABLES:
             connection.execute(database.sql(statement))
+        _drop_jobs(database, connection)
     store.make_indexes(database)
     return database
+
+
+def _drop_jobs(database: Database, connection: sa.Connection) -> None:
+    """Remove the jobs of earlier versions: they embedded, which a task does now."""
+    if sa.inspect(connection).has_table("nexus_jobs", schema=database.schema):
+        rows = connection.execute(database.sql("SELECT execution_id FROM {t}nexus_jobs"))
+        store.delete(database, connection, [row[0] for row in rows])
+        connection.execute(database.sql("DROP TABLE {t}nexus_jobs"))
 
 
 def _plant_statistics(database: Database) -> None:

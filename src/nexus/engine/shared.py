@@ -79,7 +79,7 @@ class HomeEngine(Engine):
         if context.work not in self._works:
             raise UnknownWorkError(f"No work is registered as `{context.work}` in this home")
         own = replace(context, id=self.own(context.id), key=self.own(context.key))
-        return Code(work=self._works[context.work], ended=self._ends.get(context.work), context=own)
+        return Code(work=self._works[context.work], context=own)
 
     @property
     def database(self) -> Database:
@@ -92,6 +92,10 @@ class HomeEngine(Engine):
     @property
     def serving(self) -> bool:
         return self._shared.serving
+
+    @property
+    def may_run(self) -> bool:
+        return self.serving and self.settings.scope not in self._shared.suspended
 
     async def next_wake(self, prefix: str) -> datetime | None:
         """When the home has something to do: now, or at its next schedule whose name begins so."""

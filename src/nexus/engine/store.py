@@ -1,6 +1,6 @@
 """Executions in the database: every statement that names a table or a column of DBOS (3.3.0).
 
-The tables are used directly where a public function can't share our transaction (a job and its execution),
+The tables are used directly where a public function can't share our transaction (a schedule and its work),
 costs more with every waiting key (the claim), or needs a launched DBOS (commands that only look or delete).
 `tests/contract/test_interior.py` fails when a column changes, and `tests/unit/engine/test_surface.py` when
 another file names one.
@@ -112,11 +112,10 @@ def new_execution(
     version: str,
     timeout_ms: int | None = None,
     id_: str | None = None,
-    attempt: int = 1,
     delay_until_ms: int | None = None,
 ) -> NewExecution:
     """An execution with its payload and options in the form that they are stored in."""
-    options = {"lane": lane, "key": key, "timeout_ms": timeout_ms, "attempt": attempt}
+    options = {"lane": lane, "key": key, "timeout_ms": timeout_ms}
     return NewExecution(
         id=id_ or new_id(),
         work=work,
@@ -186,7 +185,6 @@ def delete(database: Database, connection: sa.Connection, execution_ids: Sequenc
         ("workflow_output", "workflow_uuid"),
         ("workflow_status", "workflow_uuid"),
         ("nexus_cancels", "execution_id"),
-        ("nexus_jobs", "execution_id"),
         ("nexus_crashes", "execution_id"),
     ):
         statement = database.sql(f"DELETE FROM {{t}}{table} WHERE {column} IN :ids", "ids")
@@ -200,13 +198,8 @@ def cancel_waiting(database: Database, execution_id: str) -> bool:
         SET status = 'CANCELLED', updated_at = {now}, completed_at = {now}
         WHERE workflow_uuid = :id AND status IN ('ENQUEUED', 'DELAYED')"""
     )
-    # A job whose only attempt will never run must not keep its key.
-    job = database.sql("DELETE FROM {t}nexus_jobs WHERE execution_id = :id AND state = 'waiting'")
     with database.write() as connection:
-        cancelled = connection.execute(statement, {"id": execution_id}).rowcount > 0
-        if cancelled:
-            connection.execute(job, {"id": execution_id})
-        return cancelled
+        return connection.execute(statement, {"id": execution_id}).rowcount > 0
 
 
 def ask_to_stop(database: Database, execution_id: str) -> None:
@@ -491,25 +484,22 @@ def recorded(database: Database, prefix: str, batch: int) -> list[str]:
 
 
 def ended(database: Database, batch: int, *, older_than_ms: int | None = None, prefix: str = "") -> list[str]:
-    """Executions that have ended and are no dead letters; with an age, the oldest first."""
+    """Executions that have ended; with an age the oldest first, and no dead letters."""
     if older_than_ms is None:
         own, values = within("workflow_uuid", prefix)
-        chosen = f"{own} AND status IN {_ENDED} {{no_job}}"
+        chosen = f"{own} AND status IN {_ENDED}"
     else:
         chosen = """completed_at IS NOT NULL AND completed_at < {now} - :age
-          AND status IN ('SUCCESS', 'ERROR', 'CANCELLED') {no_job} ORDER BY completed_at"""
+          AND status IN ('SUCCESS', 'ERROR', 'CANCELLED') ORDER BY completed_at"""
         values = {"age": older_than_ms}
-    no_job = "AND workflow_uuid NOT IN (SELECT execution_id FROM {t}nexus_jobs)"
-    statement = f"SELECT workflow_uuid FROM {{t}}workflow_status WHERE {chosen} LIMIT :batch"
-    made = database.sql(statement.replace("{no_job}", no_job))
-    return [row[0] for row in database.fetch(made, {**values, "batch": batch})]
+    statement = database.sql(f"SELECT workflow_uuid FROM {{t}}workflow_status WHERE {chosen} LIMIT :batch")
+    return [row[0] for row in database.fetch(statement, {**values, "batch": batch})]
 
 
 # --- Reading: rows with our names, and parts of statements about our own tables ----------------------------
 
 UNFINISHED: Final = """(SELECT workflow_uuid FROM {t}workflow_status
   WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING'))"""
-RUNNING: Final = "(SELECT workflow_uuid FROM {t}workflow_status WHERE status = 'PENDING')"
 _STATUSES: Final[dict[str, State]] = {
     "ENQUEUED": "queued",
     "DELAYED": "delayed",
@@ -540,11 +530,18 @@ def _lane(queue: str) -> str:
     return queue.removeprefix(_QUEUE_PREFIX)
 
 
-def given_up(database: Database) -> str:
-    """The part of a statement that lists what crashed its process too often, with the columns of a job."""
-    return f"""(SELECT workflow_uuid AS execution_id, {_work(database)} AS work,
-      queue_partition_key AS job_key, recovery_attempts AS attempt, created_at, updated_at
-    FROM {{t}}workflow_status WHERE status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')"""
+def given_up(database: Database, limit: int) -> Sequence[Row]:
+    """What crashed its process too often, the newest first."""
+    statement = f"""SELECT workflow_uuid AS execution_id, {_work(database)} AS work,
+      queue_partition_key AS key, recovery_attempts AS starts, created_at, updated_at
+    FROM {{t}}workflow_status WHERE status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'
+    ORDER BY updated_at DESC LIMIT :limit"""
+    return database.fetch(database.sql(statement), {"limit": limit})
+
+
+def count_given_up(database: Database) -> int:
+    statement = "SELECT count(*) FROM {t}workflow_status WHERE status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'"
+    return int(database.fetch(database.sql(statement))[0][0])
 
 
 def get(database: Database, execution_id: str) -> Row | None:

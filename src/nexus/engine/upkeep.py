@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from nexus.engine import forgetting, letters, store
+from nexus.engine import forgetting, store
 from nexus.engine.database import Database
 from nexus.engine.schedules import Schedules
 from nexus.engine.settings import Settings
@@ -71,7 +71,6 @@ class Upkeep:
             self._set_back()
             started += store.set_back_delays(self._database)
             store.forget_ended_marks(self._database)
-            letters.bury_deadly(self._database)
             forgetting.drop_step_results(self._database)
             forgetting.forget_old(self._database, self._settings.retention_days)
         following = [self._schedules.next_ms(), store.next_delayed_ms(self._database)]

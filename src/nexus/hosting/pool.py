@@ -130,7 +130,7 @@ class OpenHome:
     @property
     def is_idle(self) -> bool:
         return not (self.leases or self.keeps_open or self.closing) and (
-            self._app is not None and self._app.is_settled
+            self._app is not None and self._app.is_idle
         )
 
     def attach(self, app: App) -> None:
@@ -166,6 +166,7 @@ class Pool:
         self.fleet: Fleet | None = None
         self.cgroups: Cgroups | None = None
         self._embedders = Embedders()
+        self._embedding = asyncio.Semaphore(os.cpu_count() or 1)
         self._homes: dict[str, OpenHome] = {}
         self._failures: dict[str, _Failure] = {}
         self._failed_reads: dict[str, int] = {}
@@ -376,6 +377,7 @@ class Pool:
                 engine=self._engine.of_home(opened.id),
                 threads=self._threads,
                 open_model=self._embedders.opener(settings.memory),
+                embedding=self._embedding,
                 forgetting=partial(self._forgetting, opened),
                 fence=opened.fence,
             )
@@ -691,15 +693,18 @@ class Pool:
     async def _close(self, opened: OpenHome) -> None:
         try:
             await opened.on_close.aclose()
-            next_wake = None
+            next_wake, is_behind = None, opened.app.embedding.is_behind
             if self._engine.is_open and not opened.is_abandoned:
                 used = opened.active_at or clock.now()
                 await opened.app.engine.schedules.doze(used + REST, but=timing.PREFIX)
-                if self.fleet is not None:
+                if self.fleet is not None and is_behind:
+                    next_wake = clock.now()
+                elif self.fleet is not None:
                     next_wake = await self._engine.of_home(opened.id).next_wake(timing.PREFIX)
             await self._stacks.pop(opened.id).aclose()
             # In a fleet whatever is marked as closed has a copy that another host can begin with.
-            is_complete = self.fleet is None or opened.is_copied
+            # Elsewhere one that was not embedded to its end stays marked as open, for the next start.
+            is_complete = opened.is_copied if self.fleet is not None else not is_behind
             if opened.app.is_settled and is_complete and not opened.is_abandoned:
                 copied = opened.is_copied
                 await asyncio.to_thread(self._registry.closed, opened.id, next_wake, is_copied=copied)

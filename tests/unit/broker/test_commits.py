@@ -28,7 +28,7 @@ _MOST: Final = {
     "commits identity": 0,
     "commits memory": 0,
     "commits engine": 5,
-    "statements engine": 35,
+    "statements engine": 30,
 }
 """From when a message is sent until its result is there, with a little room for a slow machine."""
 

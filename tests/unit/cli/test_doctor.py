@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
 import pytest
 
 from nexus import ledgers
-from nexus.cli import engine_checks, ledger_checks
+from nexus.cli import checks, engine_checks, ledger_checks
 from nexus.cli.ledger_checks import Finding
 from nexus.engine import Engine, Settings
 from nexus.errors import CareError, LedgerError
@@ -128,6 +129,18 @@ def test_a_damaged_backup_is_not_restored(home: Home, tmp_path: Path) -> None:
     with pytest.raises(CareError, match="is damaged"):
         finding.fix()
     assert not home.ledger("events").exists()
+
+
+def test_texts_that_could_not_be_embedded_are_a_finding(home: Home) -> None:
+    with closing(apsw.Connection(str(home.ledger("embeddings")))) as connection:
+        connection.execute("INSERT INTO embedding_models (id, dimensions) VALUES ('m', 2)")
+        put = """INSERT INTO embeddings (target_type, target_id, model_id, vector, source_text_hash)
+        VALUES ('fact', ?, 'm', ?, ?)"""
+        connection.executemany(put, [("fact_1", bytes(4), "abc"), ("fact_2", b"", "")])
+    found = [each for each in checks.examine(home, thorough=False) if "embedded" in each.message]
+    assert [(each.level, each.message.split(",")[0]) for each in found] == [
+        ("warning", "1 text could not be embedded")
+    ]
 
 
 @pytest.mark.parametrize("page", [0, 1, 3])

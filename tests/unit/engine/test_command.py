@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 from nexus import config
 from nexus.cli import program
-from nexus.engine import Context, Engine, Jobs, Retry, Schedule, Schedules, Settings, letters, records
+from nexus.engine import Context, Engine, Schedule, Schedules, Settings
+from nexus.engine.errors import WorkFailedError
 from nexus.errors import NexusError
 from nexus.home import Home
 
@@ -38,24 +39,29 @@ async def _turn(context: Context, payload: str) -> str:
 
 
 async def _some_work(home: Home) -> dict[str, str]:
-    """A turn that is done, a job that was given up, and one more turn that waits."""
+    """A turn that is done, one that failed, one that was given up, and one more that waits."""
     engine = Engine(Settings.of_home(home, config.EngineConfig()))
     engine.register("turn", _turn)
-    jobs = Jobs(engine)
-    jobs.register("embed", _fails, retry=Retry(attempts=1))
+    engine.register("fails", _fails)
     async with engine:
         done = await engine.start("turn", "hello", key="session-1", lane="chat")
         await done.result()
-        failed = await jobs.add("embed", "fact-1", "x")
-        while letters.count(engine.database) == 0 or records.queues(engine.database):
-            await asyncio.sleep(0.02)
+        failed, crashed = [
+            await engine.start("fails", "x", key=key, lane="background") for key in ("fact-1", "fact-2")
+        ]
+        for execution in (failed, crashed):
+            with pytest.raises(WorkFailedError):
+                await execution.result()
+        give_up = """UPDATE {t}workflow_status SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'
+        WHERE workflow_uuid = :id"""
+        engine.database.change(engine.database.sql(give_up), {"id": crashed.id})
         await Schedules(engine.database, "1").put(
             Schedule(name="nightly", cron="0 3 * * *", work="w", payload={})
         )
     await engine.open(serve=False)
     waiting = await engine.start("turn", "later", key="session-1", lane="chat")
     await engine.close()
-    return {"done": done.id, "failed": failed, "waiting": waiting.id}
+    return {"done": done.id, "failed": failed.id, "crashed": crashed.id, "waiting": waiting.id}
 
 
 @pytest.fixture
@@ -102,8 +108,8 @@ def test_a_waiting_execution_is_cancelled(home: Home, work: dict[str, str]) -> N
 
 def test_a_dead_letter_is_retried(home: Home, work: dict[str, str]) -> None:
     (letter,) = answer(home, "dead-letters")
-    assert letter["execution_id"] == work["failed"]
-    new = answer(home, "retry", work["failed"])["execution"]
+    assert letter["execution_id"] == work["crashed"]
+    new = answer(home, "retry", work["crashed"])["execution"]
     assert answer(home, "dead-letters") == []
     assert answer(home, "show", new)["state"] == "queued"
 

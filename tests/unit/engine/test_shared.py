@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nexus.engine import Context, Engine, Jobs, Lane, Schedule, Settings
+from nexus.engine import Context, Engine, Lane, Schedule, Settings
 from nexus.engine.claims import FairClaims, Shares
 from nexus.engine.errors import EngineStateError, UnknownExecutionError
 from nexus.engine.forgetting import Forgetting
@@ -74,32 +74,6 @@ async def test_a_home_can_neither_see_nor_cancel_what_another_does(tmp_path: Pat
             with pytest.raises(UnknownExecutionError):
                 await theirs.cancel(name)
         assert await ours.states([started.id]) == {started.id: "queued"}
-
-
-async def test_jobs_of_one_name_in_two_homes_are_two(tmp_path: Path) -> None:
-    host = Host(tmp_path, "hom_a", "hom_b")
-    done: list[str] = []
-    both = asyncio.Event()
-
-    def tidy(name: str) -> Any:
-        async def work(context: Context, payload: Any) -> None:
-            done.append(name)
-            if len(done) == 3:
-                both.set()
-            if name == "hom_b" and context.attempt == 1:
-                raise ValueError("once more")
-
-        return work
-
-    jobs = {name: Jobs(home) for name, home in host.homes.items()}
-    for name, each in jobs.items():
-        each.register("tidy", tidy(name))
-    async with host.engine:
-        for each in jobs.values():
-            await each.add("tidy", "everything")
-        async with asyncio.timeout(60):
-            await both.wait()
-    assert sorted(done) == ["hom_a", "hom_b", "hom_b"]
 
 
 async def test_a_schedule_belongs_to_its_home(tmp_path: Path) -> None:

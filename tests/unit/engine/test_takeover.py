@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy.exc import OperationalError
 
 from nexus.engine import Context, Engine, Schedule, Schedules, Settings, letters, schedules, store
 from nexus.engine.claims import Claims
@@ -21,7 +20,6 @@ from nexus.engine.owner import Ownership, find_owner
 from nexus.engine.prepare import prepared
 from nexus.engine.records import GAVE_UP
 from nexus.engine.records import get as record_of
-from nexus.engine.serializer import End
 
 _MOST = 10
 
@@ -143,26 +141,6 @@ def test_those_who_look_for_an_owner_keep_nobody_from_becoming_one(settings: Set
         stop.set()
         for each in looking:
             each.join()
-
-
-async def test_the_end_of_a_job_is_recorded_when_the_database_is_back(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine, ends = Engine(settings), list[str]()
-
-    async def ended(context: Context, end: End | None) -> None:
-        ends.append(context.id)
-        if len(ends) == 1:
-            raise OperationalError("COMMIT", {}, Exception("the server closed the connection"))
-
-    async def work(context: Context, payload: Any) -> str:
-        return "done"
-
-    engine.register("work", work, ended=ended)
-    async with engine:
-        handle = await engine.start("work", None, key="k", lane="chat")
-        assert await handle.result() == "done"
-    assert ends == [handle.id, handle.id]
 
 
 async def test_restarts_never_discard_work(settings: Settings) -> None:

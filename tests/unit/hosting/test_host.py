@@ -2,17 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import apsw
+import numpy as np
 import pytest
 
+from embedders import Hashes
 from hosts import host_on, make_homes, write_settings
 from nexus import clock
 from nexus.app import App
-from nexus.config import LedgersConfig
+from nexus.config import LedgersConfig, MemoryConfig
 from nexus.engine import Settings
 from nexus.engine.database import Database
 from nexus.engine.errors import EngineStateError
@@ -20,7 +22,7 @@ from nexus.engine.forgetting import remove_scope
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import HomeBusyError
 from nexus.home import LEDGERS, Home
-from nexus.hosting import homes, pool
+from nexus.hosting import embedders, homes, pool
 from nexus.hosting.host import Host
 from nexus.hosting.limits import Limits
 from nexus.hosting.local import LocalRegistry
@@ -125,6 +127,51 @@ async def test_a_home_is_never_closed_under_who_just_got_it(
                         assert opened.closing is None
                         await opened.app.ledgers.events.read(events.last_seq)
                 await until(lambda: ids["ada"] not in host.pool)
+
+
+def opening(embedder: Callable[[], Hashes]) -> Callable[[MemoryConfig], Callable[[str | None], Hashes]]:
+    """Stands for `embedding.opener`."""
+
+    def opener(settings: MemoryConfig) -> Callable[[str | None], Hashes]:
+        return lambda model_id: embedder()
+
+    return opener
+
+
+async def test_a_home_stays_open_until_what_was_written_is_embedded(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = Hashes()
+    embedder.gate.clear()
+    monkeypatch.setattr(embedders, "opener", opening(lambda: embedder))
+    with ModelServer() as server:
+        ids = make_homes(root, write_settings(tmp_path, server), "ada")
+        async with host_on(root, Bounds(idle_s=0.0)) as host:
+            async with host.pool.use(ids["ada"]) as opened:
+                await opened.app.remember("The canary is yellow.")
+            assert not opened.is_idle
+            embedder.gate.set()
+            await until(lambda: ids["ada"] not in host.pool)
+    assert "The canary is yellow." in embedder.embedded
+
+
+async def test_a_home_with_texts_that_wait_is_opened_at_the_next_start(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(Hashes):
+        def embed(self, texts: Sequence[str]) -> np.ndarray:
+            raise RuntimeError("no memory")
+
+    found: list[Hashes] = [Failing()]
+    monkeypatch.setattr(embedders, "opener", opening(lambda: found[-1]))
+    with ModelServer() as server:
+        ids = make_homes(root, write_settings(tmp_path, server), "ada")
+        async with host_on(root) as host, host.pool.use(ids["ada"]) as opened:
+            await opened.app.remember("The canary is yellow.")
+        found.append(Hashes())
+        async with host_on(root) as host:
+            await host.recovered()
+            await until(lambda: "The canary is yellow." in found[-1].embedded)
 
 
 async def test_more_homes_than_threads_open_at_the_same_time(tmp_path: Path, root: Path) -> None:
@@ -319,7 +366,6 @@ async def test_a_removed_home_leaves_nothing(tmp_path: Path, root: Path) -> None
         database = Database(Settings(database=root / "engine.db"))
         for table, column in (
             ("workflow_status", "workflow_uuid"),
-            ("nexus_jobs", "job_key"),
             ("nexus_schedules", "name"),
         ):
             rows = database.fetch(database.sql(f"SELECT {column} FROM {{t}}{table}"))

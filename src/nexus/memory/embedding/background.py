@@ -1,16 +1,16 @@
-"""Embedding on the engine: a job that drains what waits, and wake-ups that ask for it.
+"""The embedding of a home: a task of the process that runs its work embeds what has no vector yet.
 
-A wake-up may be lost, doubled or late without harm: the job looks at the ledgers, not at a list. While a
+A wake-up may be lost, doubled or late without harm: the task looks at the ledgers, not at a list. While a
 new model catches up, searches use the vectors of the old one, which goes on embedding what is written.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
-from nexus.engine import Context, Jobs, Retry
 from nexus.errors import ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory import succession
@@ -18,14 +18,19 @@ from nexus.memory.embedding.embedder import Embedder
 from nexus.memory.embedding.job import Backlog, Pass, Thread, backlog
 from nexus.memory.embedding.vectors import Vectors, serving_model
 
-WORK: Final = "embedding"
-# Writes that follow each other closely share one job.
+# Writes that follow each other closely are embedded together.
 _TOGETHER_S: Final = 0.2
 # How long a write by another process, which cannot wake this one, may go unnoticed.
 _LOOK_S: Final = 30.0
+# How soon a process that stands by notices that the home's work is its own now.
+_STAND_BY_S: Final = 0.5
 # How often the model that serves embeds what is new while another one catches up.
 _MEANWHILE_S: Final = 1.0
-_RETRY: Final = Retry(attempts=8, first_ms=500)
+# After a failure; three times as long after each further one in a row.
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 3600.0
+# After so many failures in a row, the home need not stay open for the next attempt.
+_STUBBORN: Final = 5
 
 _log = logging.getLogger(__name__)
 
@@ -33,38 +38,49 @@ Open = Callable[[str | None], Embedder]
 """Opens a model: the one that the settings name for None, else the one of that id. It may take a second."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Turns:
+    """When embedding may go on: it takes a core, and nobody waits for it."""
+
+    may_run: Callable[[], bool] = lambda: True
+    """Whether this process runs the home's work now."""
+    let_pass: Callable[[], Awaitable[None]] | None = None
+    """Awaited before each portion."""
+    places: asyncio.Semaphore | None = None
+    """How many portions may be embedded at a time, in a process of many homes."""
+
+
 class Background:
-    """The embedding of one home. Register it before the engine opens; `start` it afterwards."""
+    """The embedding of one home."""
 
     def __init__(
         self,
         ledgers: Ledgers,
-        jobs: Jobs,
         open_model: Open,
         model_id: str,
-        let_pass: Callable[[], Awaitable[None]] | None = None,
+        turns: Turns | None = None,
     ) -> None:
-        """`let_pass` is awaited before each batch: embedding takes a core, and nobody waits for it."""
         self.model_id = model_id
-        self._let_pass = let_pass
+        self.is_behind = False
+        """Whether something may have been written here that was not embedded yet."""
         self._ledgers = ledgers
-        self._jobs = jobs
         self._open = open_model
+        self._turns = turns or Turns()
         self._opening = asyncio.Lock()
         self._models: dict[str, Vectors] = {}
         self._careful = True
+        self._failures = 0
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._catching_up: asyncio.Task[None] | None = None
-        jobs.register(WORK, self._run, retry=_RETRY)
 
     def start(self) -> None:
-        """Ask for a first look, and from now on for one after each `wake`."""
+        """Embed what is missing, now and after each `wake`."""
         self.wake()
-        self._task = asyncio.create_task(self._ask())
+        self._task = asyncio.create_task(self._serve(), name="embedding")
 
     async def stop(self) -> None:
-        """Ask no more, and embed no more here. A job that runs is the engine's to stop."""
+        """Embed no more. What is left is found in the ledgers by the next process."""
         for task in filter(None, (self._task, self._catching_up)):
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -73,10 +89,18 @@ class Background:
 
     def wake(self) -> None:
         """Something was written."""
+        self.is_behind = True
         self._wanted.set()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the home should stay open for it."""
+        return (
+            self._task is not None and self.is_behind and self._turns.may_run() and self._failures < _STUBBORN
+        )
+
     async def catch_up(self, wait_s: float) -> None:
-        """Embed what is missing without the engine, for a process that does not serve the home.
+        """Embed what is missing now, for a process that does not serve the home.
 
         It is waited for so long at most; what is left then is embedded meanwhile.
         """
@@ -106,19 +130,40 @@ class Background:
         """How much waits, and since when."""
         return await backlog(self._ledgers, self.model_id)
 
-    async def _run(self, context: Context, payload: Any) -> dict[str, Any]:
-        try:
-            return {"embedded": await self._embed(self._yielding(context.thread))}
-        except ModelFileError as error:
-            return {"embedded": 0, "waits_for": error.message}
+    async def _serve(self) -> None:
+        while True:
+            if not self._turns.may_run():
+                await asyncio.sleep(_STAND_BY_S)
+                continue
+            try:
+                if await self._is_due() and self._turns.may_run():
+                    self._wanted.clear()
+                    await self._embed(self._yielding)
+                    self._failures, self.is_behind = 0, self._wanted.is_set()
+            except ModelFileError:
+                # The next look finds the model, if it was installed since.
+                self.is_behind = False
+            except Exception:
+                self._failures += 1
+                self._wanted.set()
+                pause_s = min(_FIRST_PAUSE_S * 3 ** min(self._failures - 1, 20), _LONGEST_PAUSE_S)
+                _log.exception("Embedding failed, and is tried again in %.0f seconds", pause_s)
+                await asyncio.sleep(pause_s)
+            await asyncio.sleep(_TOGETHER_S)
 
-    def _yielding(self, thread: Thread) -> Thread:
-        async def run(work: Callable[..., Any], /, *arguments: Any) -> Any:
-            if self._let_pass is not None:
-                await self._let_pass()
-            return await thread(work, *arguments)
+    async def _is_due(self) -> bool:
+        """Wait for a wake-up; without one, look now and then what others wrote."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wanted.wait(), _LOOK_S)
+            return True
+        return (await self.backlog()).depth > 0
 
-        return run
+    async def _yielding(self, work: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Run one portion on a thread when it is its turn."""
+        if self._turns.let_pass is not None:
+            await self._turns.let_pass()
+        async with self._turns.places or nullcontext():
+            return await asyncio.to_thread(work, *arguments)
 
     async def _embed_here(self) -> None:
         try:
@@ -171,23 +216,3 @@ class Background:
                     self.model_id = key
                 self._models.setdefault(key, Vectors(self._ledgers.embeddings, embedder))
             return self._models[key]
-
-    async def _ask(self) -> None:
-        while True:
-            try:
-                if await self._due():
-                    self._wanted.clear()
-                    await self._jobs.add(WORK, str(self._ledgers.home.root))
-            except Exception:
-                # What waits stays visible in the ledgers, and the next wake-up asks again.
-                _log.exception("Embedding could not be asked for")
-            await asyncio.sleep(_TOGETHER_S)
-
-    async def _due(self) -> bool:
-        """Wait for a wake-up; without one, look now and then what others wrote."""
-        try:
-            async with asyncio.timeout(_LOOK_S):
-                await self._wanted.wait()
-        except TimeoutError:
-            return (await self.backlog()).depth > 0
-        return True

@@ -1,6 +1,7 @@
-"""How much waits to be embedded, and the idempotent job that makes the missing vectors."""
+"""How much waits to be embedded, and the idempotent pass that makes the missing vectors."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,6 +20,9 @@ _PORTION_CHARACTERS = 10_000
 # A transaction may commit after one that began later, and clocks are set: so much is looked at again.
 _OVERLAP = timedelta(minutes=2)
 _OVERLAP_ROWS = 10_000
+# What every model can embed, unless nothing is wrong with the texts but with the model.
+_PROBE = "probe"
+_log = logging.getLogger(__name__)
 
 Told = Callable[[int], None]
 Thread = Callable[..., Awaitable[Any]]
@@ -154,11 +158,25 @@ class Pass:
         reached = None if position is None else Position(kind.name, position)
         if wanted or reached:
             vectors: list[Any] = []
-            for texts in _portions([source.text for source in wanted]):
-                vectors += list(await self.thread(self.vectors.embedder.embed, texts))
+            for portion in _portions(wanted):
+                vectors += await self._vectors(portion)
             await self.vectors.put(wanted, vectors, reached)
             await self._drop_forgotten(kind, wanted)
         return len(wanted)
+
+    async def _vectors(self, portion: Sequence[Source]) -> list[Any]:
+        """Embed a portion. A text that the model fails on gets None, and doesn't hold up the others."""
+        embed = self.vectors.embedder.embed
+        try:
+            return list(await self.thread(embed, [source.text for source in portion]))
+        except Exception as error:
+            await self.thread(embed, [_PROBE])
+            if len(portion) == 1:
+                target = f"{portion[0].target_type} {portion[0].target_id}"
+                _log.error("The text of %s could not be embedded: %s", target, type(error).__name__)
+                return [None]
+        half = len(portion) // 2
+        return [*await self._vectors(portion[:half]), *await self._vectors(portion[half:])]
 
     async def _drop_forgotten(self, kind: Kind, made: list[Source]) -> None:
         """What was forgotten while its vector was being made must not have one."""
@@ -191,15 +209,15 @@ def _before(position: str) -> str:
     return clock.timestamp(clock.parse(position) - _OVERLAP) if position else ""
 
 
-def _portions(texts: Sequence[str]) -> Iterator[list[str]]:
+def _portions(given: Sequence[Source]) -> Iterator[list[Source]]:
     """The texts in order, as many at a time as make a portion; a long one is a portion by itself."""
-    portion: list[str] = []
+    portion: list[Source] = []
     size = 0
-    for text in texts:
-        if portion and size + len(text) > _PORTION_CHARACTERS:
+    for source in given:
+        if portion and size + len(source.text) > _PORTION_CHARACTERS:
             yield portion
             portion, size = [], 0
-        portion.append(text)
-        size += len(text)
+        portion.append(source)
+        size += len(source.text)
     if portion:
         yield portion

@@ -37,14 +37,16 @@ DELETE FROM embedding_models WHERE id = ?
 SELECT source_text_hash FROM embeddings WHERE target_type = ? AND target_id = ? AND model_id = ?
 
 -- name: newer
-SELECT seq, target_id, vector FROM embeddings WHERE seq > ? AND model_id = ? ORDER BY seq LIMIT ?
+SELECT seq, target_id, vector FROM embeddings
+WHERE seq > ? AND model_id = ? AND source_text_hash <> '' ORDER BY seq LIMIT ?
 
 -- name: vectors_by_seq
 SELECT seq, vector FROM embeddings WHERE seq IN (SELECT value FROM json_each(?))
 
 -- name: vectors_of_targets
 SELECT target_id, vector FROM embeddings
-WHERE target_type = ? AND model_id = ? AND target_id IN (SELECT value FROM json_each(?))
+WHERE target_type = ? AND model_id = ? AND source_text_hash <> ''
+  AND target_id IN (SELECT value FROM json_each(?))
 
 -- name: position
 SELECT position FROM embedding_progress WHERE model_id = ? AND target_type = ?

@@ -37,13 +37,15 @@ class Vectors:
         self._database = database
 
     async def put(
-        self, sources: Sequence[Source], vectors: ArrayLike, reached: Position | None = None
+        self, sources: Sequence[Source], vectors: Iterable[ArrayLike | None], reached: Position | None = None
     ) -> None:
-        """Keep the vectors, and how far that brings us; one that a target had is replaced."""
-        half = np.asarray(vectors, "<f2")
+        """Keep the vectors, and how far that brings us; one that a target had is replaced.
+
+        Of a text that the model failed on (None) an empty one is kept, so that it is counted and tried again.
+        """
         rows = [
-            (source.target_type, source.target_id, self.embedder.model_id, vector.tobytes(), source.hash)
-            for source, vector in zip(sources, half, strict=True)
+            (source.target_type, source.target_id, self.embedder.model_id, *_stored(source, vector))
+            for source, vector in zip(sources, vectors, strict=True)
         ]
         await self._database.write(self._write, rows, reached)
 
@@ -107,6 +109,10 @@ class Vectors:
         connection.execute(SQL["register_model"], (model_id, self.embedder.dimensions))
         connection.execute(SQL["serve_no_model"], (model_id,))
         connection.execute(SQL["serve_model"], (model_id,))
+
+
+def _stored(source: Source, vector: ArrayLike | None) -> tuple[bytes, str]:
+    return (b"", "") if vector is None else (np.asarray(vector, "<f2").tobytes(), source.hash)
 
 
 async def serving_model(database: Database) -> str | None:

@@ -1,14 +1,11 @@
 """The memory as programs elsewhere use it."""
 
-from pathlib import Path
-
 import pytest
 
 from embedders import Hashes
 from memory_writers import rows
 from nexus.app import App
 from nexus.config import Config
-from nexus.engine import Engine, Jobs, Settings
 from nexus.errors import UsageError
 from nexus.gateway.mcp.mind import Mind, Statement
 from nexus.home import Home
@@ -16,13 +13,11 @@ from nexus.memory.embedding.background import Background
 from nexus.memory.recall.item import Query
 
 
-async def test_recall_answers_in_its_time_while_much_waits_to_be_embedded(home: Home, tmp_path: Path) -> None:
+async def test_recall_answers_in_its_time_while_much_waits_to_be_embedded(home: Home) -> None:
     stuck = Hashes()
     stuck.gate.clear()
     app = App(home, Config(), serve=False)
-    app.embedding = Background(
-        app.ledgers, Jobs(Engine(Settings(database=tmp_path / "engine.db"))), lambda _: stuck, stuck.model_id
-    )
+    app.embedding = Background(app.ledgers, lambda _: stuck, stuck.model_id)
     async with app:
         await app.memory.run("fact", {"fact": "Bo Larsen repairs lighthouse lenses"})
         query = Query(text="who repairs lighthouse lenses?", budget="high", deadline_ms=12_000)

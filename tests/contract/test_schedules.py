@@ -1,4 +1,4 @@
-"""Jobs, schedules, upgrades and retention, over both databases."""
+"""Schedules, retries, upgrades and retention, over both databases."""
 
 # pyright: reportPrivateUsage=false
 
@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from nexus.engine import (
     Context,
     Engine,
-    Jobs,
     Lane,
-    Retry,
     Schedule,
     Schedules,
     Settings,
@@ -27,7 +26,6 @@ from nexus.engine import letters as dead_letters
 from nexus.engine.errors import EngineStateError, WorkFailedError
 
 LANES = (Lane(name="chat", limit=8, priority=0), Lane(name="background", limit=8))
-QUICK = Retry(attempts=3, first_ms=20, factor=1)
 
 
 class Counted:
@@ -38,9 +36,6 @@ class Counted:
         self._failures = failures
         self.gate = asyncio.Event()
         self.gate.set()
-
-    def fail_next(self) -> None:
-        self._failures += 1
 
     async def work(self, context: Context, payload: str) -> str:
         self.runs.append(payload)
@@ -70,113 +65,6 @@ async def until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
 def idle(engine: Engine) -> Callable[[], bool]:
     """Whether nothing waits, runs, or waits for its next attempt."""
     return lambda: not records.queues(engine.database)
-
-
-async def test_a_job_asked_for_many_times_while_it_waits_runs_once(engine: Engine) -> None:
-    counted = Counted()
-    jobs = Jobs(engine)
-    jobs.register("embed", counted.work)
-    # Every slot of the lane is taken, so that nothing of what follows starts before it was asked for twice.
-    slots = [f"slot {n}" for n in range(engine.settings.lane("background").limit)]
-    counted.gate.clear()
-    await jobs.add_many("embed", [(slot, slot) for slot in slots])
-    await until(lambda: len(counted.runs) == len(slots))
-    first = await jobs.add_many("embed", [(str(n), str(n)) for n in range(50)])
-    second = await jobs.add_many("embed", [(str(n), str(n)) for n in range(50)])
-    counted.gate.set()
-    await until(idle(engine))
-    assert sorted(counted.runs) == sorted([*slots, *(str(n) for n in range(50))])
-    assert set(first) == set(second)
-
-
-async def test_a_job_asked_for_while_it_runs_runs_once_more(engine: Engine) -> None:
-    counted = Counted()
-    jobs = Jobs(engine)
-    jobs.register("embed", counted.work)
-    counted.gate.clear()
-    await jobs.add("embed", "key", "x")
-    await until(lambda: counted.runs == ["x"])
-    for _ in range(3):
-        await jobs.add("embed", "key", "x")
-    counted.gate.set()
-    await until(idle(engine))
-    assert counted.runs == ["x", "x"]
-
-
-async def test_a_failing_job_is_tried_again_and_succeeds(engine: Engine) -> None:
-    counted = Counted(failures=2)
-    jobs = Jobs(engine)
-    jobs.register("embed", counted.work, retry=QUICK)
-    await jobs.add("embed", "key", "x")
-    await until(idle(engine))
-    assert counted.runs == ["x", "x", "x"]
-    assert dead_letters.dead(engine.database) == []
-
-
-async def test_a_hopeless_job_becomes_a_dead_letter_that_a_person_can_retry(engine: Engine) -> None:
-    counted = Counted(failures=3)
-    jobs = Jobs(engine)
-    jobs.register("embed", counted.work, retry=QUICK)
-    await jobs.add("embed", "key", "x")
-    await until(lambda: dead_letters.count(engine.database) == 1)
-    await until(idle(engine))
-    (letter,) = dead_letters.dead(engine.database)
-    assert (letter.work, letter.key, letter.attempts) == ("embed", "key", 3)
-    assert letter.error == "builtins.ValueError: x did not work"
-    retried = await asyncio.to_thread(dead_letters.retry, engine.database, letter.execution_id)
-    assert await engine.execution(retried).result() == "x"
-    assert dead_letters.dead(engine.database) == []
-
-
-async def test_a_job_that_was_cancelled_while_it_waited_can_be_asked_for_again(engine: Engine) -> None:
-    counted = Counted()
-    jobs = Jobs(engine)
-    jobs.register("embed", counted.work, retry=Retry(attempts=2, first_ms=60_000))
-    counted.gate.clear()
-    await jobs.add("embed", "key", "x")
-    await until(lambda: counted.runs == ["x"])
-    counted.fail_next()
-    counted.gate.set()
-    await until(lambda: any(lane["delayed"] for lane in records.queues(engine.database)))
-    waiting = records.recent(engine.database, state="delayed")[0]
-    assert await engine.cancel(waiting.id)
-    await jobs.add("embed", "key", "y")
-    await until(lambda: counted.runs == ["x", "y"])
-
-
-async def test_a_job_that_takes_its_process_down_too_often_is_put_aside(engine: Engine) -> None:
-    jobs = Jobs(engine)
-    jobs.register("embed", Counted().work)
-    given_up = engine.database.sql(
-        """UPDATE {t}workflow_status SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'
-        WHERE workflow_uuid = :id"""
-    )
-    new = store.new_execution("embed", "x", key="k", lane="background", version="1")
-    with engine.database.write() as connection:
-        store.insert(engine.database, connection, [new])
-        connection.execute(given_up, {"id": new.id})
-        connection.execute(
-            engine.database.sql(
-                """INSERT INTO {t}nexus_jobs
-                  (work, job_key, state, attempt, execution_id, lane, payload, created_at, updated_at)
-                VALUES ('embed', 'k', 'waiting', 1, :id, 'background', '"x"', 1, 1)"""
-            ),
-            {"id": new.id},
-        )
-    assert (await engine.show(new.id)).state == "failed"
-    await asyncio.to_thread(dead_letters.bury_deadly, engine.database)
-    (letter,) = dead_letters.dead(engine.database)
-    again = await asyncio.to_thread(dead_letters.retry, engine.database, letter.execution_id)
-    assert await engine.execution(again).result() == "x"
-
-
-async def test_a_job_that_runs_past_its_limit_counts_as_failed(engine: Engine) -> None:
-    counted = Counted()
-    counted.gate.clear()
-    jobs = Jobs(engine)
-    jobs.register("embed", counted.work, retry=Retry(attempts=1), timeout_ms=50)
-    await jobs.add("embed", "key", "x")
-    await until(lambda: dead_letters.count(engine.database) == 1)
 
 
 async def test_ended_work_is_run_again_on_request(engine: Engine) -> None:
@@ -263,19 +151,41 @@ async def test_work_of_another_version_is_taken_over_and_starts_over(engine: Eng
 
 
 async def test_old_ended_work_is_forgotten_and_dead_letters_are_kept(engine: Engine) -> None:
-    counted = Counted(failures=1)
-    jobs = Jobs(engine)
-    jobs.register("embed", counted.work, retry=Retry(attempts=1))
-    await jobs.add("embed", "dead", "x")
-    await until(lambda: dead_letters.count(engine.database) == 1)
-    await jobs.add("embed", "fine", "y")
-    await until(idle(engine))
+    counted = Counted()
+    engine.register("turn", counted.work)
+    done, crashed = [await engine.start("turn", name, key=name, lane="chat") for name in ("done", "crashed")]
+    await done.result()
+    await crashed.result()
+    give_up = """UPDATE {t}workflow_status SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'
+    WHERE workflow_uuid = :id"""
     with engine.database.write() as connection:
         connection.execute(engine.database.sql("UPDATE {t}workflow_status SET completed_at = 1"))
+        connection.execute(engine.database.sql(give_up), {"id": crashed.id})
     # Unless the engine has done so already.
     await asyncio.to_thread(forgetting.forget_old, engine.database, 30)
     with engine.database.read() as connection:
         left = connection.execute(engine.database.sql("SELECT workflow_uuid FROM {t}workflow_status")).all()
-    assert len(left) == 1
+    assert [row[0] for row in left] == [crashed.id]
     (letter,) = dead_letters.dead(engine.database)
-    assert (await engine.show(letter.execution_id)).state == "failed"
+    assert (letter.execution_id, letter.work, letter.key) == (crashed.id, "turn", "crashed")
+    again = await asyncio.to_thread(dead_letters.retry, engine.database, crashed.id)
+    assert await engine.execution(again).result() == "crashed"
+    assert dead_letters.dead(engine.database) == []
+
+
+async def test_jobs_of_an_earlier_version_are_removed(database: str, engine: Engine) -> None:
+    left = store.new_execution("embedding", None, key="job:embedding:1", lane="background", version="1")
+    statements = (
+        "CREATE TABLE {t}nexus_jobs (work TEXT, execution_id TEXT)",
+        f"INSERT INTO {{t}}nexus_jobs VALUES ('embedding', '{left.id}')",
+    )
+    await engine.close()
+    await engine.open(serve=False)
+    with engine.database.write() as connection:
+        for statement in statements:
+            connection.execute(engine.database.sql(statement))
+        store.insert(engine.database, connection, [left])
+    await engine.close()
+    await engine.open()
+    assert await engine.states([left.id]) == {}
+    assert "nexus_jobs" not in sa.inspect(engine.database.engine).get_table_names(engine.database.schema)
