@@ -34,7 +34,6 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.fencing import Fence
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.threads import Workers
-from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen_id, opener
 from nexus.memory.embedding.background import Background, Open, Turns
 from nexus.memory.gate import Rules
@@ -217,8 +216,8 @@ class BuiltHome:
 
     async def _cosines(self, text: str, entity_ids: Sequence[str]) -> dict[str, float]:
         """One sign among several: a model that is not open yet is not waited for."""
-        embedder = self.embedding.embedder
-        return {} if embedder is None else await Alike(self.ledgers.embeddings, embedder)(text, entity_ids)
+        vectors = self.embedding.opened
+        return {} if vectors is None else await vectors.cosines("entity", text, entity_ids)
 
     def _sends_files(self, channel: str) -> bool:
         adapter = self.adapters.made.get(channel)

@@ -26,9 +26,10 @@ from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
 from nexus.ledgers.runtime import approvals, executions, requests
 from nexus.ledgers.runtime import channels as channel_states
+from nexus.ledgers.runtime.requests import StoredRequest
+from nexus.ledgers.text import storable
 from nexus.pipeline import Incoming, Pipeline
 from nexus.pipeline.pipeline import refused
-from nexus.pipeline.repeated import received_before
 from nexus.runs import FinishedRun, Receipt
 
 _UNVERIFIED: Final = "unverified:"
@@ -76,7 +77,7 @@ class Reception:
         """Take a message from a channel, from anyone; a repeated delivery is not taken twice."""
         # The lock keeps two simultaneous deliveries of one message apart.
         async with self._receiving.setdefault(incoming.external_id or ids.new("key"), asyncio.Lock()):
-            receipt = await received_before(self.ledgers, self.broker, incoming)
+            receipt = await _received_before(self.ledgers, self.broker, incoming)
             return receipt or await self._received(incoming)
 
     async def from_channel(self, channel: str, message: Message) -> IsWorking | None:
@@ -240,3 +241,45 @@ def _recorded(connection: apsw.Connection, event_id: str) -> Incoming:
         edits=told.get("edits"),
         attachments=events.attachments_of(connection, event_id),
     )
+
+
+async def _received_before(ledgers: Ledgers, broker: Broker, incoming: Incoming) -> Receipt | None:
+    """What became of the message; None if it is new or was never handed to an agent."""
+    external_id = incoming.external_id
+    if external_id is None:
+        return None
+    event = await ledgers.events.read(events.delivered, channel=incoming.channel, external_id=external_id)
+    if event is None:
+        return None
+    if event.content != storable(incoming.content):
+        raise UsageError(
+            "This idempotency key was used for another message", hint="Use a new key for each message."
+        )
+    request = await ledgers.runtime.read(requests.for_event, event_id=event.id)
+    if request is None:
+        return None
+    runs = await ledgers.runtime.read(
+        executions.of_request, request_id=request.id, session_label=request.session_label or ""
+    )
+    if runs:
+        return Receipt(request_id=request.id, run=broker.run(runs[0].id), execution_id=runs[0].id)
+    return await _without_run(ledgers, request)
+
+
+async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Receipt | None:
+    if request.status == "denied":
+        raise AccessError(f"This was denied: {request.error}")
+    if request.status == "failed" or request.status == "cancelled":
+        return None  # nobody was asked on its behalf, and nobody will be: it is received anew
+    if request.status == "running":
+        # It holds the key no more.
+        await ledgers.runtime.write(
+            requests.end,
+            request_id=request.id,
+            status="failed",
+            error="Its process ended before it was asked",
+        )
+        return None
+    external_id = ids.derived("evt", request.id, "answer")
+    said = await ledgers.events.read(events.delivered, channel=request.channel or "", external_id=external_id)
+    return Receipt(request_id=request.id, run=FinishedRun.of(request.id, said.content if said else ""))

@@ -15,13 +15,12 @@ from weakref import WeakValueDictionary
 import apsw
 
 from nexus import clock, ids
-from nexus.broker.errors import RunFailedError
 from nexus.broker.run import OUTAGE, Homes, QueuedRun, settle
 from nexus.broker.steps import Steps
 from nexus.engine import Context, Engine
 from nexus.engine.errors import EngineStateError, UnknownWorkError
 from nexus.engine.states import FINAL as ENDED
-from nexus.errors import LEDGER_PASSES
+from nexus.errors import LEDGER_PASSES, NexusError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
@@ -38,6 +37,10 @@ WORK: Final = "broker.execution"
 """What the engine knows every run as."""
 _DEBOUNCE_MS = 1_500
 _log = logging.getLogger(__name__)
+
+
+class RunFailedError(NexusError):
+    """A run failed. What was said is in the home's ledger; the engine hears only where it was."""
 
 
 def lane_of(session_label: str, channels: Container[str] = ()) -> str:

@@ -165,7 +165,7 @@ def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     if not is_used and not thorough:
         return
     # Only here, because it brings the whole engine with it.
-    from nexus.cli import engine_checks, invariant_checks
+    from nexus.cli import engine_checks
     from nexus.engine.settings import Settings
 
     try:
@@ -176,7 +176,7 @@ def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
         if is_used:
             yield from engine_checks.examine(home, of_home, thorough=thorough)
         if thorough:
-            yield from invariant_checks.examine(home, of_home)
+            yield from engine_checks.examine_invariants(home, of_home)
 
 
 def _failed_embeddings(home: Home) -> Iterator[Finding]:

@@ -21,16 +21,16 @@ from typing import Any, Final, Self
 
 from fastapi import FastAPI
 from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nexus import __version__
 from nexus.app import App
 from nexus.config import GatewayConfig
 from nexus.gateway import api, dashboard, errors, hooks, mcp, push
-from nexus.gateway.ahead import Ahead
 from nexus.gateway.api.login import login_url
 from nexus.gateway.browsers import Keys
-from nexus.gateway.dependencies import Served
-from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address, spellings
+from nexus.gateway.dependencies import Served, served_of
+from nexus.gateway.guard import HOOKS, BodyLimits, Guard, Rules, public_address, spellings
 from nexus.gateway.listener import Listener, address
 from nexus.gateway.metrics import Observer
 from nexus.gateway.spans import Exporter, collector
@@ -56,7 +56,7 @@ def build(served: Served | None = None) -> FastAPI:
     server = _application()
     server.state.served = served
     errors.install(server)
-    server.add_middleware(Ahead)
+    server.add_middleware(_Ahead)
     for join in ROOMS:
         join(server)
     return server
@@ -79,6 +79,29 @@ def _application() -> FastAPI:
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
     )
+
+
+class _Ahead:
+    """Lets the owner's requests go ahead of messages of channels until their answers begin.
+
+    It stands behind the guard, so that nobody else's requests get here but webhooks.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].startswith(HOOKS):
+            await self._app(scope, receive, send)
+            return
+        with served_of(scope).app.broker.pace.ahead() as direct:
+
+            async def sending(message: Message) -> None:
+                # What follows may be a stream that lasts for hours.
+                direct.stop()
+                await send(message)
+
+            await self._app(scope, receive, sending)
 
 
 class Gateway:

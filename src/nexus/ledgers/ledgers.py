@@ -9,13 +9,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import apsw
 
-from nexus import clock
+from nexus import clock, ids
 from nexus.clock import Clock
 from nexus.config import LedgersConfig
 from nexus.errors import LedgerCorruptError, LedgerError
@@ -23,7 +24,6 @@ from nexus.home import LEDGERS, Home, HomeLock
 from nexus.ledgers import attach, migrate
 from nexus.ledgers.agents import history
 from nexus.ledgers.database import Database
-from nexus.ledgers.dated import Dated
 from nexus.ledgers.failures import REBUILT, damage_note, hint_of_damage, translated
 from nexus.ledgers.fencing import Fence
 from nexus.ledgers.threads import Threads, Workers
@@ -38,6 +38,10 @@ _BUSY_TIMEOUT_MS = 10_000
 _log = logging.getLogger(__name__)
 # Six writers and a few readers: threads start when there is work for them.
 _THREADS_OF_ONE_HOME = 8
+# Day 0 of the count that SQLite uses is noon of a day long ago; this is midnight of 1 January 1970.
+_EPOCH_DAYS = 2440587.5
+_DAY_MS = 86_400_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Ledgers:
@@ -64,7 +68,7 @@ class Ledgers:
         given = threads or self._own_threads
         assert given is not None  # noqa: S101 - an invariant, for the reader and the type checker
         dating = clock.now if now is None and clock.is_shifted() else now
-        self._dated = None if dating is None else Dated(dating)
+        self._dated = None if dating is None else _Dated(dating)
         vfs = self._dated and self._dated.name
 
         def database(name: str) -> Database:
@@ -218,3 +222,24 @@ def set_aside(path: Path) -> Path:
     for file in path.parent.glob(f"{path.name}*"):
         file.rename(file.with_name(f"damaged-{stamp}-{file.name}"))
     return path.with_name(f"damaged-{stamp}-{path.name}")
+
+
+class _Dated(apsw.VFS):
+    """The system's files under another clock. Open connections with its `name`.
+
+    Most rows are dated by SQLite when they are written. A home that is to hold a past (a demonstration, a
+    replay) opens its ledgers through a file system that differs in nothing but the time that it tells.
+    """
+
+    def __init__(self, now: Clock) -> None:
+        self.name = ids.new("vfs")
+        self._now = now
+        super().__init__(self.name, "")
+
+    def xCurrentTimeInt64(self) -> int:  # noqa: N802 - SQLite's name
+        """Milliseconds since SQLite's day 0."""
+        return round(_EPOCH_DAYS * _DAY_MS) + (self._now() - _EPOCH) // timedelta(milliseconds=1)
+
+    def xCurrentTime(self) -> float:  # noqa: N802 - SQLite's name
+        """The same in days."""
+        return self.xCurrentTimeInt64() / _DAY_MS

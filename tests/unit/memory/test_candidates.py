@@ -1,6 +1,7 @@
 """New entities are checked against all others; near ones are noted, never merged."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import apsw
@@ -10,7 +11,6 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
-from nexus.memory.alike import Alike
 from nexus.memory.embedding import DEFAULT_MODEL, MODELS, Vectors, find, load
 from nexus.memory.embedding.sources import Source
 from nexus.memory.operations import Memory
@@ -77,10 +77,10 @@ async def test_a_vector_strengthens_what_the_name_only_hints_at(opened: Ledgers)
     await vectors.put([source], embedder.embed([source.text]))
 
     assert (await make(Memory(opened), "Sarah Chen"))["candidates"] == []
-    made = await make(Memory(opened, cosines=Alike(opened.embeddings, embedder)), "Sarah Chen")
+    made = await make(Memory(opened, cosines=partial(vectors.cosines, "entity")), "Sarah Chen")
 
     assert set(signals(made)[first["id"]]) == {"name within name", "similar meaning"}
-    assert len(await Alike(opened.embeddings, embedder)("anything", ["nobody"])) == 0
+    assert await vectors.cosines("entity", "anything", ["nobody"]) == {}
 
 
 async def test_a_new_alias_brings_new_candidates(memory: Memory) -> None:

@@ -31,7 +31,6 @@ from nexus.broker import pace
 from nexus.broker.agent import fitting, prices
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Estimate
-from nexus.broker.agent.repetition import Repetition
 from nexus.broker.agent.short_ids import Expander, ShortIds
 from nexus.broker.agent.text_calls import Holdback
 from nexus.ledgers.runtime.models import Capabilities
@@ -42,6 +41,14 @@ _ANSWER_TOKENS = 4_096
 # How often as long as a pause may last an answer that comes whole may take to write.
 _WHOLE_STALLS = 10
 _REPEATED = "\n\n[Cut off: the model began to repeat itself.]"
+# How often a span must come again, and how much text that must be: tables and code repeat themselves too.
+_REPEATED_TIMES = 8
+_LEAST_REPEATED = 2_000
+_LONGEST_SPAN = 500
+# Whatever repeats has an end of this many characters that stands before it, one span earlier.
+_SAMPLE = 24
+# How much new text there must be before it is looked at again.
+_LOOK_EVERY = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,3 +309,39 @@ def _offered(candidate: Candidate, parameters: ModelRequestParameters) -> ModelR
     return replace(
         parameters, native_tools=[tool for tool in parameters.native_tools if isinstance(tool, has)]
     )
+
+
+class Repetition:
+    """Notices that a model has begun to say the same thing over and over, while it does so."""
+
+    def __init__(self) -> None:
+        self._tail = ""
+        self._unseen = 0
+
+    def add(self, text: str) -> int:
+        """How many characters at the end of the text so far only repeat what stands before them; 0: none."""
+        self._tail = (self._tail + text)[-_LONGEST_SPAN * _REPEATED_TIMES :]
+        self._unseen += len(text)
+        if self._unseen < _LOOK_EVERY:
+            return 0
+        self._unseen = 0
+        return repeated(self._tail)
+
+
+def repeated(text: str) -> int:
+    """How many characters at the end of a text repeat the span before them, beyond its first occurrence."""
+    if text.find(text[-_SAMPLE:], max(0, len(text) - _LONGEST_SPAN - _SAMPLE), len(text) - 1) < 0:
+        return 0  # its end doesn't stand within a span before: the look below takes a hundred times as long
+    backwards = text[::-1]
+    # The failure function of the text read from its end: how long a beginning comes again where it ends.
+    matches = [0] * len(backwards)
+    best = 0
+    for place in range(1, len(backwards)):
+        length = matches[place - 1]
+        while length and backwards[place] != backwards[length]:
+            length = matches[length - 1]
+        matches[place] = length + (backwards[place] == backwards[length])
+        period, covered = place + 1 - matches[place], place + 1
+        if period <= _LONGEST_SPAN and covered >= max(_LEAST_REPEATED, _REPEATED_TIMES * period):
+            best = max(best, covered - period)
+    return best

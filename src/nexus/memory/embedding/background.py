@@ -109,10 +109,9 @@ class Background:
         await asyncio.wait({self._catching_up}, timeout=wait_s)
 
     @property
-    def embedder(self) -> Embedder | None:
-        """The chosen model, once it is open."""
-        opened = self._models.get(self.model_id)
-        return None if opened is None else opened.embedder
+    def opened(self) -> Vectors | None:
+        """The vectors of the chosen model, once it is open."""
+        return self._models.get(self.model_id)
 
     async def vectors(self) -> Vectors:
         """What searches use now: the vectors of the model that serves, else those of the chosen one."""

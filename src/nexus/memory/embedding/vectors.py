@@ -1,5 +1,6 @@
 """The embeddings ledger: one model's vectors, kept as float16 blobs that anybody can read."""
 
+import asyncio
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -74,6 +75,14 @@ class Vectors:
         rows = await self._database.read(sql.rows, SQL["vectors_of_targets"], given)
         found = cast("list[tuple[str, bytes]]", rows)
         return {id_: np.frombuffer(blob, "<f2").astype(np.float32) for id_, blob in found}
+
+    async def cosines(self, target_type: str, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """How near a text is in meaning to some things, as far as they have a vector."""
+        found = await self.of(target_type, ids)
+        if not found:
+            return {}
+        [made] = await asyncio.to_thread(self.embedder.embed, [text])
+        return {id_: float(vector @ made) for id_, vector in found.items()}
 
     async def position(self, target_type: str) -> str | None:
         """How far this model has come with a kind of thing."""

@@ -6,8 +6,9 @@ nothing that counts is left to it: who said something, what is only remembered, 
 
 import asyncio
 import json
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -17,9 +18,9 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, memory, sql
 from nexus.memory.gate import MERGES, TEXTS
 from nexus.memory.languages import speech
+from nexus.memory.normalisation import IDENTIFYING, normalised, typed
 from nexus.memory.operations import OPERATIONS
 from nexus.memory.references import is_known, meant
-from nexus.roles.memory_writer import literal
 from nexus.roles.memory_writer.attribution import Source, attribute, source
 from nexus.roles.memory_writer.evidence import Evidence, Finding, Referred
 from nexus.roles.memory_writer.turns import Message
@@ -29,6 +30,9 @@ _CHANGES: Final = frozenset({"describe", "alias", "entity"})
 _REFERENCES: Final = ("about", "source", "target", "entity")
 _MOST_WRITES: Final = 200
 _LEAVE: Final = "Write what the turns themselves say, in their words and with their names, numbers and dates."
+_BETWEEN_DIGITS = re.compile(r"[\s().\-/]")
+# A number is written with its country, or without.
+_DIGITS = 8
 
 
 @dataclass(kw_only=True)
@@ -80,7 +84,7 @@ class Gate:
         if self.counts.total() >= _MOST_WRITES:
             raise UsageError(f"{_MOST_WRITES} writes are enough for one turn", hint="End your work here.")
         if operation == "entity" and isinstance(given.get("id"), str):
-            called = [str(given.get("name") or ""), *(text for text, _ in literal.aliases(given))]
+            called = [str(given.get("name") or ""), *(text for text, _ in _aliases(given))]
             self.named[given["id"]] = tuple(filter(None, called))
         asked = self._asked(given)
         who = await self._resolved(operation, given)
@@ -128,7 +132,7 @@ class Gate:
     ) -> Finding:
         """What says it. Values of hard facts are too short to be told apart by their words."""
         texts = [str(given.get(name) or "") for name in TEXTS.get(operation, ())[:1]]
-        texts += [text for text, _ in literal.aliases(given)] if operation == "alias" else []
+        texts += [text for text, _ in _aliases(given)] if operation == "alias" else []
         cited = next((each for each in self.evidence.heard if each.message is asked and asked), None)
         if operation in _STATEMENTS:
             return self.evidence.find(" ".join(texts), who.referred, cited)
@@ -183,7 +187,7 @@ class Gate:
             )
 
     def _check_texts(self, operation: str, given: Mapping[str, Any], who: "_Who") -> None:
-        named = literal.aliases(given) if operation in _CHANGES else []
+        named = _aliases(given) if operation in _CHANGES else []
         names = [name for each in who.referred for name in each.names]
         texts = [str(given[name]) for name in TEXTS.get(operation, ()) if given.get(name)]
         if operation not in _STATEMENTS:
@@ -202,7 +206,7 @@ class Gate:
                     raise UsageError(f"Nobody said {missing!r} here", hint=_LEAVE)
         said = [*(heard.text for heard in self.evidence.heard), *_senders(self.conversation)]
         for alias, type_ in named:
-            if not literal.stands_in(said, alias, type_):
+            if not _stands_in(said, alias, type_):
                 raise UsageError(f"Nobody wrote {alias!r} here", hint="Give an alias as it was written.")
 
     async def _check_news(self, given: Mapping[str, Any], found: Source) -> None:
@@ -282,3 +286,30 @@ def _meant(connection: apsw.Connection, reference: str, phone_region: str) -> st
         return meant(connection, reference, phone_region)
     except UsageError:
         return None  # more than one: the memory asks which
+
+
+def _aliases(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The aliases among an operation's arguments, each with its type."""
+    listed = given.get("alias")
+    items = cast("list[Any]", listed) if isinstance(listed, list) else [listed]
+    return [_typed_alias(item) for item in items if item]
+
+
+def _stands_in(texts: Iterable[str], alias: str, type_: str) -> bool:
+    """Whether an alias was written in one of the texts."""
+    if type_ == "phone":
+        digits = re.sub(r"\D", "", alias)[-_DIGITS:]
+        return any(digits in _BETWEEN_DIGITS.sub("", text) for text in texts)
+    form = re.escape(normalised(alias, type_))
+    # Part of an address is another address; part of a name is a name.
+    before, after = (r"[\w.+-]", r"\w|[.-]\w") if type_ in IDENTIFYING else (r"\w", r"\w")
+    whole = re.compile(rf"(?<!{before}){form}(?!{after})")
+    return any(whole.search(normalised(text)) for text in texts)
+
+
+def _typed_alias(item: object) -> tuple[str, str]:
+    if not isinstance(item, Mapping):
+        return typed(str(item))
+    fields = cast("Mapping[str, Any]", item)
+    text, guessed = typed(str(fields.get("alias") or ""))
+    return text, str(fields.get("type") or guessed)

@@ -1,6 +1,6 @@
 import pytest
 
-from nexus.broker.agent.repetition import Repetition, repeated
+from nexus.broker.agent.answering import Repetition, repeated
 
 
 @pytest.mark.parametrize("span", ["the same again. ", "a", "x" * 90 + "\n", "One line.\nAnother line.\n"])
