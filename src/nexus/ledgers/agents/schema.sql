@@ -29,6 +29,7 @@ CREATE INDEX agent_sessions_parent ON agent_sessions (parent_session_id) WHERE p
 CREATE INDEX agent_sessions_thread ON agent_sessions (thread_id) WHERE thread_id IS NOT NULL;
 CREATE INDEX agent_sessions_kind ON agent_sessions (
   CASE
+    WHEN source <> 'nexus' THEN 'imported'
     WHEN substr(label, 1, 4) = 'run:' THEN 'runs'
     WHEN substr(label, 1, 7) = 'worker:' OR substr(label, 1, 10) = 'subworker:' THEN 'workers'
     WHEN substr(label, 1, 9) = 'meeseeks:' OR role <> 'manager' THEN 'automations'
