@@ -261,19 +261,19 @@ async def test_a_crash_between_the_ledgers_loses_no_session(
     """The process ends between the events and the cursor, before or after the sessions are recorded."""
     file = session_file(projects)
     file.write_text(file.read_text() + "{broken\n")
-    record = history.Importer._record_sessions
+    write = opened.agents.write
 
-    async def crash(self: history.Importer, messages: list[SessionMessage]) -> None:
+    async def crash(*args: Any, **values: Any) -> None:
         if is_recorded:
-            await record(self, messages)
+            await write(*args, **values)
         raise StopError
 
-    monkeypatch.setattr(history.Importer, "_record_sessions", crash)
+    monkeypatch.setattr(opened.agents, "write", crash)
     with pytest.raises(StopError):
         await bring(opened, projects)
     assert await rows(opened, "SELECT cursor FROM imports") == [(None,)]
     assert await rows(opened, "SELECT count(*) > 0 FROM events") == [(1,)]
-    monkeypatch.setattr(history.Importer, "_record_sessions", record)
+    monkeypatch.setattr(opened.agents, "write", write)
     done = await bring(opened, projects)
     assert (done.messages, done.known, done.set_aside.total) == (12, 0, 1)
     assert await agents(opened, "SELECT count(*) FROM agent_messages") == [(12,)]
@@ -308,8 +308,11 @@ async def test_undoing_a_later_import_leaves_the_turns_of_the_first(opened: Ledg
 async def test_sessions_imported_before_are_filled_in_by_importing_again(
     opened: Ledgers, projects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def record_nothing(connection: apsw.Connection, **values: Any) -> int:
+        return 0
+
     with monkeypatch.context() as older:
-        older.setattr(imported, "record", lambda connection, **values: 0)
+        older.setattr(imported, "record", record_nothing)
         first = await bring(opened, projects)
     assert await agents(opened, "SELECT count(*) FROM agent_sessions") == [(0,)]
     again = await bring(opened, projects)
