@@ -8,16 +8,14 @@ import subprocess
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from acceptance.program import NEXUS, nexus
 from contents import execute
 from nexus.home import Home
-from unit.history.exports import chatgpt, long_conversation, mail
-
-_SESSIONS: Final = Path(__file__).parents[1] / "unit" / "history" / "agent_sessions"
+from unit.history.exports import AGENT_SESSIONS, chatgpt, long_conversation, mail
 
 
 @pytest.fixture
@@ -55,7 +53,7 @@ ORDER BY t.started_at
 
 
 def test_what_was_done_with_a_coding_agent_last_week_is_a_query(home: Path, tmp_path: Path) -> None:
-    projects = shutil.copytree(_SESSIONS / "claude-code", tmp_path / "projects")
+    projects = shutil.copytree(AGENT_SESSIONS / "claude-code", tmp_path / "projects")
     yesterday = datetime.now(UTC) - timedelta(days=1)
     for file in projects.rglob("*.jsonl"):
         file.write_text(file.read_text().replace("2026-05-04", f"{yesterday:%Y-%m-%d}"))

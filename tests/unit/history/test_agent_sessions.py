@@ -23,10 +23,9 @@ from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.executions import NewExecution
 from nexus.memory.operations import Memory
 from nexus.request import Agent, Event, Request
-from unit.history.exports import bring, rows
+from unit.history.exports import AGENT_SESSIONS, bring, rows
 from unit.ledgers.forgetting.scene import Scene
 
-_SAMPLES: Final = Path(__file__).parent / "agent_sessions"
 _KETTLE: Final = "claude-code:3f1c2a9e-6a54-4b0e-9d37-5b1f0c7f2e10"
 _TEAPOT: Final = "codex:0199c1de-77aa-7d01-b5e6-1b2c3d4e5f60"
 _TABLES: Final = ("agent_sessions", "agent_turns", "agent_messages", "agent_tool_calls")
@@ -35,7 +34,7 @@ _TABLES: Final = ("agent_sessions", "agent_turns", "agent_messages", "agent_tool
 @pytest.fixture
 def projects(tmp_path: Path) -> Path:
     """A copy of Claude Code's folder."""
-    return shutil.copytree(_SAMPLES / "claude-code", tmp_path / "projects")
+    return shutil.copytree(AGENT_SESSIONS / "claude-code", tmp_path / "projects")
 
 
 def session_file(projects: Path) -> Path:
@@ -63,7 +62,7 @@ async def forget_import(ledgers: Ledgers, import_id: str) -> None:
 
 
 async def test_a_session_of_claude_code_is_recorded_whole(opened: Ledgers) -> None:
-    await bring(opened, _SAMPLES / "claude-code")
+    await bring(opened, AGENT_SESSIONS / "claude-code")
     assert await agents(
         opened,
         "SELECT label, source, role, model, project, created_at, updated_at FROM agent_sessions "
@@ -112,7 +111,7 @@ async def test_a_session_of_claude_code_is_recorded_whole(opened: Ledgers) -> No
 
 
 async def test_a_subagents_session_belongs_to_the_one_that_started_it(opened: Ledgers) -> None:
-    await bring(opened, _SAMPLES / "claude-code")
+    await bring(opened, AGENT_SESSIONS / "claude-code")
     assert await agents(
         opened,
         "SELECT child.label, child.role, parent.label FROM agent_sessions AS child "
@@ -138,7 +137,7 @@ async def test_what_older_versions_wrote_of_subagents_is_a_session_too(
 
 
 async def test_a_session_of_codex_is_recorded_whole(opened: Ledgers) -> None:
-    await bring(opened, _SAMPLES / "codex")
+    await bring(opened, AGENT_SESSIONS / "codex")
     assert await agents(opened, "SELECT label, source, role, model, project FROM agent_sessions") == [
         (_TEAPOT, "codex", "manager", "gpt-5.1-codex", "/home/ada/teapot")
     ]
@@ -166,17 +165,17 @@ async def test_a_session_of_codex_is_recorded_whole(opened: Ledgers) -> None:
 
 @pytest.mark.parametrize("program", ["claude-code", "codex"])
 async def test_importing_a_session_again_changes_nothing(opened: Ledgers, program: str) -> None:
-    await bring(opened, _SAMPLES / program)
+    await bring(opened, AGENT_SESSIONS / program)
     before = await everything(opened)
-    await bring(opened, _SAMPLES / program)
+    await bring(opened, AGENT_SESSIONS / program)
     assert await everything(opened) == before
 
 
 @pytest.mark.parametrize("program", ["claude-code", "codex"])
 async def test_a_session_is_the_same_from_a_folder_further_in(opened: Ledgers, program: str) -> None:
-    await bring(opened, _SAMPLES / program)
+    await bring(opened, AGENT_SESSIONS / program)
     before = await everything(opened)
-    (inner,) = (path for path in (_SAMPLES / program).iterdir() if path.is_dir())
+    (inner,) = (path for path in (AGENT_SESSIONS / program).iterdir() if path.is_dir())
     await bring(opened, inner)
     assert await everything(opened) == before
 
@@ -283,9 +282,9 @@ async def test_a_crash_between_the_ledgers_loses_no_session(
 
 @pytest.mark.parametrize("program", ["claude-code", "codex"])
 async def test_undoing_an_import_removes_its_sessions(opened: Ledgers, program: str) -> None:
-    other = await bring(opened, _SAMPLES / ("codex" if program == "claude-code" else "claude-code"))
+    other = await bring(opened, AGENT_SESSIONS / ("codex" if program == "claude-code" else "claude-code"))
     before = await everything(opened)
-    done = await bring(opened, _SAMPLES / program)
+    done = await bring(opened, AGENT_SESSIONS / program)
     assert await everything(opened) != before
     await forget_import(opened, done.id)
     assert await everything(opened) == before
@@ -323,7 +322,7 @@ async def test_sessions_imported_before_are_filled_in_by_importing_again(
 
 
 async def test_forgetting_what_a_session_says_removes_the_turn(opened: Ledgers) -> None:
-    await bring(opened, _SAMPLES / "claude-code")
+    await bring(opened, AGENT_SESSIONS / "claude-code")
     target = forgetting.time_range("2026-05-04T09:05:00Z", "2026-05-04T09:06:00Z")
     await forgetting.forget(opened, target, actor="test")
     assert await agents(opened, "SELECT content FROM agent_messages WHERE content LIKE 'Fix%'") == []
@@ -337,7 +336,7 @@ async def test_forgetting_what_a_session_says_removes_the_turn(opened: Ledgers) 
 
 
 async def test_forgetting_somebody_removes_the_turns_that_name_them(opened: Ledgers) -> None:
-    await bring(opened, _SAMPLES / "claude-code")
+    await bring(opened, AGENT_SESSIONS / "claude-code")
     await Scene(opened).entity("ent_1", "Heater")
     target = await forgetting.find(opened, forgetting.entity, "Heater")
     await forgetting.forget(opened, target, actor="test")
@@ -347,7 +346,7 @@ async def test_forgetting_somebody_removes_the_turns_that_name_them(opened: Ledg
 
 
 async def test_the_lists_of_sessions_leave_imported_ones_out(opened: Ledgers) -> None:
-    await bring(opened, _SAMPLES / "claude-code")
+    await bring(opened, AGENT_SESSIONS / "claude-code")
     for kind in (None, "people", "workers", "automations", "runs"):
         assert (await listed_sessions.listed(opened, kind=kind)).items == ()  # type: ignore[arg-type]
         assert (await listed_sessions.listed(opened, kind=kind, matching="kettle")).items == ()  # type: ignore[arg-type]
@@ -364,7 +363,7 @@ async def test_the_lists_of_sessions_leave_imported_ones_out(opened: Ledgers) ->
 
 
 async def test_nothing_continues_an_imported_session(opened: Ledgers) -> None:
-    await bring(opened, _SAMPLES / "codex")
+    await bring(opened, AGENT_SESSIONS / "codex")
     before = await everything(opened)
     for label, fork_of in ((_TEAPOT, None), ("main", _TEAPOT)):
         with pytest.raises(UsageError, match="imported from codex"):
@@ -373,7 +372,7 @@ async def test_nothing_continues_an_imported_session(opened: Ledgers) -> None:
 
 
 async def test_what_an_imported_tool_gave_is_nothing_that_our_own_have_shown(opened: Ledgers) -> None:
-    await bring(opened, _SAMPLES / "claude-code")
+    await bring(opened, AGENT_SESSIONS / "claude-code")
     shown = await opened.agents.read(tool_calls.have_shown, tools=["Grep"], text="heater.py")
     assert not shown
 
@@ -419,8 +418,8 @@ async def test_imported_turns_are_no_runs_to_recover_check_or_write(opened: Ledg
         )
     )
     newest = await _converse(opened, 2)
-    await bring(opened, _SAMPLES / "claude-code")
-    await bring(opened, _SAMPLES / "codex")
+    await bring(opened, AGENT_SESSIONS / "claude-code")
+    await bring(opened, AGENT_SESSIONS / "codex")
     home, before = opened.home, await everything(opened)
     with invariants.look(home) as look:
         assert [each for each in look.violations(before="9", strict=False) if each.subject != newest] == []
