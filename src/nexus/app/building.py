@@ -216,7 +216,7 @@ class BuiltHome:
 
     async def _cosines(self, text: str, entity_ids: Sequence[str]) -> dict[str, float]:
         """One sign among several: a model that is not open yet is not waited for."""
-        vectors = self.embedding.opened
+        vectors = self.embedding.open_vectors
         return {} if vectors is None else await vectors.cosines("entity", text, entity_ids)
 
     def _sends_files(self, channel: str) -> bool:

@@ -223,14 +223,14 @@ def _write(home: Home, changes: list[Change]) -> None:
 
 def _offer_memory(ctx: click.Context, named: tuple[str, ...], asking: Asking) -> None:
     """Connect the agents that were named or that the person agrees to; one that fails stops no other."""
-    from nexus.cli import init_agents
     from nexus.cli.mcp import install as install_into
+    from nexus.cli.mcp_clients import find_installed
 
     wanted = list(named)
     if not named and asking.is_person:
         wanted = [
             client.name
-            for client in init_agents.found()
+            for client in find_installed()
             if asking.yes(f"Connect {client.title} to this memory?", default=True)
         ]
     for name in wanted:

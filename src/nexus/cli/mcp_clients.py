@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -151,6 +151,31 @@ CLIENTS: Final[dict[str, Client]] = {
         ),
     )
 }
+
+
+_PROGRAMS: Final = {
+    "claude-code": "claude",
+    "cursor": "cursor",
+    "vscode": "code",
+    "codex": "codex",
+    "gemini": "gemini",
+    "windsurf": "windsurf",
+    "opencode": "opencode",
+}
+
+
+def find_installed() -> Iterator[Client]:
+    """Those whose program is on the PATH, or that have left settings of their own."""
+    for name, each in CLIENTS.items():
+        program = _PROGRAMS.get(name)
+        if (program and shutil.which(program)) or _has_settings(each):
+            yield each
+
+
+def _has_settings(client: Client) -> bool:
+    file = client.file()
+    own_folder = file.parent != Path.home() and file.parent.is_dir()
+    return file.is_file() or own_folder
 
 
 def client(name: str) -> Client:

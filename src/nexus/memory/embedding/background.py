@@ -77,7 +77,7 @@ class Background:
     def start(self) -> None:
         """Embed what is missing, now and after each `wake`."""
         self.wake()
-        self._task = asyncio.create_task(self._serve(), name="embedding")
+        self._task = asyncio.create_task(self._keep_embedding(), name="embedding")
 
     async def stop(self) -> None:
         """Embed no more. What is left is found in the ledgers by the next process."""
@@ -109,7 +109,7 @@ class Background:
         await asyncio.wait({self._catching_up}, timeout=wait_s)
 
     @property
-    def opened(self) -> Vectors | None:
+    def open_vectors(self) -> Vectors | None:
         """The vectors of the chosen model, once it is open."""
         return self._models.get(self.model_id)
 
@@ -129,7 +129,7 @@ class Background:
         """How much waits, and since when."""
         return await backlog(self._ledgers, self.model_id)
 
-    async def _serve(self) -> None:
+    async def _keep_embedding(self) -> None:
         while True:
             if not self._turns.may_run():
                 await asyncio.sleep(_STAND_BY_S)

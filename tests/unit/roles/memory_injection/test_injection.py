@@ -104,7 +104,7 @@ async def test_an_empty_memory_offers_nothing(home: Home, server: ModelServer) -
     async with app_on(home, server) as app:
         root = await done(app, server)
         assert await offered(app, root) == []
-        assert app.embedding.opened is None or not await app.ledgers.memory.read(
+        assert app.embedding.open_vectors is None or not await app.ledgers.memory.read(
             lambda c: c.execute("SELECT count(*) FROM facts").get
         )
     (request,) = workers(server)
