@@ -182,7 +182,7 @@ class AsyncMemory:
         before: datetime | None = None,
         kinds: Iterable[Kind] = KINDS,
     ) -> list[Hit]:
-        """Find what is worth knowing about a question, best first; nothing where nothing is relevant.
+        """Find what may answer a question, best first. Weak hits probably don't: they are near it.
 
         No model is called but the embedding model and a reranker, on this machine, if they are installed.
         """
