@@ -25,9 +25,12 @@ from nexus.errors import HomeMissingError, LedgerClosedError, MissingError, Usag
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.library import Message
-from nexus.memory import succession
+from nexus.memory import operations, succession
 from nexus.memory.embedding import embed_new
 from nexus.memory.embedding import opened as open_vectors
+from nexus.memory.recall.item import PATIENT_MS, Query
+from nexus.memory.recall.recall import Recall
+from nexus.request import Visibility
 
 _HEAVY = {
     "dbos",
@@ -131,6 +134,31 @@ def test_an_entity_of_another_scope_cannot_be_named_by_its_id(memory: Memory) ->
     memory.add("This one is about something else", about=hit.about, scope="user:7")
     [other] = memory.search("about something else", scope="user:7")
     assert other.about != hit.about
+
+
+async def test_what_others_call_somebody_says_nothing_in_ones_own_scope(tmp_path: Path) -> None:
+    async with AsyncMemory(tmp_path / "notes", create=True) as memory:
+        await memory.add("Clara keeps bees", about="Clara", scope="user:8")
+        await memory.add_messages([{"role": "user", "content": "Clara likes tea"}], scope="user:7")
+        [hit] = await memory.search("bees", scope="user:8")
+        async with Ledgers(memory.home, LedgersConfig()) as opened:
+            await operations.Memory(opened).run("alias", {"entity": hit.about, "alias": ["Bumblebee"]})
+        assert texts(await memory.search("bees", scope="user:8", about="Bumblebee")) == ["Clara keeps bees"]
+        assert await memory.search("tea", scope="user:7", about="Bumblebee") == []
+
+
+async def test_one_users_fact_is_found_by_its_words_among_those_of_many(tmp_path: Path) -> None:
+    async with AsyncMemory(tmp_path / "notes", create=True) as memory:
+        mine = await memory.add("In her shed behind the mill Clara mends clocks", scope="user:7")
+        for number in range(8):
+            facts = [f"Clara mends clock {n}" for n in range(50)]
+            await memory.add_many(facts, scope=f"other:{number}")
+        async with Ledgers(memory.home, LedgersConfig()) as opened:
+            visible = Visibility(channels=frozenset({"library:user:7"}))
+            found = await Recall(opened, None, visible=visible).find(
+                Query(text="What does Clara mend?", deadline_ms=PATIENT_MS)
+            )
+    assert [match.item.id for match in found.results] == [mine]
 
 
 def test_names_of_scopes_do_not_disturb_the_homes_own(memory: Memory) -> None:

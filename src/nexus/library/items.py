@@ -77,6 +77,11 @@ class Hit:
     replaced_by: Successor | None
     """What replaced it, if anything did."""
 
+    @property
+    def is_strong(self) -> bool:
+        """Whether it probably answers the question."""
+        return self.strength == "strong"
+
 
 def text_of(message: Message) -> str:
     """What a message says; of one in parts, its texts."""
