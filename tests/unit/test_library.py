@@ -254,7 +254,8 @@ def test_many_threads_share_one_memory(memory: Memory) -> None:
 
 def test_several_instances_in_one_process_see_each_others_facts(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        opened = list(pool.map(lambda _: Memory(tmp_path / "notes", create=True), range(4)))
+        root = tmp_path / "notes"
+        opened = [each.result() for each in [pool.submit(Memory, root, create=True) for _ in range(4)]]
     with Memory(tmp_path / "other", create=True) as other:
         for number, each in enumerate(opened):
             each.add(f"Instance {number} was here", about="Instance")

@@ -91,7 +91,8 @@ class Memory:
     ) -> Recorded:
         """Record a conversation, or with the same `thread` more of one; it is found by what was said.
 
-        With `extract`, the facts that it returns are remembered too, but for those that hold a secret.
+        A message has a `role` and its `content`, as in chat APIs, and may have the speaker's `name` and its
+        time, `at`. With `extract`, the facts that it returns are remembered too, except those with a secret.
         """
         return self._run(self._memory.add_messages(messages, scope=scope, thread=thread, extract=extract))
 

@@ -138,7 +138,8 @@ class AsyncMemory:
     ) -> Recorded:
         """Record a conversation, or with the same `thread` more of one; it is found by what was said.
 
-        With `extract`, the facts that it returns are remembered too, but for those that hold a secret.
+        A message has a `role` and its `content`, as in chat APIs, and may have the speaker's `name` and its
+        time, `at`. With `extract`, the facts that it returns are remembered too, except those with a secret.
         """
         given = [message for message in messages if text_of(message)]
         channel = _channel(scope)
@@ -165,7 +166,11 @@ class AsyncMemory:
             fact = Fact(text=each) if isinstance(each, str) else each
             place = last if fact.message is None else min(fact.message, len(given) - 1)
             with suppress(UsageError):
-                await self._memory.check("fact", {"fact": fact.text}, provenance)
+                names = [
+                    {"operation": "entity", "name": name} for name in (fact.about, *fact.entities) if name
+                ]
+                statement = {"operation": "fact", "fact": fact.text, "confidence": fact.confidence}
+                await self._memory.check("batch", [statement, *names], provenance)
                 facts.append(replace(fact, at=fact.at or moment(given[place].get("at"))))
                 sources.append(event_ids[place])
         made = await self._write(facts, scope, provenance, sources) if facts else []
@@ -239,7 +244,8 @@ class AsyncMemory:
         sources: Sequence[str] = (),
     ) -> list[str]:
         """Write facts with what they are about; without sources, each is recorded as a note of its own."""
-        await self._require([id_ for fact in facts for id_ in fact.replaces], scope)
+        replaced = [id_ for fact in facts for id_ in fact.replaces]
+        await self._require(replaced, scope, prefixes=("fact_",))
         names = [name for fact in facts for name in (fact.about, *fact.entities) if name]
         meant = await self._ledgers.identity.read(
             _resolve, list(dict.fromkeys(names)), provenance.scope, self._config.memory.phone_region
@@ -276,12 +282,15 @@ class AsyncMemory:
         ]
         return await self._ledgers.events.write(events.append, notes)
 
-    async def _require(self, memory_ids: Sequence[str], scope: str | None) -> None:
-        """Raise unless these are memories, whole ids, inside the scope."""
+    async def _require(
+        self, memory_ids: Sequence[str], scope: str | None, prefixes: tuple[str, ...] = ("fact_", "evt_")
+    ) -> None:
+        """Raise unless these are memories, given by their whole ids, inside the scope."""
         wanted = list(dict.fromkeys(memory_ids))
         for id_ in wanted:
-            if not id_.startswith(("fact_", "evt_")):
-                raise UsageError(f"{id_!r} is no fact or message", hint="Pass the id of a search's hit.")
+            if not id_.startswith(prefixes):
+                what = " or ".join({"fact_": "fact", "evt_": "message"}[each] for each in prefixes)
+                raise UsageError(f"{id_!r} is no {what}", hint="Pass the id of a search's hit.")
         if scope is not None:
             seen = await (await self._recall(scope)).keep_visible(wanted)
             missing = [id_ for id_ in wanted if id_ not in seen]

@@ -29,7 +29,7 @@ CREATE TABLE events (
   thread_id          TEXT REFERENCES threads (id),
   channel            TEXT NOT NULL,
   direction          TEXT NOT NULL CHECK (direction IN ('inbound', 'outbound', 'internal')),
-  kind               TEXT NOT NULL DEFAULT 'message',    -- message, document, reaction, …
+  kind               TEXT NOT NULL DEFAULT 'message',    -- message, document, reaction, note, transcript, …
   external_id        TEXT,                               -- the channel's id; unique per channel
   sender             TEXT,                               -- the sender, as named by the channel
   content            TEXT NOT NULL,
