@@ -3,8 +3,9 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, nullcontext, suppress
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -28,7 +29,7 @@ from nexus.memory.embedding.home import HomeEmbedding
 from nexus.memory.normalisation import normalised
 from nexus.memory.recall.item import PATIENT_MS, Kind, Query
 from nexus.memory.recall.recall import Recall
-from nexus.memory.recall.reranker import ready_reranker
+from nexus.memory.recall.reranker import Reranker, ready_reranker
 from nexus.memory.references import called, is_known
 from nexus.memory.writing import SCOPED_CHANNELS, Provenance
 from nexus.request import EVERYTHING, Visibility
@@ -41,8 +42,12 @@ KINDS: Final[frozenset[Kind]] = frozenset({"event", "fact", "episode", "observat
 _ACTOR: Final = "library"
 # How many facts are written in one transaction of each ledger.
 _TOGETHER: Final = 500
-# How long a search waits for the vectors of what was written just before it.
+# For so long after a write, a search waits for its vectors.
 _CATCH_UP_S: Final = 0.5
+# Writes that follow each other closely are embedded together.
+_PAUSE_S: Final = 0.2
+# How long a batch that is to be embedded waits at most where calls follow each other without a pause.
+_LET_PASS_S: Final = 1.0
 _LONGEST_SCOPE: Final = 200
 _creating = threading.Lock()
 
@@ -61,6 +66,10 @@ class AsyncMemory:
         self._erasing = asyncio.Lock()
         self._wanted = asyncio.Event()
         self._is_behind = False
+        self._fresh_until_s = 0.0
+        self._calls = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
 
     async def __aenter__(self) -> Self:
         if self._creates:
@@ -71,7 +80,9 @@ class AsyncMemory:
         async with AsyncExitStack() as stack:
             self._config = config
             self._ledgers = await stack.enter_async_context(Ledgers(self.home, config.ledgers))
-            self._embedding = HomeEmbedding(self._ledgers, opener(config.memory), chosen_id(config.memory))
+            self._embedding = HomeEmbedding(
+                self._ledgers, opener(config.memory), chosen_id(config.memory), self._let_pass
+            )
             stack.push_async_callback(self._embedding.stop)
             self._memory = operations.Memory(
                 self._ledgers,
@@ -124,8 +135,9 @@ class AsyncMemory:
         given = [Fact(text=fact) if isinstance(fact, str) else fact for fact in facts]
         provenance = _provenance(scope)
         made: list[str] = []
-        for start in range(0, len(given), _TOGETHER):
-            made += await self._write(given[start : start + _TOGETHER], scope, provenance)
+        with self._ahead():
+            for start in range(0, len(given), _TOGETHER):
+                made += await self._write(given[start : start + _TOGETHER], scope, provenance)
         return made
 
     async def add_messages(
@@ -186,13 +198,16 @@ class AsyncMemory:
         after: datetime | None = None,
         before: datetime | None = None,
         kinds: Iterable[Kind] = KINDS,
+        rerank: bool = True,
     ) -> list[Hit]:
         """Find what may answer a question, best first. Weak hits probably don't: they are near it.
 
         No model is called but the embedding model and a reranker, on this machine, if they are installed.
+        Without `rerank` an answer comes several times sooner and is somewhat less accurate.
         """
-        if self._is_behind:
-            await self._embedding.catch_up(_CATCH_UP_S)
+        left_s = self._fresh_until_s - time.monotonic()
+        if self._is_behind and left_s > 0:
+            await self._embedding.catch_up(left_s)
         query = Query(
             text=text,
             kinds=frozenset(kinds),
@@ -202,7 +217,9 @@ class AsyncMemory:
             max_results=limit,
             deadline_ms=PATIENT_MS,
         )
-        found = await (await self._recall(scope)).find(query)
+        recall = await self._recall(scope, reranker=await ready_reranker() if rerank else None)
+        with self._ahead():
+            found = await recall.find(query)
         return [hit_of(match) for match in found.results]
 
     async def correct(
@@ -307,12 +324,12 @@ class AsyncMemory:
         is_scoped = event and event.channel.startswith(SCOPED_CHANNELS)
         return event.channel.removeprefix(SCOPED_CHANNELS) if event and is_scoped else None
 
-    async def _recall(self, scope: str | None) -> Recall:
+    async def _recall(self, scope: str | None, reranker: Reranker | None = None) -> Recall:
         vectors: Vectors | None = None
         with suppress(ModelFileError):
             vectors = await self._embedding.vectors()
         visible = EVERYTHING if scope is None else Visibility(channels=frozenset({_channel(scope)}))
-        return Recall(self._ledgers, vectors, visible=visible, reranker=await ready_reranker())
+        return Recall(self._ledgers, vectors, visible=visible, reranker=reranker)
 
     async def _erase(self, target: Target) -> None:
         beside: Beside = forgetting.Nothing()
@@ -329,13 +346,32 @@ class AsyncMemory:
                 await forgetting.resume(self._ledgers, beside=beside)
                 await forgetting.forget(self._ledgers, target, actor=_ACTOR, beside=beside)
 
+    @contextmanager
+    def _ahead(self) -> Generator[None]:
+        """Let nothing be embedded while somebody waits."""
+        self._calls += 1
+        self._is_idle.clear()
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._is_idle.set()
+
+    async def _let_pass(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LET_PASS_S):
+                await self._is_idle.wait()
+
     async def _wake(self, kind: str = "", written: Sequence[str] = ()) -> None:
         self._is_behind = True
+        self._fresh_until_s = time.monotonic() + _CATCH_UP_S
         self._wanted.set()
 
     async def _embed(self) -> None:
         """Embed what was written, whenever something was."""
         while await self._wanted.wait():
+            await asyncio.sleep(_PAUSE_S)
             self._wanted.clear()
             await self._embedding.catch_up(None)
             self._is_behind = self._wanted.is_set()

@@ -13,7 +13,6 @@ from nexus.engine import Context, Jobs, Retry
 from nexus.errors import ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding.home import HomeEmbedding, Open
-from nexus.memory.embedding.job import Thread
 
 WORK: Final = "embedding"
 # Writes that follow each other closely share one job.
@@ -36,9 +35,7 @@ class Background(HomeEmbedding):
         model_id: str,
         let_pass: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`let_pass` is awaited before each batch: embedding takes a core, and nobody waits for it."""
-        super().__init__(ledgers, open_model, model_id)
-        self._let_pass = let_pass
+        super().__init__(ledgers, open_model, model_id, let_pass)
         self._jobs = jobs
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -64,17 +61,9 @@ class Background(HomeEmbedding):
 
     async def _run(self, context: Context, payload: Any) -> dict[str, Any]:
         try:
-            return {"embedded": await self._embed(self._yielding(context.thread))}
+            return {"embedded": await self._embed(context.thread)}
         except ModelFileError as error:
             return {"embedded": 0, "waits_for": error.message}
-
-    def _yielding(self, thread: Thread) -> Thread:
-        async def run(work: Callable[..., Any], /, *arguments: Any) -> Any:
-            if self._let_pass is not None:
-                await self._let_pass()
-            return await thread(work, *arguments)
-
-        return run
 
     async def _ask(self) -> None:
         while True:

@@ -6,9 +6,9 @@ catches up, searches use the vectors of the old one, which goes on embedding wha
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from nexus.errors import ModelFileError
 from nexus.ledgers import Ledgers
@@ -29,10 +29,18 @@ Open = Callable[[str | None], Embedder]
 class HomeEmbedding:
     """The embedding of one home, done in this process when it is asked for."""
 
-    def __init__(self, ledgers: Ledgers, open_model: Open, model_id: str) -> None:
+    def __init__(
+        self,
+        ledgers: Ledgers,
+        open_model: Open,
+        model_id: str,
+        let_pass: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`let_pass` is awaited before each batch: embedding takes a core, and nobody waits for it."""
         self.model_id = model_id
         self._ledgers = ledgers
         self._open = open_model
+        self._let_pass = let_pass
         self._opening = asyncio.Lock()
         self._models: dict[str, Vectors] = {}
         self._careful = True
@@ -85,7 +93,12 @@ class HomeEmbedding:
             # Searches go on with the vectors that are there, and the next one tries again.
             _log.exception("Embedding failed")
 
-    async def _embed(self, thread: Thread) -> int:
+    async def _embed(self, on_thread: Thread) -> int:
+        async def thread(work: Callable[..., Any], /, *arguments: Any) -> Any:
+            if self._let_pass is not None:
+                await self._let_pass()
+            return await on_thread(work, *arguments)
+
         vectors = await self._opened(None)
         meanwhile = asyncio.create_task(self._keep_serving())
         try:
