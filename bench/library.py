@@ -54,7 +54,8 @@ def main() -> None:
     print(machine())
     if sizes.write:
         about = "`python bench/library.py`" + (" `--large`" if sizes.large else "")
-        write_section("library", f"## The memory as a library\n\n{about}: {machine()}\n\n{text}")
+        apart = "Not compared with other memory libraries."
+        write_section("library", f"## The memory as a library\n\n{about}: {machine()} {apart}\n\n{text}")
 
 
 def _measure(root: Path, count: int, scopes: int) -> list[Figure]:

@@ -216,6 +216,14 @@ def test_replaces_goes_the_way_of_the_tool(memory: Memory) -> None:
     ]
     with pytest.raises(MissingError, match="Unknown fact"):
         memory.add("The dentist is closed", replaces=["fact_01NOWHERE"])
+    theirs = memory.add("The dentist is on Sunday", scope="user:7")
+    with pytest.raises(UsageError, match="is of the scope 'user:7'"):
+        memory.add("The dentist is closed", replaces=[theirs])
+    with pytest.raises(UsageError, match="is no fact"):
+        memory.add("The dentist is closed", replaces=memory.add_messages(TALK).messages)
+    assert ask(memory, "events", "SELECT count(*) FROM events WHERE content = 'The dentist is closed'") == [
+        (0,)
+    ]
 
 
 def test_many_facts_are_few_transactions(memory: Memory) -> None:

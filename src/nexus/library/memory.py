@@ -263,6 +263,9 @@ class AsyncMemory:
         """Write facts with what they are about; without sources, each is recorded as a note of its own."""
         replaced = [id_ for fact in facts for id_ in fact.replaces]
         await self._require(replaced, scope, prefixes=("fact_",))
+        for id_ in replaced if scope is None else ():
+            if theirs := await self._scope_of(id_):
+                raise UsageError(f"{id_} is of the scope {theirs!r}", hint=f"Pass `scope={theirs!r}`.")
         names = [name for fact in facts for name in (fact.about, *fact.entities) if name]
         meant = await self._ledgers.identity.read(
             _resolve, list(dict.fromkeys(names)), provenance.scope, self._config.memory.phone_region
