@@ -2,9 +2,12 @@
 
 import json
 import random
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from acceptance.agents import environment, finish, until
 from acceptance.on_channels import HOOK_SECRET, Receiver, echo_word, post_signed, recalling
 from acceptance.running import Served, serving
+from acceptance.terminal import Terminal
 from long_form import times
 from nexus.home import Home
 from nexus.testing import ModelServer
@@ -155,3 +159,27 @@ def test_killed_at_random_nothing_is_lost_or_answered_twice(
         first = dict.fromkeys(each["text"] for each in receiver.got if each["thread"] == thread)
         numbers = [int(text.removeprefix("You said word").rstrip("x")) for text in first]
         assert numbers == sorted(numbers), "answers of a thread leave in order"
+
+
+def test_up_lists_its_channels_and_names_those_that_connect_or_reconnect(
+    home: Home, env: dict[str, str], tmp_path: Path
+) -> None:
+    script = (
+        "import pathlib, time\n"
+        "for name, line in (('there', '{\"type\": \"ready\"}'), ('gone', '')):\n"
+        f"    while not pathlib.Path({str(tmp_path)!r}, name).exists(): time.sleep(0.05)\n"
+        "    print(line, flush=True)\n"
+    )
+    with home.config_file.open("a") as config:
+        config.write(f"\n[channels.door]\ncommand = {json.dumps([sys.executable, '-c', script])}\n")
+    with closing(Terminal(home, env, "up", "--port", "0")) as terminal:
+        terminal.wait_for("door (connecting)")
+        assert "channels     desk (connect" in terminal.all
+        terminal.wait_for("Press Ctrl-C to stop.")
+        (tmp_path / "there").touch()
+        terminal.wait_for("Connected to door.")
+        (tmp_path / "gone").touch()
+        terminal.wait_for("Reconnecting to door in 1 s: the program ended with code 0")
+        terminal.wait_for("Connected to door.")
+        terminal.type("\x03")
+        assert terminal.ended() == 0
