@@ -2,6 +2,7 @@
 
 A wake-up may be lost, doubled or late without harm: the task looks at the ledgers, not at a list. While a
 new model catches up, searches use the vectors of the old one, which goes on embedding what is written.
+A process that doesn't run the home's work calls `catch_up`.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from nexus.errors import ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory import succession
 from nexus.memory.embedding.embedder import Embedder
-from nexus.memory.embedding.job import Backlog, Pass, Thread, backlog
+from nexus.memory.embedding.job import Backlog, Pass, backlog
 from nexus.memory.embedding.vectors import Vectors, serving_model
 
 # Writes that follow each other closely are embedded together.
@@ -99,10 +100,10 @@ class Background:
             self._task is not None and self.is_behind and self._turns.may_run() and self._failures < _STUBBORN
         )
 
-    async def catch_up(self, wait_s: float) -> None:
+    async def catch_up(self, wait_s: float | None) -> None:
         """Embed what is missing now, for a process that does not serve the home.
 
-        It is waited for so long at most; what is left then is embedded meanwhile.
+        It is waited for so long at most, None: to the end; what is left then is embedded meanwhile.
         """
         if self._catching_up is None or self._catching_up.done():
             self._catching_up = asyncio.create_task(self._embed_here())
@@ -137,7 +138,7 @@ class Background:
             try:
                 if await self._is_due() and self._turns.may_run():
                     self._wanted.clear()
-                    await self._embed(self._yielding)
+                    await self._embed()
                     self._failures, self.is_behind = 0, self._wanted.is_set()
             except ModelFileError:
                 # The next look finds the model, if it was installed since.
@@ -167,17 +168,17 @@ class Background:
     async def _embed_here(self) -> None:
         try:
             with suppress(ModelFileError):
-                await self._embed(asyncio.to_thread)
+                await self._embed()
         except Exception:
             # Searches go on with the vectors that are there, and the next one tries again.
             _log.exception("Embedding failed")
 
-    async def _embed(self, thread: Thread) -> int:
+    async def _embed(self) -> None:
         vectors = await self._opened(None)
         meanwhile = asyncio.create_task(self._keep_serving())
         try:
-            made = await Pass(
-                ledgers=self._ledgers, vectors=vectors, careful=self._careful, thread=thread
+            await Pass(
+                ledgers=self._ledgers, vectors=vectors, careful=self._careful, thread=self._yielding
             ).run()
         finally:
             meanwhile.cancel()
@@ -185,8 +186,7 @@ class Background:
                 await meanwhile
         self._careful = False
         await vectors.serve()
-        await succession.derive(self._ledgers, vectors, thread=thread)
-        return made
+        await succession.derive(self._ledgers, vectors, thread=self._yielding)
 
     async def _keep_serving(self) -> None:
         """Embed what is written with the model that searches use, if it is another than the chosen one."""
