@@ -183,6 +183,18 @@ SELECT id, name, subject_entity_id, content, version, previous_version_id, stale
        source_request_id, metadata_json, created_at
 FROM mental_models WHERE id = ?
 
+-- name: versions_of_model
+-- And itself.
+WITH RECURSIVE older (id) AS (
+  SELECT ?
+  UNION
+  SELECT model.previous_version_id FROM older JOIN mental_models AS model ON model.id = older.id
+  WHERE model.previous_version_id IS NOT NULL
+)
+SELECT id, name, subject_entity_id, content, version, previous_version_id, stale_at, stale_reason,
+       source_request_id, metadata_json, created_at
+FROM mental_models WHERE id IN (SELECT id FROM older) ORDER BY version DESC
+
 -- name: listed_models
 SELECT id, name, subject_entity_id, content, version, previous_version_id, stale_at, stale_reason,
        source_request_id, metadata_json, created_at
