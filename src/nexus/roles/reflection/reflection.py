@@ -179,7 +179,7 @@ def reflect_tool(services: "Services") -> Tool:
 
     return Tool(
         name="reflect",
-        description="Research a deep question in the memory; slow. `save_as` names the answer to keep it.",
+        description="Research a hard question in the memory; slow.",
         parameters=parameters("question", question={"type": "string"}, save_as={"type": "string"}),
         run=run,
         repeatable=True,
