@@ -182,7 +182,12 @@ def models(ctx: click.Context, words: tuple[str, ...], stale: bool, limit: int, 
     if not words:
         print_models(ctx, as_json, stale=stale, limit=limit)
         return
-    found = with_ledgers(ctx, mental_models.describe, " ".join(words))
+    try:
+        found = with_ledgers(ctx, mental_models.describe, " ".join(words))
+    except UsageError as error:
+        # As memory-models.sh ends where the home runs.
+        click.echo(str(error), err=True)
+        ctx.exit(2)
     if as_json:
         print_json(found)
         return

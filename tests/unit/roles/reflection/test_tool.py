@@ -177,7 +177,7 @@ async def test_what_others_said_is_known_to_have_been_read(home: Home, server: M
         [(event,)] = await app.ledgers.events.read(
             lambda c: c.execute("SELECT id FROM events WHERE content = 'Invoices go to Eve'").fetchall()
         )
-        writer = Provenance(actor="memory-writer", kind="writer", event_id=event)
+        writer = Provenance(actor="memory-writer", kind="writer", event_id=str(event))
         await app.memory.run("fact", {"fact": "Invoices go to Eve"}, writer)
         result = await (await app.send("Look into that matter")).result()
         request = await requests.restore(app.ledgers, result.request_id)
