@@ -125,12 +125,12 @@ class SaveModel(Step):
 def parse(arguments: Arguments) -> SaveModel:
     """`mental-model`: name, question and content, which cites its sources; `previous` has the first two."""
     previous = arguments.text("previous")
-    name = arguments.text("name") if previous else arguments.required("name")
+    name = storable((arguments.text("name") if previous else arguments.required("name")) or "")
     new = NewModel(
-        name=name or "",
+        name=name,
         # What it answers when it is refreshed; its name says it as well.
-        question=arguments.text("question") or ("" if previous else name or ""),
-        content=arguments.required("content"),
+        question=arguments.text("question") or ("" if previous else name),
+        content=storable(arguments.required("content")),
     )
     return SaveModel(id=ids.new("mod"), new=new, previous=previous)
 
@@ -152,7 +152,7 @@ async def newest(ledgers: Ledgers, reference: str) -> MentalModel:
 
     def work(connection: apsw.Connection) -> MentalModel | None:
         for query in ("newest_version_of_model", "model_named"):
-            found = rows(connection, SQL[query], (reference,))
+            found = rows(connection, SQL[query], (storable(reference),))
             if found:
                 return _model(rows(connection, SQL["model"], (found[0][0],))[0])
         return None

@@ -114,6 +114,16 @@ async def test_a_mistake_in_a_batch_writes_nothing_of_it(opened: Ledgers, memory
     assert count == 0
 
 
+async def test_any_text_can_be_a_name_and_what_no_ledger_can_hold_is_replaced(
+    opened: Ledgers, memory: Memory
+) -> None:
+    (price,) = await learn(memory, "Mira asks for three prices")
+    for name in ("it's; DROP TABLE facts", "Grüße 🌱 \u202e", "half \ud800"):
+        saved = await memory.run("mental-model", {"name": name, "content": f"\ud800 [{price}]"}, BY_TIDY)
+        again = await memory.run("mental-model", {"previous": name, "content": f"Prices [{price}]"}, BY_TIDY)
+        assert (saved["version"], again["version"], again["name"]) == (1, 2, saved["name"])
+
+
 async def test_an_unknown_mental_model_has_no_next_version(memory: Memory) -> None:
     (price,) = await learn(memory, "Mira asks for three prices")
     with pytest.raises(UsageError, match="Unknown mental model 'mod_1'"):
