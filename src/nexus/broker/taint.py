@@ -184,7 +184,9 @@ async def _memories(ledgers: Ledgers, texts: Iterable[str], readers: _Readers) -
         source = id_ if id_.startswith("evt_") else event_id
         if source is None:
             if fact is not None:
-                found.append(Source(name="a memory whose source isn't recorded", text=fact))
+                concluded = id_.startswith("mod_")
+                name = f"what {speaker} concluded" if concluded else "a memory whose source isn't recorded"
+                found.append(Source(name=name, text=fact))
             continue
         said = await ledgers.events.read(events.get, event_id=source)
         if said is None:

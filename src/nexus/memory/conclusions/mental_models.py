@@ -16,7 +16,7 @@ from nexus.memory.arguments import Arguments
 from nexus.memory.conclusions import batches
 from nexus.memory.conclusions.batches import SQL, most
 from nexus.memory.conclusions.citations import check_citations, cited_ids
-from nexus.memory.writing import Scope, Step
+from nexus.memory.writing import ActorKind, Scope, Step
 
 OPERATION: Final = "mental-model"
 EXAMPLE: Final = (
@@ -66,6 +66,8 @@ class NewModel:
     """Kind and id of what it rests on."""
     previous_id: str | None = None
     author: str = REFLECTION
+    author_kind: ActorKind | None = None
+    """None: the reflection role, whose answers say no more than their sources."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -87,16 +89,18 @@ class SaveModel(Step):
     async def prepare(self, ledgers: Ledgers) -> None:
         """Check the citations: each must be in the memory, and hold the names and numbers of its sentence."""
         new = self.new
-        if self.previous is not None:
-            known = await newest(ledgers, self.previous)
-            name, question = new.name or known.name, new.question or known.question
-            new = replace(new, name=name, question=question, previous_id=known.id)
+        follows = await followed(ledgers, new)
+        if self.previous is not None or follows is not None:
+            known = await newest(ledgers, self.previous or follows or "")
+            name, question, follows = new.name or known.name, new.question or known.question, known.id
+            new = replace(new, name=name, question=question, previous_id=follows)
+        # What it answers when it is refreshed; its name says it as well.
+        new = replace(new, question=new.question or new.name)
         cited = cited_ids(new.content)
         found = {each["id"]: each for each in await told(ledgers, cited)}
         checked = check_citations(
             new.content, {id_: f"{each['at'][:10]} {each['text']}" for id_, each in found.items()}
         )
-        follows = await followed(ledgers, new)
         sources = tuple((found[id_]["kind"], id_) for id_ in checked.ids if id_ != follows)
         if not sources:
             reason = "The conclusion cites no fact, observation or other mental model"
@@ -111,7 +115,7 @@ class SaveModel(Step):
         self.subject = await _subject(ledgers, sources)
 
     def in_memory(self, connection: apsw.Connection, scope: Scope) -> None:
-        new = replace(self.new, author=scope.provenance.actor)
+        new = replace(self.new, author=scope.provenance.actor, author_kind=scope.provenance.kind)
         self.version = _record(
             connection, new, self.id, self.subject, request_id=scope.provenance.request_id, now=scope.now
         )
@@ -123,13 +127,12 @@ class SaveModel(Step):
 
 
 def parse(arguments: Arguments) -> SaveModel:
-    """`mental-model`: name, question and content, which cites its sources; `previous` has the first two."""
+    """`mental-model`: name, question and content, which cites its sources; a next version needs the last."""
     previous = arguments.text("previous")
-    name = storable((arguments.text("name") if previous else arguments.required("name")) or "")
+    name = arguments.text("name") if previous else arguments.required("name")
     new = NewModel(
-        name=name,
-        # What it answers when it is refreshed; its name says it as well.
-        question=arguments.text("question") or ("" if previous else name),
+        name=storable(name or ""),
+        question=arguments.text("question") or "",
         content=storable(arguments.required("content")),
     )
     return SaveModel(id=ids.new("mod"), new=new, previous=previous)
@@ -226,6 +229,8 @@ def _record(
         return _model(recorded[0]).version
     previous, version = _previous(connection, new)
     metadata = {"question": storable(new.question), "author": storable(new.author)}
+    if new.author_kind is not None:
+        metadata["author_kind"] = new.author_kind
     connection.execute(
         SQL["add_model"],
         {

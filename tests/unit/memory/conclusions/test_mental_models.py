@@ -66,7 +66,7 @@ async def test_the_same_name_makes_the_next_version_and_keeps_the_one_before(
     )
 
     kept = await mental_models.describe(opened, first["id"])
-    assert (kept["id"], kept["name"], kept["question"]) == (third["id"], NAME, NAME)
+    assert (kept["id"], kept["name"], kept["question"]) == (third["id"], NAME, QUESTION)
     assert [(each["id"], each["version"], each["content"]) for each in kept["versions"]] == [
         (third["id"], 3, f"Both [{price}, {visit}]."),
         (second["id"], 2, f"Visits [{visit}]."),
