@@ -97,7 +97,8 @@ class SaveModel(Step):
         # What it answers when it is refreshed; its name says it as well.
         new = replace(new, question=new.question or new.name)
         cited = cited_ids(new.content)
-        found = {each["id"]: each for each in await told(ledgers, cited)}
+        rejected = {row[0] for row in await ledgers.memory.read(rows, SQL["rejected"], (json.dumps(cited),))}
+        found = {each["id"]: each for each in await told(ledgers, cited) if each["id"] not in rejected}
         checked = check_citations(
             new.content, {id_: f"{each['at'][:10]} {each['text']}" for id_, each in found.items()}
         )
@@ -107,7 +108,7 @@ class SaveModel(Step):
             if checked.removed:
                 reason = (
                     f"No citation of the conclusion holds: {', '.join(checked.removed)}. "
-                    "Each must be in the memory, with the names and numbers of its sentence"
+                    "Each must be in the memory and not rejected, with the names and numbers of its sentence"
                 )
             raise UsageError(reason, hint=f"Cite what you found behind each sentence. For example: {EXAMPLE}")
         self.new = replace(new, content=checked.text, sources=sources)

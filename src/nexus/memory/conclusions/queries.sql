@@ -226,6 +226,9 @@ SELECT id, source_entity_id FROM facts WHERE id IN (SELECT value FROM json_each(
 UNION ALL SELECT id, subject_entity_id FROM analysis_runs WHERE id IN (SELECT value FROM json_each(?1))
 UNION ALL SELECT id, subject_entity_id FROM mental_models WHERE id IN (SELECT value FROM json_each(?1))
 
+-- name: rejected
+SELECT fact_id FROM rejected_facts WHERE fact_id IN (SELECT value FROM json_each(?))
+
 -- name: told
 -- Facts, observations and mental models as sources of an answer.
 SELECT 'fact', id, coalesce(as_of, valid_at), fact, NULL FROM facts WHERE id IN (SELECT value FROM json_each(?1))

@@ -96,6 +96,13 @@ async def test_only_what_the_memory_holds_may_be_cited(opened: Ledgers, memory: 
     assert (await mental_models.newest(opened, NAME)).content == f"Mira asks for three prices [{price}]."
 
 
+async def test_what_the_owner_rejected_supports_nothing(opened: Ledgers, memory: Memory) -> None:
+    (price,) = await learn(memory, "Mira asks for three prices")
+    await memory.decide(price, "reject", Provenance(actor="person:ada", kind="owner"))
+    with pytest.raises(UsageError, match="not rejected"):
+        await memory.run("mental-model", {"name": NAME, "content": f"Prices [{price}]."}, BY_TIDY)
+
+
 async def test_a_new_version_rests_on_more_than_the_one_before(opened: Ledgers, memory: Memory) -> None:
     (price,) = await learn(memory, "Mira asks for three prices")
     first = await memory.run("mental-model", {"name": NAME, "content": f"Prices [{price}]."}, BY_TIDY)
