@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         WorkspaceError,
     )
     from nexus.home import Home
+    from nexus.library import AsyncMemory, Fact, Hit, Memory, Recorded, Successor
     from nexus.memory.recall.item import Query
     from nexus.memory.recall.recall import Recall
     from nexus.runs import Delta, Receipt, Result, Run, Totals
@@ -63,6 +64,7 @@ __all__ = [
     "AccessError",
     "AgentError",
     "App",
+    "AsyncMemory",
     "AutomationError",
     "BudgetError",
     "CareError",
@@ -71,8 +73,10 @@ __all__ = [
     "ConfigError",
     "Context",
     "Delta",
+    "Fact",
     "FencedError",
     "GatewayError",
+    "Hit",
     "Home",
     "HomeBusyError",
     "HomeError",
@@ -84,6 +88,7 @@ __all__ = [
     "LedgerError",
     "LedgerFullError",
     "LimitError",
+    "Memory",
     "MissingError",
     "ModelError",
     "ModelFileError",
@@ -93,6 +98,7 @@ __all__ = [
     "Query",
     "Recall",
     "Receipt",
+    "Recorded",
     "Result",
     "Run",
     "SandboxError",
@@ -101,6 +107,7 @@ __all__ = [
     "ScriptError",
     "SecretError",
     "StoppedError",
+    "Successor",
     "ToolError",
     "Totals",
     "UnknownAutomationError",
@@ -120,6 +127,12 @@ _MODULES: Final = {
     "Client": "nexus.client",
     "Config": "nexus.config",
     "Home": "nexus.home",
+    "AsyncMemory": "nexus.library",
+    "Fact": "nexus.library",
+    "Hit": "nexus.library",
+    "Memory": "nexus.library",
+    "Recorded": "nexus.library",
+    "Successor": "nexus.library",
     "Query": "nexus.memory.recall.item",
     "Recall": "nexus.memory.recall.recall",
     "Delta": "nexus.runs",

@@ -165,7 +165,8 @@ class Home:
         made: list[Path] = []
         for directory in self.directories:
             if not directory.is_dir():
-                directory.mkdir(mode=PRIVATE_DIRECTORY, parents=directory == self.root)
+                # Another process may be making it too.
+                directory.mkdir(mode=PRIVATE_DIRECTORY, parents=directory == self.root, exist_ok=True)
                 directory.chmod(PRIVATE_DIRECTORY)
                 made.append(directory)
         from nexus import config  # to describe every setting takes a while

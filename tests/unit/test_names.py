@@ -12,13 +12,13 @@ from nexus import errors, home, ledgers, testing
 
 _ROOT = Path(__file__).parents[2]
 _API = """
-App Client Config Context Delta HOOK_POINTS Home HookPoint Plugin Query Recall Receipt Result Run
-Totals testing AccessError AgentError AutomationError BudgetError CareError ConfigError FencedError
-GatewayError
-HomeBusyError HomeError HomeMissingError LedgerBusyError LedgerClosedError LedgerCorruptError
-LedgerError LedgerFullError LimitError MissingError ModelError ModelFileError ModelRefusedError
-NexusError SandboxError SchemaError ScriptChangedError ScriptError SecretError StoppedError
-ToolError UnknownAutomationError UnknownHookPointError UnusableAnswerError UsageError WorkspaceError
+App AsyncMemory Client Config Context Delta Fact HOOK_POINTS Hit Home HookPoint Memory Plugin Query
+Recall Receipt Recorded Result Run Successor Totals testing AccessError AgentError AutomationError
+BudgetError CareError ConfigError FencedError GatewayError HomeBusyError HomeError HomeMissingError
+LedgerBusyError LedgerClosedError LedgerCorruptError LedgerError LedgerFullError LimitError
+MissingError ModelError ModelFileError ModelRefusedError NexusError SandboxError SchemaError
+ScriptChangedError ScriptError SecretError StoppedError ToolError UnknownAutomationError
+UnknownHookPointError UnusableAnswerError UsageError WorkspaceError
 """
 _TESTING = """
 Answer BrokenEvent Caching Cut Drip ErrorEvent Exchange Gate Hold HttpError ModelRequest ModelServer

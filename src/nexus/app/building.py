@@ -36,7 +36,8 @@ from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.threads import Workers
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen_id, opener
-from nexus.memory.embedding.background import Background, Open
+from nexus.memory.embedding.background import Background
+from nexus.memory.embedding.home import Open
 from nexus.memory.gate import Rules
 from nexus.memory.operations import Memory
 from nexus.memory.recall.recall import Recall

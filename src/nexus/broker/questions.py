@@ -202,8 +202,10 @@ def _rows(text: str, bar: str = _BAR) -> Iterator[str]:
         begin, rest = bar, line
         while len(rest) > _ROW_CHARACTERS:
             cut = _ROW_CHARACTERS
-            # A mark stays with its letter, and a spelled character in one piece.
-            while cut > _ROW_CHARACTERS // 2 and unicodedata.category(rest[cut])[0] == "M":
+            # A mark stays with its letter, a spelled character in one piece, and a row ends in no space.
+            while cut > _ROW_CHARACTERS // 2 and (
+                rest[cut - 1] == " " or unicodedata.category(rest[cut])[0] == "M"
+            ):
                 cut -= 1
             if begun := _SPELLED_BEGIN.search(rest, cut - 10, cut):
                 cut = begun.start()

@@ -98,8 +98,9 @@ def signs(
     connection: apsw.Connection, entity_id: str, aliases: Sequence[Added], alike: Mapping[str, float]
 ) -> Signs:
     """What speaks for an entity being one of the others, by the other's id and the kind of sign."""
-    found = _by_identifiers(connection, entity_id, aliases)
-    _add_names(found, _near_names(connection, entity_id, aliases), aliases)
+    scope = cast("str", connection.execute(sql.queries("identity")["scope_of"], (entity_id,)).get or "")
+    found = _by_identifiers(connection, entity_id, aliases, scope)
+    _add_names(found, _near_names(connection, entity_id, aliases, scope), aliases)
     names = [alias.normalized for alias in aliases if alias.type == NAME]
     add_meaning(connection, found, names, alike)
     return found
@@ -143,28 +144,34 @@ def _put(connection: apsw.Connection, entity_id: str, candidate: Candidate, now:
     )
 
 
-def _by_identifiers(connection: apsw.Connection, entity_id: str, aliases: Sequence[Added]) -> Signs:
+def _by_identifiers(
+    connection: apsw.Connection, entity_id: str, aliases: Sequence[Added], scope: str
+) -> Signs:
     found: Signs = defaultdict(dict)
     query = sql.queries("identity")["others_with_alias"]
     for alias in aliases:
         reason = similarity.by_identifier(alias.type, alias.normalized) if alias.type in IDENTIFYING else None
         if reason is not None:
-            for (other,) in rows(connection, query, (alias.normalized, alias.type, entity_id, _COMPARED)):
+            given = (alias.normalized, alias.type, entity_id, scope, _COMPARED)
+            for (other,) in rows(connection, query, given):
                 found[other][reason.signal] = reason
     return found
 
 
-def _near_names(connection: apsw.Connection, entity_id: str, aliases: Sequence[Added]) -> dict[str, set[str]]:
+def _near_names(
+    connection: apsw.Connection, entity_id: str, aliases: Sequence[Added], scope: str
+) -> dict[str, set[str]]:
     """The names of other entities that share a rare key, or two common ones, with one of these."""
     queries = sql.queries("identity")
     names = [alias.normalized for alias in aliases if alias.type == NAME]
     near: dict[str, set[str]] = defaultdict(set)
     for name in names:
-        for (other,) in rows(connection, queries["others_with_alias"], (name, NAME, entity_id, _COMPARED)):
+        given = (name, NAME, entity_id, scope, _COMPARED)
+        for (other,) in rows(connection, queries["others_with_alias"], given):
             near[other].add(name)
     rare, common = _by_frequency(connection, set[str]().union(*map(blocking_keys, names)))
     for keys, shared in ((rare, 1), (common, 2)):
-        bindings = (json.dumps(keys), entity_id, shared, _COMPARED)
+        bindings = (json.dumps(keys), entity_id, shared, _COMPARED, scope)
         for other, normalized in rows(connection, queries["others_with_keys"], bindings):
             near[other].add(normalized)
     return near

@@ -84,6 +84,7 @@ class AddEntity(Step):
             "event": self.event_id or scope.provenance.event_id,
             "metadata": self.metadata_json,
             "now": scope.now,
+            "scope": scope.provenance.scope,
         }
         known = rows(connection, queries["entity_state"], (self.id,))
         if not known:

@@ -20,6 +20,7 @@ from nexus.memory.entities import AddEntity
 from nexus.memory.gate import Gate, Rules
 from nexus.memory.references import OWN_ID, scoped
 from nexus.memory.writing import (
+    SCOPED_CHANNELS,
     Cosines,
     EnqueueEmbedding,
     PlacedError,
@@ -255,6 +256,9 @@ class Memory:
         correction.require_owner(provenance)
         fact_id = await self.ledgers.memory.read(find_fact, fact_id)
         arguments = await correction.corrected(self.ledgers, fact_id, statement, how)
+        if provenance.scope:
+            # Whoever speaks there is no owner of the home.
+            arguments["metadata"]["speaker"] = provenance.scope.removeprefix(SCOPED_CHANNELS)
         held = await self.ledgers.memory.read(reviews.states, [fact_id])
         answer = await self.run("fact", arguments, provenance)
         if held[fact_id].is_pinned:

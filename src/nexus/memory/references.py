@@ -30,10 +30,14 @@ def is_known(connection: apsw.Connection, entity_id: str) -> bool:
     return connection.execute(sql.queries("identity")["has_entity"], (entity_id,)).get is not None
 
 
-def called(connection: apsw.Connection, name: str, phone_region: str = "") -> list[str]:
-    """The entities that go by a name or another alias; one that was merged stands for its root."""
+def called(connection: apsw.Connection, name: str, phone_region: str = "", scope: str = "") -> list[str]:
+    """The entities that go by a name or another alias; one that was merged stands for its root.
+
+    Names that are known in one scope mean nothing outside it.
+    """
     forms = {normalised(name), normalised(name, guessed_type(name), phone_region=phone_region)}
-    found = rows(connection, sql.queries("identity")["roots_called"], (json.dumps(sorted(forms - {""})),))
+    given = (json.dumps(sorted(forms - {""})), scope)
+    found = rows(connection, sql.queries("identity")["roots_called"], given)
     return [str(row[0]) for row in found]
 
 

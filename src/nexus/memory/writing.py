@@ -7,7 +7,7 @@ is true and harms nothing. Ids are made when an operation is read, so running th
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import apsw
 
@@ -18,6 +18,8 @@ from nexus.ledgers.text import storable
 ActorKind = Literal["owner", "writer", "automation", "client", "unknown"]
 """Who writes, as far as that decides what is believed: the owner by a command, the dashboard or the token;
 the memory writer; an automation; a program that uses the memory over MCP; anybody else."""
+SCOPED_CHANNELS: Final = "library:"
+"""How channels begin on which an application keeps its users' memories apart."""
 # Called with a kind (entity, fact, episode) and the ids of what was written.
 EnqueueEmbedding = Callable[[str, list[str]], Awaitable[None]]
 # Called with a text and ids of entities; gives the cosine with each that has a vector.
@@ -35,6 +37,8 @@ class Provenance:
     episode_id: str | None = None
     channel: str | None = None
     """Where somebody writes by hand: cli, dashboard, api. What they write is then its own source."""
+    scope: str = ""
+    """The channel of `SCOPED_CHANNELS` to which the entities that are made belong; empty: the whole home."""
 
     @property
     def author(self) -> str:

@@ -29,7 +29,7 @@ CREATE TABLE events (
   thread_id          TEXT REFERENCES threads (id),
   channel            TEXT NOT NULL,
   direction          TEXT NOT NULL CHECK (direction IN ('inbound', 'outbound', 'internal')),
-  kind               TEXT NOT NULL DEFAULT 'message',    -- message, document, reaction, …
+  kind               TEXT NOT NULL DEFAULT 'message',    -- message, document, reaction, note, transcript, …
   external_id        TEXT,                               -- the channel's id; unique per channel
   sender             TEXT,                               -- the sender, as named by the channel
   content            TEXT NOT NULL,
@@ -44,6 +44,7 @@ CREATE UNIQUE INDEX events_external ON events (channel, external_id) WHERE exter
 CREATE INDEX events_thread ON events (thread_id, seq);
 CREATE INDEX events_unasked ON events (thread_id, occurred_at) WHERE direction = 'outbound' AND reply_to_event_id IS NULL;
 CREATE INDEX events_occurred ON events (occurred_at);
+CREATE INDEX events_scoped ON events (channel, seq) WHERE channel >= 'library:' AND channel < 'library;';
 CREATE INDEX events_request ON events (request_id) WHERE request_id IS NOT NULL;
 
 CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events

@@ -1,8 +1,8 @@
-"""Removing an entity, a fact, a thread, a time range or an import from all ledgers, indexes and bytes."""
+"""Removing an entity, a fact, a message, a thread, a scope, a time range or an import, to the last byte."""
 
 from nexus.ledgers.forgetting.forget import Report, find, forget, preview, resume, unfinished
 from nexus.ledgers.forgetting.planning import Beside, Nothing, Plan
-from nexus.ledgers.forgetting.targets import Target, entity, fact, import_, thread, time_range
+from nexus.ledgers.forgetting.targets import Target, entity, event, fact, import_, scope, thread, time_range
 
 __all__ = [
     "Beside",
@@ -11,12 +11,14 @@ __all__ = [
     "Report",
     "Target",
     "entity",
+    "event",
     "fact",
     "find",
     "forget",
     "import_",
     "preview",
     "resume",
+    "scope",
     "thread",
     "time_range",
     "unfinished",

@@ -16,7 +16,13 @@ from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
 from nexus.ledgers.forgetting.targets import Kind, Target, bounds
 
 _QUERIES: Final = sql.queries("forgetting")
-_SEEDED: Final = {"entity": "entities", "fact": "facts", "thread": "threads", "import": "imports"}
+_SEEDED: Final = {
+    "entity": "entities",
+    "fact": "facts",
+    "event": "events",
+    "thread": "threads",
+    "import": "imports",
+}
 # What nothing known is left about, once the rest is gone.
 _ORPHANS: Final = {
     "threads": "orphan_threads",
@@ -182,6 +188,12 @@ def make(sets: Sets, target: Target, forget_id: str | None = None) -> Plan:
 def _seed(sets: Sets, target: Target, limits: Bindings) -> None:
     if target.kind in _SEEDED:
         sets.add(_SEEDED[target.kind], "SELECT :id", {"id": target.value})
+        if target.kind == "fact":
+            sets.add("events", _QUERIES["note_of_fact"], {"id": target.value})
+        return
+    if target.kind == "scope":
+        for kind in ("events", "threads", "entities"):
+            sets.add(kind, _QUERIES[f"{kind}_of_scope"], {"channel": target.value})
         return
     for table in TOUCHED.values():
         if table.time is not None:

@@ -17,6 +17,21 @@ WHERE role = 'sender' OR NOT EXISTS (
     AND (other.event_id, other.role, other.identifier) NOT IN (SELECT event_id, role, identifier FROM its)
 )
 
+-- name: note_of_fact
+-- A note says nothing but the facts that it was recorded for.
+SELECT events.id FROM memory.facts JOIN events.events ON events.id = facts.source_event_id
+WHERE facts.id = :id AND events.kind = 'note'
+  AND NOT EXISTS (SELECT 1 FROM memory.facts AS other WHERE other.source_event_id = events.id AND other.id <> :id)
+
+-- name: events_of_scope
+SELECT id FROM events.events WHERE channel = :channel
+
+-- name: threads_of_scope
+SELECT id FROM events.threads WHERE channel = :channel
+
+-- name: entities_of_scope
+SELECT id FROM identity.entities WHERE scope = :channel
+
 -- name: events_of_imports
 SELECT events.id FROM events.import_ranges AS range
 JOIN events.events ON events.seq BETWEEN range.first_seq AND range.last_seq

@@ -1,4 +1,4 @@
-"""What a person wants forgotten: an entity, a fact, a thread, a time range or an import."""
+"""What is to be forgotten: an entity, a fact, a message, a thread, a scope, a time range or an import."""
 
 import difflib
 import re
@@ -121,12 +121,12 @@ def _character(escape: re.Match[str]) -> str:
 
 _NEAR = 5
 
-Kind = Literal["entity", "fact", "thread", "range", "import"]
+Kind = Literal["entity", "fact", "event", "thread", "scope", "range", "import"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """What is to be forgotten. `value` holds no content: an id, or the range as START/END."""
+    """What is to be forgotten. `value` holds no content: an id, a channel, or the range as START/END."""
 
     kind: Kind
     value: str
@@ -166,8 +166,24 @@ def entity(
 
 
 def fact(connection: apsw.Connection, wanted: str) -> Target:
-    """The fact with that id, and what was concluded from it. The message that it came from stays."""
+    """The fact with that id, and what was concluded from it. The message that it came from stays.
+
+    A note that was recorded to be its source goes with it.
+    """
     return Target(kind="fact", value=find_fact(connection, wanted))
+
+
+def event(connection: apsw.Connection, wanted: str) -> Target:
+    """The message with that id, and what was learned from it."""
+    found = connection.execute("SELECT id FROM events.events WHERE id = ?", (wanted.strip(),)).get
+    if not found:
+        raise UsageError(f"Unknown message {wanted!r}", hint="It may have been forgotten already.")
+    return Target(kind="event", value=cast("str", found))
+
+
+def scope(channel: str) -> Target:
+    """Everything of one scope: what was recorded on its channel, what was learned from it, its entities."""
+    return Target(kind="scope", value=channel)
 
 
 def thread(connection: apsw.Connection, wanted: str) -> Target:

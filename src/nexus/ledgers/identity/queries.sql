@@ -6,8 +6,8 @@ SELECT 1 FROM entities WHERE id = ?
 
 -- name: add_entity
 INSERT INTO entities (
-  id, type, canonical_name, normalized_name, summary, source_event_id, metadata_json, created_at, updated_at)
-VALUES (:id, :type, :name, :normalized, :summary, :event, :metadata, :now, :now)
+  id, type, canonical_name, normalized_name, summary, source_event_id, metadata_json, created_at, updated_at, scope)
+VALUES (:id, :type, :name, :normalized, :summary, :event, :metadata, :now, :now, :scope)
 
 -- name: add_placeholder
 INSERT INTO entities (id, type, canonical_name, normalized_name, metadata_json, created_at, updated_at)
@@ -24,7 +24,7 @@ WHERE id = :id
 
 -- name: roots_called
 WITH RECURSIVE up (id, next) AS (
-  SELECT id, merged_into FROM entities WHERE id IN (
+  SELECT id, merged_into FROM entities WHERE scope = ?2 AND id IN (
     SELECT entity_id FROM entity_aliases WHERE normalized IN (SELECT value FROM json_each(?1))
     UNION SELECT id FROM entities WHERE normalized_name IN (SELECT value FROM json_each(?1)))
   UNION
@@ -54,10 +54,12 @@ SELECT a.entity_id, a.normalized FROM (
   SELECT alias_id FROM alias_keys WHERE key IN (SELECT value FROM json_each(?1))
   GROUP BY alias_id HAVING count(*) >= ?3 LIMIT ?4
 ) AS k JOIN entity_aliases AS a ON a.id = k.alias_id
-WHERE a.entity_id <> ?2
+WHERE a.entity_id <> ?2 AND (SELECT scope FROM entities WHERE id = a.entity_id) = ?5
 
 -- name: others_with_alias
-SELECT DISTINCT entity_id FROM entity_aliases WHERE normalized = ? AND type = ? AND entity_id <> ? LIMIT ?
+SELECT DISTINCT entity_id FROM entity_aliases
+WHERE normalized = ? AND type = ? AND entity_id <> ?
+  AND (SELECT scope FROM entities WHERE id = entity_id) = ? LIMIT ?
 
 -- name: called_alike
 -- Others of a name who are not reached on a channel yet, with the channels on which they are.
@@ -69,6 +71,9 @@ WHERE e.id IN (
   AND e.id <> :id AND e.type = 'Person'
   AND NOT EXISTS (SELECT 1 FROM contacts WHERE entity_id = e.id AND channel = :channel)
 LIMIT :limit
+
+-- name: scope_of
+SELECT scope FROM entities WHERE id = ?
 
 -- name: canonical_names
 SELECT id, normalized_name FROM entities WHERE id IN (SELECT value FROM json_each(?))

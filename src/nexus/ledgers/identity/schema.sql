@@ -19,6 +19,7 @@ CREATE TABLE entities (
   metadata_json     TEXT NOT NULL DEFAULT '{}',
   created_at        TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   updated_at        TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  scope             TEXT NOT NULL DEFAULT '',         -- the channel outside which its name means nothing; '': none
   CHECK (merged_into IS NULL OR merged_into <> id)
 ) STRICT;
 CREATE INDEX entities_name ON entities (normalized_name);

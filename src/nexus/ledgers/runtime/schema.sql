@@ -450,8 +450,8 @@ CREATE TABLE push_sent (
 CREATE TABLE forgets (
   -- Record of each forget: ids and counts, no content.
   id            TEXT PRIMARY KEY,   -- fgt_…
-  target_kind   TEXT NOT NULL CHECK (target_kind IN ('entity', 'fact', 'thread', 'range', 'import')),
-  target        TEXT NOT NULL,      -- the id, or the range as START/END
+  target_kind   TEXT NOT NULL CHECK (target_kind IN ('entity', 'fact', 'event', 'thread', 'scope', 'range', 'import')),
+  target        TEXT NOT NULL,      -- the id, the channel of the scope, or the range as START/END
   counts_json   TEXT NOT NULL DEFAULT '{}',   -- rows deleted by table, emptied columns, files
   actor         TEXT NOT NULL,
   created_at    TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),

@@ -60,7 +60,8 @@ SELECT count(*) FROM embeddings WHERE target_type = ? AND model_id = ?
 -- behind a position and since when. A log's place is its seq; elsewhere it is an id.
 
 -- name: event_sources
-SELECT seq, id, sender, content FROM events WHERE seq > :after ORDER BY seq LIMIT :limit
+-- A note has no vector: its facts do.
+SELECT seq, id, iif(kind = 'note', NULL, sender), iif(kind = 'note', '', content) FROM events WHERE seq > :after ORDER BY seq LIMIT :limit
 
 -- name: event_present
 SELECT id FROM events WHERE id IN (SELECT value FROM json_each(?))

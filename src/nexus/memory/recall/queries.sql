@@ -78,6 +78,9 @@ WHERE facts_fts MATCH :match ORDER BY rank LIMIT :limit
 SELECT f.id, -bm25(facts_fts, 0.0, 1.0)
 FROM facts_fts JOIN facts AS f ON f.seq = facts_fts.rowid
 WHERE facts_fts MATCH :match
+  AND (:channels IS NULL OR EXISTS (
+    SELECT 1 FROM events AS e
+    WHERE e.id = f.source_event_id AND e.channel IN (SELECT value FROM json_each(:channels))))
   AND (:after IS NULL OR coalesce(f.as_of, f.valid_at) >= :after)
   AND (:before IS NULL OR coalesce(f.as_of, f.valid_at) < :before)
 ORDER BY rank LIMIT :limit
@@ -88,6 +91,9 @@ SELECT fact_id, 0.0 FROM facts_fts WHERE facts_fts MATCH :match ORDER BY rowid D
 -- name: newest_facts_scoped
 SELECT f.id, 0.0 FROM facts_fts JOIN facts AS f ON f.seq = facts_fts.rowid
 WHERE facts_fts MATCH :match
+  AND (:channels IS NULL OR EXISTS (
+    SELECT 1 FROM events AS e
+    WHERE e.id = f.source_event_id AND e.channel IN (SELECT value FROM json_each(:channels))))
   AND (:after IS NULL OR coalesce(f.as_of, f.valid_at) >= :after)
   AND (:before IS NULL OR coalesce(f.as_of, f.valid_at) < :before)
 ORDER BY facts_fts.rowid DESC LIMIT :limit
@@ -116,6 +122,13 @@ SELECT 1 FROM events_fts WHERE events_fts MATCH ? LIMIT 1
 SELECT id FROM events
 WHERE (:threads IS NULL OR thread_id IN (SELECT value FROM json_each(:threads)))
   AND (:channels IS NULL OR channel IN (SELECT value FROM json_each(:channels)))
+  AND (:after IS NULL OR occurred_at >= :after) AND (:before IS NULL OR occurred_at < :before)
+LIMIT :limit
+
+-- name: events_in_library_scope
+-- As above, for channels of an application's users: they have an index of their own.
+SELECT id FROM events
+WHERE channel IN (SELECT value FROM json_each(:channels)) AND channel >= 'library:' AND channel < 'library;'
   AND (:after IS NULL OR occurred_at >= :after) AND (:before IS NULL OR occurred_at < :before)
 LIMIT :limit
 
@@ -161,6 +174,9 @@ ORDER BY occurred_at DESC LIMIT :limit
 -- name: facts_in_window
 SELECT id FROM facts
 WHERE coalesce(as_of, valid_at) >= :start AND coalesce(as_of, valid_at) < :end
+  AND (:channels IS NULL OR EXISTS (
+    SELECT 1 FROM events AS e
+    WHERE e.id = facts.source_event_id AND e.channel IN (SELECT value FROM json_each(:channels))))
 ORDER BY coalesce(as_of, valid_at) DESC LIMIT :limit
 
 -- name: episodes_in_window
@@ -175,6 +191,11 @@ WHERE a.normalized IN (SELECT value FROM json_each(?))
 UNION
 SELECT normalized_name, id, canonical_name FROM entities
 WHERE normalized_name IN (SELECT value FROM json_each(?1))
+
+-- name: entities_of_scopes
+-- Those of the given entities that are known on the given channels alone.
+SELECT id FROM entities
+WHERE id IN (SELECT value FROM json_each(:entities)) AND scope IN (SELECT value FROM json_each(:channels))
 
 -- name: owner
 SELECT p.entity_id, e.canonical_name FROM persons AS p JOIN entities AS e ON e.id = p.entity_id WHERE p.is_owner
@@ -347,15 +368,15 @@ SELECT DISTINCT source_event_id FROM facts WHERE source_event_id IN (SELECT valu
 
 -- name: event_places
 -- Each event with what was said before it in its thread, the nearest first, and from it on. Commands, and
--- what they printed, aren't remembered.
+-- what they printed, aren't remembered; nor are notes, whose facts are.
 SELECT e.seq,
   (SELECT group_concat(seq) FROM (
-    SELECT seq FROM events WHERE thread_id = e.thread_id AND seq < e.seq AND kind <> 'command'
+    SELECT seq FROM events WHERE thread_id = e.thread_id AND seq < e.seq AND kind NOT IN ('command', 'note')
     ORDER BY seq DESC LIMIT :reach)),
   (SELECT group_concat(seq) FROM (
-    SELECT seq FROM events WHERE thread_id = e.thread_id AND seq > e.seq AND kind <> 'command'
+    SELECT seq FROM events WHERE thread_id = e.thread_id AND seq > e.seq AND kind NOT IN ('command', 'note')
     ORDER BY seq LIMIT :reach))
-FROM events AS e WHERE e.id IN (SELECT value FROM json_each(:ids)) AND e.kind <> 'command'
+FROM events AS e WHERE e.id IN (SELECT value FROM json_each(:ids)) AND e.kind NOT IN ('command', 'note')
 
 -- name: events
 SELECT seq, id, content, occurred_at, sender, direction, thread_id

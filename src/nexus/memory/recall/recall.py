@@ -131,6 +131,14 @@ class Recall:
         except LateError:
             return True
 
+    async def keep_visible(self, ids: Sequence[str]) -> set[str]:
+        """Keep the ids of facts, messages and conclusions that may be seen, however long it takes."""
+        query = Query(text="", deadline_ms=PATIENT_MS)
+        sightings = [Sighting(arm="id", kind=kind_of(id_), id=id_, rank=1, score=1.0) for id_ in ids]
+        scope = Scope.of(query, self.visible, self._without)
+        seen = await self._ledgers.read(keep_permitted, scope, sightings) if ids else []
+        return {each.id for each in seen}
+
     async def load_items(self, ids: Sequence[str], *, deadline_ms: int = _LOOK_UP_MS) -> list[Item]:
         """Load the things of these ids, in this order, as far as they may be seen and come in time."""
         query = Query(text="", deadline_ms=deadline_ms)

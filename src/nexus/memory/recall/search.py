@@ -26,6 +26,7 @@ from nexus.memory.recall.reading import SQL, Deadline, timed
 from nexus.memory.recall.referents import Referents
 from nexus.memory.recall.scope import Scope
 from nexus.memory.recall.words import ROLE_WORDS, Index, spellings, unspaced
+from nexus.memory.writing import SCOPED_CHANNELS
 
 Log = Literal["event", "fact", "summary"]
 """What has a full-text index. Summaries are observations, mental models and episodes."""
@@ -108,6 +109,7 @@ class Search:
                     if named.said.lower() == given.lower()
                 }
                 self._narrowed = meant or self._narrowed
+            self._narrowed = self._keep_scoped(self._narrowed)
         return self._narrowed
 
     def find_entities(self) -> dict[str, Named]:
@@ -122,8 +124,16 @@ class Search:
         meant = Referents(self.connection).find(self.question.text, language) if self.by_owner else {}
         misspelt = naming.entities_misspelt(self.connection, unknown, language)
         named = naming.entities_named(self.connection, self.question)
-        self.entities = meant | misspelt | named | self.narrow()
+        self.entities = self._keep_scoped(meant | misspelt | named | self.narrow())
         return self.entities
+
+    def _keep_scoped(self, named: dict[str, Named]) -> dict[str, Named]:
+        """Keep the entities whose names the asker may know: within some channels, those known there alone."""
+        if self.by_owner or self.scope.places.channels is None or not named:
+            return named
+        given = {**self.scope.parameters, "entities": json.dumps(list(named))}
+        own = {row[0] for row in self.read("entities_of_scopes", given)}
+        return {id_: each for id_, each in named.items() if id_ in own}
 
     def embed(self) -> Floats:
         """Embed the question, and find what a small scope allows to be near it."""
@@ -164,7 +174,11 @@ class Search:
         if self.scope.open:
             return None
         most = {"limit": _SMALL_SCOPE + 1, **self.scope.parameters}
-        events = [str(row[0]) for row in self.read("events_in_scope", most)]
+        channels = self.scope.places.channels
+        is_library = bool(channels) and all(each.startswith(SCOPED_CHANNELS) for each in channels or ())
+        narrow = is_library and self.scope.places.thread_ids is None
+        statement = "events_in_library_scope" if narrow else "events_in_scope"
+        events = [str(row[0]) for row in self.read(statement, most)]
         placed = None if self.scope.places.everything else json.dumps(events)
         facts = [str(row[0]) for row in self.read("facts_in_scope", {**most, "events": placed})]
         return None if max(len(events), len(facts)) > _SMALL_SCOPE else {*events, *facts}
@@ -200,7 +214,9 @@ def find_by_words(
     matched_rows: int,
 ) -> list[Sighting]:
     """Find rows of a log that share words with the question: the rare words choose, as BM25 ranks them."""
-    is_narrow = log == "event" or scope.after is not None or scope.before is not None
+    # In a thread nothing but messages may be seen, so that facts are not looked for.
+    places = scope.places.channels is not None
+    is_narrow = log == "event" or places or scope.after is not None or scope.before is not None
     narrowed = "_scoped" if log != "summary" and not scope.open and is_narrow else ""
     hits: dict[str, float] = {}
     index = _INDEX[log]

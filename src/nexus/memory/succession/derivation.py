@@ -22,6 +22,7 @@ from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.succession import judge
 from nexus.memory.succession.judge import Link
 from nexus.memory.succession.pairs import Statement, stems_of
+from nexus.memory.writing import SCOPED_CHANNELS
 
 SQL: Final = named(Path(__file__).with_name("queries.sql"))
 
@@ -158,7 +159,10 @@ class _Pass:
                 some = [
                     others[id_]
                     for id_ in candidates
-                    if id_ in others and others[id_].seq < fact.seq and (id_, fact.id) not in distinct
+                    if id_ in others
+                    and others[id_].seq < fact.seq
+                    and others[id_].scope == fact.scope
+                    and (id_, fact.id) not in distinct
                 ]
                 close = {each.id: float(closeness[row, columns[each.id]]) for each in some}
                 found |= judge.load().links(fact, some, close, known | found, claims=claims.get(fact.id))
@@ -198,7 +202,10 @@ class _Pass:
         families = await self._families({entity for some in tied for entity in some})
         events = json.dumps([row[7] for row in rows if row[7]])
         said = await self.ledgers.events.read(sql.rows, SQL["messages"], (events,))
-        messages = {str(id_): (thread_id, str(text)) for id_, thread_id, text in said}
+        messages = {
+            str(id_): (thread_id, str(text), channel if str(channel).startswith(SCOPED_CHANNELS) else "")
+            for id_, thread_id, text, channel in said
+        }
         return [_statement(row, some, families, messages) for row, some in zip(rows, tied, strict=True)]
 
     async def _families(self, ids: Iterable[str]) -> dict[str, tuple[str, frozenset[str]]]:
@@ -264,10 +271,10 @@ def _statement(
     row: tuple[Any, ...],
     tied: list[str],
     families: dict[str, tuple[str, frozenset[str]]],
-    messages: dict[str, tuple[str | None, str]],
+    messages: dict[str, tuple[str | None, str, str]],
 ) -> Statement:
     id_, text, at, seq, source, target, relation_type, event_id, valid_until, _, confidence = row
-    thread_id, message = messages.get(event_id or "", (None, ""))
+    thread_id, message, scope = messages.get(event_id or "", (None, "", ""))
     return Statement(
         id=id_,
         text=text,
@@ -281,6 +288,7 @@ def _statement(
         event_id=event_id,
         thread_id=thread_id,
         message=message,
+        scope=scope,
         valid_until=valid_until if isinstance(valid_until, str) else None,
         confidence=confidence,
     )

@@ -142,6 +142,7 @@ class Statement:
     event_id: str | None = None
     thread_id: str | None = None
     message: str = ""  # what was said when it was learned
+    scope: str = ""  # the channel outside which nothing can replace it
     valid_until: str | None = None
     confidence: float = 1.0
 

@@ -96,7 +96,7 @@ SELECT effect_fact_id, cause_fact_id, relation, how FROM causal_links
 WHERE relation = 'distinct' AND cause_fact_id IN (SELECT value FROM json_each(?1))
 
 -- name: messages
-SELECT id, thread_id, substr(content, 1, 2000) FROM events WHERE id IN (SELECT value FROM json_each(?))
+SELECT id, thread_id, substr(content, 1, 2000), channel FROM events WHERE id IN (SELECT value FROM json_each(?))
 
 -- name: families
 -- For each entity the one that it stands for now, with all that it is called.

@@ -1,0 +1,130 @@
+"""What goes into the memory and comes out of it."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from nexus import clock
+from nexus.ledgers.events import NewEvent
+from nexus.ledgers.memory import How
+from nexus.memory.recall.item import Kind, Match, Strength
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fact:
+    """A statement to remember, with what is known about it. A string is one without details."""
+
+    text: str
+    about: str | None = None
+    """The name or id of what it is about; an entity is made if the scope has none of that name."""
+    entities: tuple[str, ...] = ()
+    """The names or ids of others that it names."""
+    at: datetime | None = None
+    """When it was true; None: now, or when its message was sent."""
+    replaces: tuple[str, ...] = ()
+    """The ids of facts that no longer hold."""
+    how: How | None = None
+    """Whether those were `corrected`, `changed` or `cancelled`."""
+    confidence: float = 1.0
+    message: int | None = None
+    """Of an extracted fact: the place of the message that says it; None: the last one of the user."""
+
+
+Message = Mapping[str, Any]
+"""`role` and `content`, as chat APIs have them, and optionally `name` and `at`."""
+Extract = Callable[[Sequence[Message]], Iterable[Fact | str] | Awaitable[Iterable[Fact | str]]]
+"""Returns the facts that some messages state. One that isn't async runs on a thread."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recorded:
+    """The ids of messages that were recorded, and of the facts that were taken from them."""
+
+    messages: tuple[str, ...]
+    facts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Successor:
+    """What holds in the place of a fact, and since when."""
+
+    id: str
+    text: str
+    at: datetime
+    how: How
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hit:
+    """One memory that a search found."""
+
+    id: str
+    text: str
+    kind: Kind
+    strength: Strength
+    """`strong`: it probably answers the question."""
+    score: float
+    """How probable that is, from 0 to 1."""
+    at: datetime
+    """When it was true, or said."""
+    source: str | None
+    """The id of the event that it came from."""
+    speaker: str | None
+    """Who said it, of a message."""
+    about: str | None
+    """The id of the entity that it is about."""
+    replaced_by: Successor | None
+    """What replaced it, if anything did."""
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether it probably answers the question."""
+        return self.strength == "strong"
+
+
+def text_of(message: Message) -> str:
+    """What a message says; of one in parts, its texts."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content.strip()
+    parts = cast("Sequence[Mapping[str, Any]]", content or ())
+    return "\n".join(str(part["text"]) for part in parts if part.get("type") == "text").strip()
+
+
+def event_of(message: Message, channel: str, thread_id: str, speaker: str) -> NewEvent:
+    """The event that a message is recorded as; `speaker` is who the user is."""
+    role = str(message.get("role") or "user")
+    return NewEvent(
+        channel=channel,
+        content=text_of(message),
+        direction="outbound" if role == "assistant" else "inbound" if role == "user" else "internal",
+        # Nobody is to answer it: it was said elsewhere.
+        kind="transcript",
+        thread_id=thread_id,
+        sender=str(message.get("name") or (speaker if role == "user" else role)),
+        occurred_at=moment(message.get("at")),
+    )
+
+
+def moment(at: datetime | str | None) -> datetime | None:
+    """A moment as it was given; one without a zone is taken as UTC."""
+    return clock.parse(at if isinstance(at, str) else at.isoformat()) if at else None
+
+
+def hit_of(match: Match) -> Hit:
+    """What recall found, as the library says it."""
+    item, by = match.item, match.item.replaced_by
+    successor = by and Successor(id=by.id, text=by.text, at=clock.parse(by.at), how=by.how)
+    return Hit(
+        id=item.id,
+        text=item.text,
+        kind=item.kind,
+        strength=match.strength,
+        score=match.probability,
+        at=clock.parse(item.at),
+        source=item.source_event_id,
+        speaker=item.speaker,
+        about=item.subject_id,
+        replaced_by=successor or None,
+    )
