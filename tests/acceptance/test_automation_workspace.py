@@ -1,16 +1,20 @@
 """A workspace is a grant: an automation's agent reads and writes it, and uses the memory from there."""
 
+import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from acceptance.program import nexus
 from apps import app_on
 from automating import ended, let_in, register, runs, said_by
 from memory_writers import rows
 from nexus.automations.workspace.history import History
 from nexus.home import Home
+from nexus.memory.recall.item import Query
 from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is a program for Linux")
@@ -86,6 +90,52 @@ async def test_the_memory_is_searched_and_written_from_the_workspace(home: Home,
     assert written[1] == ("Ann sells basil", 0.8, heard.request_id)
     assert (home.meeseeks / "tidy/skills/memory/QUERIES.md").read_text().endswith("-- by month\n")
     assert not list((home.run / "tidy").glob("*")), "the socket is gone with its run"
+
+
+def concludes(request: ModelRequest) -> Turn:
+    """Saves what it concludes from the fact that its search found, and looks at it."""
+    fact = re.findall(r"fact_\w+", request.tool_results[-1])[-1]
+    return bash(
+        "skills/memory/memory-write.sh mental-model --name 'Ann and gardens' "
+        f"--question 'What does Ann grow?' --content 'Ann grows tomatoes [{fact}].'",
+        "skills/memory/memory-models.sh Ann and gardens",
+    )
+
+
+async def test_an_agent_concludes_a_mental_model_that_everybody_finds(home: Home, tmp_path: Path) -> None:
+    with ModelServer() as server:
+        server.when(is_agent).script(
+            bash(
+                "cat skills/memory-reflect/SKILL.md",
+                "skills/memory/memory-models.sh",
+                "skills/memory/memory-search.sh 'Who grows tomatoes?' --scope facts",
+            ),
+            concludes,
+            "Tidied.",
+        )
+        server.always("Fine.")
+        async with app_on(home, server) as app:
+            fact = await app.memory.run("fact", {"about": "ann", "fact": "Ann grows tomatoes"})
+            await register(app, "tidy", ASKS, tmp_path, workspace=True)
+            heard = await app.receive("Hello")
+            await heard.run.result()
+            query = Query(text="What does Ann grow in gardens?", kinds=frozenset({"mental_model"}))
+            recalled = await (await app.open_recall()).find(query)
+        assert "reflect(question=" in results(server), "every workspace has the skill"
+
+    [found] = [result.item for result in recalled.results]
+    shown = await asyncio.to_thread(nexus, home.root, "memory", "mental-models", "--json", "Ann and gardens")
+    kept = json.loads(shown.stdout)
+    assert kept["id"] == found.id
+    assert (kept["content"], kept["author"]) == (f"Ann grows tomatoes [{fact['id']}].", "tidy")
+    assert (kept["source_request_id"], kept["question"]) == (heard.request_id, "What does Ann grow?")
+    assert [each["id"] for each in kept["sources"]] == [fact["id"]]
+    listed = await asyncio.to_thread(nexus, home.root, "memory", "mental-models")
+    assert re.search(r"Ann and gardens +What does Ann grow\? +tidy +1", listed.stdout), listed.stdout
+    searched = await asyncio.to_thread(
+        nexus, home.root, "memory", "search", "Ann gardens", "--scope", "mental_models"
+    )
+    assert [each["id"] for each in json.loads(searched.stdout)["results"]] == [found.id]
 
 
 @pytest.mark.parametrize("declared", [True, False])

@@ -103,6 +103,24 @@ def test_any_text_arrives_as_it_was_given_where_nothing_runs(workspace: Workspac
     assert [row["fact"] for row in workspace.sql("SELECT fact FROM facts ORDER BY seq")] == [*ODD[:3]]
 
 
+def test_a_mental_model_is_saved_and_shown_on_a_home_that_runs_or_does_not(
+    live: Workspace, workspace: Workspace
+) -> None:
+    for place in (live, workspace):
+        fact = place.write("fact", "--fact", "Sarah moves deadlines")["id"]
+        name, content = 'Sarah\'s "deadlines"', f"Sarah moves deadlines [{fact}]."
+        saved = place.write("mental-model", "--name", name, "--content", content)
+        assert (saved["version"], saved["sources"]) == (1, [fact])
+        [listed] = json.loads(place.run("memory-models.sh", "--limit", "5").stdout)
+        shown = json.loads(place.run("memory-models.sh", name).stdout)
+        assert listed["id"] == shown["id"] == saved["id"]
+        assert (shown["content"], [each["id"] for each in shown["sources"]]) == (content, [fact])
+        assert json.loads(place.run("memory-models.sh", "--stale").stdout) == []
+        unknown = place.run("memory-models.sh", "Nobody")
+        assert (unknown.returncode, unknown.stdout) == (2, "")
+        assert "Unknown mental model 'Nobody'" in unknown.stderr
+
+
 WRONG: dict[str, tuple[list[str], str]] = {
     "nothing": ([], "Say what to write"),
     "unknown operation": (["fakt", "--fact", "x"], "'fakt'"),
@@ -112,6 +130,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "bare": (["fact", "hello"], "'hello' belongs to no flag"),
     "not a number": (["fact", "--fact", "x", "--confidence", "high"], "0 to 1"),
     "not a time": (["fact", "--fact", "x", "--as-of", "yesterday"], "as_of"),
+    "no source": (["mental-model", "--name", "x", "--content", "Sarah moves"], "cites no fact"),
     "unknown entity": (["fact", "--fact", "x", "--about", "Nobody Known"], "Nobody Known"),
 }
 

@@ -167,7 +167,7 @@ class BuiltHome:
     ) -> MemorySocket:
         """A socket of its own for one principal, whose directory can be granted to it alone."""
         recall = partial(self.open_recall, visible)
-        commands = Commands(self.memory, recall, provenance, writes=writes, rules=rules)
+        commands = Commands(self.memory, recall, provenance, writes=writes, rules=rules, visible=visible)
         return MemorySocket(self.socket_folder(name), commands.answer)
 
     def socket_folder(self, name: str) -> Path:

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import apsw
 
 from nexus import ids
-from nexus.broker.queue import SessionQueue
+from nexus.broker.queue import REFLECTION, SessionQueue
 from nexus.broker.tools import AGENT_SEND, SANDBOXED, Call, Worker, web
 from nexus.broker.tools.agent_send import result_text
 from nexus.config import AgentsConfig
@@ -139,6 +139,13 @@ class Dispatcher:
                         await self._ledgers.runtime.write(
                             dispatches.end, dispatch_id=one.id, status="cancelled"
                         )
+
+    async def stop_reflections(self, execution_id: str) -> None:
+        """Stop the reflections that a run waited for, which has ended without them."""
+        label = f"{REFLECTION}{execution_id}:"
+        for id_ in await self._ledgers.runtime.read(executions.unfinished_below, label):
+            with suppress(EndedError):
+                await self._queue.run(id_).cancel()
 
     async def release(self, execution_id: str, told: set[str]) -> None:
         """A run failed: what it waited for comes as a message, unless one of the calls `told` gave it."""

@@ -32,7 +32,15 @@ T = TypeVar("T")
 
 # Which lane a session runs in, by how its label begins. Order and exclusion hold within a lane, so a run
 # joins those that its session has already: a session in two lanes could run twice at once.
-LANES = (("meeseeks:", "background"), ("worker:", "workers"), ("subworker:", "subworkers"), ("", "chat"))
+REFLECTION: Final = "reflection:"
+"""How the sessions of reflections begin that a run waits for; the id of that run follows."""
+LANES = (
+    ("meeseeks:", "background"),
+    ("worker:", "workers"),
+    ("subworker:", "subworkers"),
+    (REFLECTION, "reflections"),
+    ("", "chat"),
+)
 WORK: Final = "broker.execution"
 """What the engine knows every run as."""
 _DEBOUNCE_MS = 1_500

@@ -467,6 +467,7 @@ class AgentRun:
         if status == "cancelled" or request.depth > 0:
             await workers.abandon(execution_id)
         if status != "done":
+            await workers.stop_reflections(execution_id)
             await self._parts.hooks.after_failure(request, context, text)
         if context.session_label != request.agent.session_label:
             return

@@ -25,7 +25,6 @@ from nexus.request import Access, Request
 _MOST_NAMED: Final = 4
 _ARGUMENTS: Final = 120
 _MEMORY_IDS: Final = re.compile(r"\b(?:evt|fact|epi|obs|mod)_[0-9A-HJKMNP-TV-Z]{26}\b")
-_RECALL: Final = "recall"
 _SERVER_MARK: Final = "__"
 
 
@@ -35,6 +34,19 @@ class Source:
 
     name: str
     text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Readers:
+    """The names of the tools that return what others may have written."""
+
+    others: frozenset[str]
+    """Their own text, such as a web page."""
+    memory: frozenset[str]
+    """Memories, whose ids tell who wrote what they rest on."""
+
+
+_BASH: Final = _Readers(others=frozenset({BASH.name}), memory=frozenset())
 
 
 def find_effects(tool: Tool, access: Access) -> frozenset[Effect]:
@@ -63,10 +75,14 @@ async def find_source(
     below = await ledgers.runtime.read(requests.enriched, root_request_ids=sorted(roots))
     working = sorted({*below, *authors, request.request_id})
 
-    readers = frozenset(tool.name for tool in tools if tool.reads_others)
+    tools = list(tools)
+    readers = _Readers(
+        others=frozenset(tool.name for tool in tools if tool.reads_others),
+        memory=frozenset(tool.name for tool in tools if tool.reads_memory),
+    )
     found, recalled = await _find_results(ledgers, working, readers)
     if access.network:
-        found += (await ledgers.agents.read(_results, request_ids=[request.request_id], tools={BASH.name}))[0]
+        found += (await ledgers.agents.read(_results, [request.request_id], _BASH))[0]
 
     lineage = await ledgers.runtime.read(requests.parties, request_ids=sorted(roots))
     for author in sorted(lineage.values(), key=lambda each: each.created_at, reverse=True):
@@ -106,13 +122,13 @@ async def _find_asked(ledgers: Ledgers, labels: Iterable[str]) -> list[str]:
 
 
 async def _find_results(
-    ledgers: Ledgers, request_ids: list[str], readers: Collection[str]
+    ledgers: Ledgers, request_ids: list[str], readers: _Readers
 ) -> tuple[list[Source], list[str]]:
     """What tools gave to some requests that others may have written; and what was recalled."""
-    results, recalled = await ledgers.agents.read(_results, request_ids=request_ids, tools=readers)
+    results, recalled = await ledgers.agents.read(_results, request_ids, readers)
     known = await ledgers.runtime.read(requests.parties, request_ids=request_ids)
     networked = [id_ for id_, each in known.items() if each.access.network]
-    downloaded, _ = await ledgers.agents.read(_results, request_ids=networked, tools={BASH.name})
+    downloaded, _ = await ledgers.agents.read(_results, networked, _BASH)
     searches = await ledgers.agents.read(_searches, request_ids=request_ids)
     return [*results, *downloaded, *searches], recalled
 
@@ -129,18 +145,18 @@ def _joined(found: list[Source]) -> Source | None:
 
 
 def _results(
-    connection: apsw.Connection, request_ids: Collection[str], tools: Collection[str]
+    connection: apsw.Connection, request_ids: Collection[str], readers: _Readers
 ) -> tuple[list[Source], list[str]]:
     """What tools gave that others may have written, the newest first; and what was recalled."""
     values = {
         "requests": json.dumps(list(request_ids)),
-        "tools": json.dumps([*tools, _RECALL]),
+        "tools": json.dumps([*readers.others, *readers.memory]),
         "mark": _SERVER_MARK,
     }
     rows = connection.execute(sql.queries("agents")["results_of_others"], values)
     found, recalled = list[Source](), list[str]()
     for tool, arguments, result in cast("Any", rows):
-        if tool == _RECALL:
+        if tool in readers.memory:
             recalled.append(result)
         else:
             found.append(Source(name=f"the result of {tool} {_shortened(arguments)}", text=result))
@@ -153,7 +169,7 @@ def _searches(connection: apsw.Connection, request_ids: Collection[str]) -> list
     return [Source(name="a web search by the provider", text=str(row[0])) for row in rows]
 
 
-async def _memories(ledgers: Ledgers, texts: Iterable[str], readers: Collection[str]) -> list[Source]:
+async def _memories(ledgers: Ledgers, texts: Iterable[str], readers: _Readers) -> list[Source]:
     """Those of the memories in some texts that rest on more than the owner's own words."""
     ids = {id_ for text in texts for id_ in _MEMORY_IDS.findall(text)}
     if not ids:
@@ -168,7 +184,9 @@ async def _memories(ledgers: Ledgers, texts: Iterable[str], readers: Collection[
         source = id_ if id_.startswith("evt_") else event_id
         if source is None:
             if fact is not None:
-                found.append(Source(name="a memory whose source isn't recorded", text=fact))
+                concluded = id_.startswith("mod_")
+                name = f"what {speaker} concluded" if concluded else "a memory whose source isn't recorded"
+                found.append(Source(name=name, text=fact))
             continue
         said = await ledgers.events.read(events.get, event_id=source)
         if said is None:
@@ -190,7 +208,7 @@ async def _memories(ledgers: Ledgers, texts: Iterable[str], readers: Collection[
     return found
 
 
-async def _find_read_in(ledgers: Ledgers, answer: Event, readers: Collection[str]) -> list[Source]:
+async def _find_read_in(ledgers: Ledgers, answer: Event, readers: _Readers) -> list[Source]:
     """What was read in the conversation of an answer that is remembered."""
     query, values = sql.queries("runtime")["requests_in_thread"], (answer.channel, answer.thread_id)
     asked = [str(row[0]) for row in await ledgers.runtime.read(sql.rows, query, values)]

@@ -5,9 +5,9 @@ import click
 from nexus.cli import memory_conclusions, memory_review, memory_scripts, memory_views
 
 
-@click.group(short_help="Duplicates, episodes, observations, scripts.")
+@click.group(short_help="Duplicates, episodes, conclusions, scripts.")
 def advanced() -> None:
-    """Everything else: duplicates, episodes, observations, indexes and scripts.
+    """Everything else: duplicates, episodes, conclusions, indexes and scripts.
 
     These also work without `advanced`, as in `nexus memory write`.
     """
@@ -46,6 +46,7 @@ for _command in (
     memory_views.timeline,
     memory_views.episodes,
     memory_conclusions.observations,
+    memory_conclusions.models,
     memory_conclusions.consolidate,
     memory_views.candidates,
     memory_views.merge,

@@ -14,6 +14,7 @@ from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory import views
+from nexus.memory.conclusions import mental_models
 from nexus.memory.conclusions import observations as stored
 from nexus.memory.profile import OwnerProfile, Version, versions
 
@@ -158,6 +159,74 @@ def _print_observations(found: list[dict[str, Any]]) -> None:
                 each["subject"],
                 each["content"],
                 each["facts"],
+                each["version"],
+                each["created_at"][:10],
+                (each["stale_at"] or "")[:10],
+            )
+            for each in found
+        ],
+    )
+
+
+@click.command("mental-models")
+@click.argument("words", metavar="[NAME]", nargs=-1)
+@click.option("--stale", is_flag=True, help="Only stale ones.")
+@limit_option
+@as_json_option
+@click.pass_context
+def models(ctx: click.Context, words: tuple[str, ...], stale: bool, limit: int, as_json: bool) -> None:
+    """List mental models, newest first, or show one with its sources and versions.
+
+    NAME is its name, or the id of any of its versions.
+    """
+    if not words:
+        print_models(ctx, as_json, stale=stale, limit=limit)
+        return
+    try:
+        found = with_ledgers(ctx, mental_models.describe, " ".join(words))
+    except UsageError as error:
+        # As memory-models.sh ends where the home runs.
+        click.echo(str(error), err=True)
+        ctx.exit(2)
+    if as_json:
+        print_json(found)
+        return
+    since = f"  stale since {found['stale_at'][:10]}" if found["stale_at"] else ""
+    click.echo(f"{click.style(found['name'], bold=True)}  {found['id']}{since}")
+    click.echo(f"{found['content']}\n")
+    click.echo(f"Answers: {found['question']}  Concluded by {found['author']} on {found['created_at'][:10]}.")
+    click.echo("\nRests on")
+    lines = [
+        (each["at"][:10], each["text"], each["id"], "stale" if each["stale_since"] else "")
+        for each in found["sources"]
+    ]
+    print_table(("when", "what", "id", ""), lines)
+    if found["versions"][1:]:
+        click.echo("\nBefore")
+        _print_model_table(found["versions"][1:])
+
+
+def print_models(ctx: click.Context, as_json: bool, *, stale: bool = False, limit: int = 50) -> None:
+    """Print the mental models in their newest versions."""
+    listed = with_ledgers(ctx, mental_models.listed, stale=stale, limit=limit)
+    found = [each.to_json() for each in listed]
+    if as_json:
+        print_json(found)
+    elif found:
+        _print_model_table(found)
+    else:
+        click.echo("No results.")
+
+
+def _print_model_table(found: list[dict[str, Any]]) -> None:
+    print_table(
+        ("id", "name", "answers", "by", "version#", "made", "stale since"),
+        [
+            (
+                each["id"],
+                each["name"],
+                each["question"],
+                each["author"],
                 each["version"],
                 each["created_at"][:10],
                 (each["stale_at"] or "")[:10],

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import config
-from nexus.cli.place import answering_home, counted, with_ledgers
+from nexus.cli.memory_conclusions import print_models
+from nexus.cli.place import answering_home, counted
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.home import Home
-from nexus.memory.conclusions import mental_models
 
 if TYPE_CHECKING:
     from nexus.roles.reflection import Reflected
@@ -34,7 +34,7 @@ def reflect(
     """
     asked = " ".join(question).strip()
     if listing:
-        _print_models(ctx, as_json)
+        print_models(ctx, as_json)
         return
     if bool(asked) == bool(options["refresh"]):
         raise UsageError(
@@ -85,24 +85,3 @@ def _print(found: "Reflected") -> None:
         )
     if found.mental_model_id:
         click.echo(f"Saved as {found.mental_model_id}.", err=True)
-
-
-def _print_models(ctx: click.Context, as_json: bool) -> None:
-    found = with_ledgers(ctx, mental_models.listed)
-    if as_json:
-        click.echo(json.dumps([each.to_json() for each in found], indent=2, ensure_ascii=False))
-    elif not found:
-        click.echo("No results.")
-    else:
-        lines = [
-            (
-                each.id,
-                each.name,
-                each.question,
-                each.version,
-                each.created_at[:10],
-                (each.stale_at or "")[:10],
-            )
-            for each in found
-        ]
-        print_table(("id", "name", "answers", "version#", "made", "stale since"), lines)

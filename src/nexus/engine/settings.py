@@ -33,6 +33,8 @@ DEFAULT_LANES = (
     Lane(name="workers", limit=16, priority=50),
     # Apart, because workers that wait for workers of their own keep their places.
     Lane(name="subworkers", limit=8, priority=60),
+    # Apart, because runs that wait for a reflection keep their places.
+    Lane(name="reflections", limit=8, priority=65),
     # Apart from the background, where the runs are that automations wait for.
     Lane(name="automations", limit=16, priority=75),
     Lane(name="background", limit=16, priority=100),

@@ -42,11 +42,14 @@ TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "entity": ("name", "summary"),
     "describe": ("summary", "name"),
     "episode": ("summary", "title"),
+    "mental-model": ("content", "name", "question"),
 }
 """What each operation says in words. By the first one it is told who said it."""
 MERGES: Final = frozenset({"merge", "unmerge", "reject"})
 # Who sends under which address decides about rights: that is for people to say.
 ADDRESSES: Final = frozenset({"contact"})
+# What several memories say together is for reflection: the memory writer and programs elsewhere state facts.
+CONCLUSIONS: Final = frozenset({"mental-model"})
 HEARSAY: Final = 0.6
 """How sure one can be of what nobody said, or somebody other than the owner says about others."""
 
@@ -102,10 +105,10 @@ class Standing:
 STANDINGS: Final[Mapping[ActorKind, Standing]] = {
     "owner": Standing(ceiling=1.0, is_quoted=False),
     # Its own rules say on whose word each statement is written, and cap it.
-    "writer": Standing(ceiling=1.0, refused=ADDRESSES, is_quoted=False),
+    "writer": Standing(ceiling=1.0, refused=ADDRESSES | CONCLUSIONS, is_quoted=False),
     "automation": Standing(ceiling=0.8, refused=ADDRESSES | MERGES),
-    "client": Standing(ceiling=HEARSAY, refused=ADDRESSES | MERGES),
-    "unknown": Standing(ceiling=HEARSAY, refused=ADDRESSES | MERGES),
+    "client": Standing(ceiling=HEARSAY, refused=ADDRESSES | MERGES | CONCLUSIONS),
+    "unknown": Standing(ceiling=HEARSAY, refused=ADDRESSES | MERGES | CONCLUSIONS),
 }
 
 
@@ -162,12 +165,12 @@ class Gate:
 
     def _check(self, operation: str, given: Mapping[str, Any]) -> None:
         if operation in self._standing.refused:
-            raise UsageError(
-                f"`{operation}` is not for {self.provenance.actor}",
-                hint="Use `alias` for an address that was mentioned."
-                if operation in ADDRESSES
-                else "Leave it: likely duplicates are shown to the owner as merge candidates.",
-            )
+            hint = "Leave it: likely duplicates are shown to the owner as merge candidates."
+            if operation in ADDRESSES:
+                hint = "Use `alias` for an address that was mentioned."
+            elif operation in CONCLUSIONS:
+                hint = "Write facts: what they say together is concluded from them later."
+            raise UsageError(f"`{operation}` is not for {self.provenance.actor}", hint=hint)
         relation = str(given.get("relation", "")).strip() if operation == "causal-link" else ""
         if relation == "distinct" and self.provenance.kind != "owner":
             raise UsageError(

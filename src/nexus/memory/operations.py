@@ -15,6 +15,7 @@ from nexus.ledgers.memory import find_fact, reviews
 from nexus.ledgers.memory.reviews import Decision, State
 from nexus.memory import aliases, contacts, correction, entities, episodes, facts, merging, references
 from nexus.memory.arguments import Arguments
+from nexus.memory.conclusions import mental_models
 from nexus.memory.entities import AddEntity
 from nexus.memory.gate import Gate, Rules
 from nexus.memory.references import OWN_ID, scoped
@@ -94,6 +95,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
             about="Record a stretch of conversation, or a new version of one.",
             example=episodes.EXAMPLE,
             parse=episodes.parse,
+        ),
+        Operation(
+            name=mental_models.OPERATION,
+            about="Save a conclusion that cites its sources, as a mental model or its next version.",
+            example=mental_models.EXAMPLE,
+            parse=mental_models.parse,
         ),
         Operation(
             name="contact",
@@ -283,7 +290,8 @@ class Memory:
 
     async def check(self, operation: str, arguments: object, provenance: Provenance) -> None:
         """Raise a `UsageError` if something may not be written, without writing it."""
-        admitted = await _admitted(Gate(provenance=provenance), operation, arguments)
+        gate = Gate(provenance=provenance, keeps_codes=self._keeps_codes)
+        admitted = await _admitted(gate, operation, arguments)
         for number, each in enumerate(admitted, start=1):
             _parsed(*each, number, len(admitted))
 

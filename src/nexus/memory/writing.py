@@ -81,6 +81,9 @@ class Step:
         """What is new and has a text to embed, as kind and id."""
         return []
 
+    async def prepare(self, ledgers: Ledgers) -> None:
+        """Read what it must know before anything is written; a `UsageError` refuses it."""
+
     def in_identity(self, connection: apsw.Connection, scope: Scope) -> None:
         """Resolve references, and write what belongs into the identity ledger."""
 
@@ -94,6 +97,11 @@ class Step:
 
 async def write(ledgers: Ledgers, steps: Sequence[Step], scope: Scope) -> None:
     """Write the steps: one transaction for each ledger, and all of a ledger's part or nothing of it."""
+    for number, step in enumerate(steps, start=1):
+        try:
+            await step.prepare(ledgers)
+        except UsageError as error:
+            raise placed(error, number, len(steps)) from error
     await _check_needs(ledgers, steps, scope.provenance.episode_id)
     await _write_identity(ledgers, steps, scope)
     if any(type(step).in_memory is not Step.in_memory for step in steps):

@@ -9,6 +9,7 @@ from nexus.memory.profile import OwnerProfile, versions
 from nexus.roles.consolidation import profile
 from nexus.roles.consolidation.consolidation import SETTLED, Consolidating, Report, why_off
 from nexus.roles.reflection import tools
+from nexus.roles.reflection.reflection import reflect_tool
 from nexus.roles.reflection.refreshing import refreshed
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Conclusions:
         services.engine.register(CONSOLIDATION, self._consolidate)
         services.engine.register(REFRESHING, self._refresh)
         services.broker.add_tools(tools.searches(services), for_everybody=False)
+        services.broker.add_tools([reflect_tool(services)])
 
     async def schedule(self) -> None:
         """See to it that the schedules are there; those that are keep their next moment."""

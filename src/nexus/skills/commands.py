@@ -1,4 +1,4 @@
-"""What the skill's scripts can ask for: to write, to write a batch, to search. Answers are JSON.
+"""What the skill's scripts can ask for: to write, to search, to see mental models. Answers are JSON.
 
 The memory sockets and the command line both come through here, so a script behaves the same whether the
 home runs or not.
@@ -13,6 +13,7 @@ from typing import Any, Final, Self, cast, get_args
 from nexus import clock
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
+from nexus.memory.conclusions import mental_models
 from nexus.memory.gate import Rules
 from nexus.memory.operations import BATCH, BATCH_EXAMPLE, OPERATIONS, Memory
 from nexus.memory.recall.item import PATIENT_MS, Budget, Kind, Match, Query
@@ -21,6 +22,7 @@ from nexus.memory.recall.question import understand
 from nexus.memory.recall.recall import Recall
 from nexus.memory.references import UnknownEntityError
 from nexus.memory.writing import Provenance
+from nexus.request import EVERYTHING, Visibility
 
 _FLAG: Final = "--"
 
@@ -85,6 +87,7 @@ _SCOPES: Final[dict[str, Kind]] = {
 }
 _FLAGS: Final = ("scope", "limit", "budget", "max-tokens", "channel", "entity", "after", "before")
 _MOST: Final = 200
+MODELS_EXAMPLE: Final = 'memory-models.sh "Sarah and deadlines"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +218,9 @@ class Commands:
         *,
         writes: bool = True,
         rules: Rules | None = None,
+        visible: Visibility = EVERYTHING,
     ) -> None:
+        self._visible = visible
         self._rules = rules
         self._memory = memory
         self._recall = recall
@@ -231,11 +236,13 @@ class Commands:
                 answer = await self.batch(body)
             case "search":
                 answer = await self.search(received(body))
+            case "models":
+                answer = await self.models(received(body))
             case "ping":
                 answer = {"ok": True}
             case _:
                 raise UsageError(
-                    f"There is no command {command!r}", hint="There are write, batch and search."
+                    f"There is no command {command!r}", hint="There are write, batch, search and models."
                 )
         return json.dumps(answer, ensure_ascii=False).encode(errors="replace")
 
@@ -268,17 +275,52 @@ class Commands:
             self._rules.recalled(answer)
         return answer
 
+    async def models(self, arguments: list[str]) -> dict[str, Any] | list[dict[str, Any]]:
+        """Mental models in their newest versions; with a name or an id that one, its sources and versions."""
+        if not self._visible.everything:
+            raise UsageError(
+                "Mental models may rest on any conversation, and this run sees one",
+                hint="Search for what was said in it instead.",
+            )
+        stale = "--stale" in arguments
+        given = [each for each in arguments if each not in {"--stale", "--json"}]
+        words, values = flags(given, MODELS_EXAMPLE)
+        for name in values.keys() - {"limit"}:
+            raise UsageError(
+                f"There is no flag `--{name}`: there are stale and limit",
+                hint=f"For example: {MODELS_EXAMPLE}",
+            )
+        if words:
+            return await mental_models.describe(self._memory.ledgers, " ".join(words).strip())
+        limit = _number({name: str(value) for name, value in values.items()}, "limit", 50)
+        found = await mental_models.listed(self._memory.ledgers, stale=stale, limit=limit)
+        return [each.to_json() for each in found]
+
     async def _run(self, operation: str, arguments: object) -> dict[str, Any]:
         if not self._writes:
             raise UsageError(
                 "This workspace may read the memory and not write it",
                 hint="Leave what should be remembered to the memory writer.",
             )
+        if not self._visible.everything and _concludes(operation, arguments):
+            raise UsageError(
+                "A mental model may rest on any conversation, and this run sees one",
+                hint="Write what was said in it as facts.",
+            )
         try:
             return await self._memory.run(operation, arguments, self._provenance, rules=self._rules)
         except UnknownEntityError as error:
             hint = f"Create it first: {OPERATIONS['entity'].example}"
             raise UsageError(error.message, hint=hint) from error
+
+
+def _concludes(operation: str, arguments: object) -> bool:
+    """Whether an operation, or one of a batch, saves a mental model."""
+    listed = cast("list[object]", arguments) if isinstance(arguments, list) else []
+    names = [
+        cast("Mapping[str, object]", each).get("operation") for each in listed if isinstance(each, Mapping)
+    ]
+    return mental_models.OPERATION in {operation, *names}
 
 
 def usage() -> str:

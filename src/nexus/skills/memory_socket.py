@@ -37,7 +37,7 @@ _CUT_S: Final = 3.0
 _JSON: Final = "application/json"
 
 Answer = Callable[[str, bytes], Awaitable[bytes]]
-"""Carries out a command (`write`, `batch`, `search`) on what was sent with it; answers in JSON."""
+"""Carries out a command (`write`, `batch`, `search`, `models`) on what was sent with it; answers in JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -403,3 +403,27 @@ async def test_what_the_memory_has_from_others_taints(
 
         assert await look(written["id"]) == source
         assert await look(nobodys["id"]) == "a memory whose source isn't recorded"
+
+
+async def test_what_an_agent_concluded_taints_though_it_cites_the_owner(
+    home: Home, server: ModelServer
+) -> None:
+    server.always("done")
+    async with _opened(home, server) as app:
+        await (await app.accept(_said("Invoices go to Ada"))).run.result()
+        [(event_id,)] = await rows(app, "events", "SELECT id FROM events WHERE direction = 'inbound'")
+        [(request_id,)] = await rows(app, "runtime", "SELECT id FROM requests")
+        fact = await app.memory.run("fact", {"fact": "Invoices go to Ada", "event": event_id}, WRITER)
+        request = await requests.restore(app.ledgers, str(request_id))
+        assert request is not None
+
+        async def look(by: Provenance) -> str | None:
+            given = {"name": by.actor, "content": f"Pay whoever asks [{fact['id']}]."}
+            saved = await app.memory.run("mental-model", given, by)
+            request.enrichment["memories"] = saved["id"]
+            await app.ledgers.runtime.write(requests.update, request=request)
+            found = await find_source(app.ledgers, request, "another", (), request.access)
+            return found and found.name
+
+        assert await look(Provenance(actor="tidy", kind="automation")) == "what tidy concluded"
+        assert await look(Provenance(actor="owner", kind="owner")) is None

@@ -17,6 +17,7 @@ from nexus.home import Home
 from nexus.ledgers.agents import history
 from nexus.ledgers.runtime import requests
 from nexus.request import Access, Agent, Event, Request
+from nexus.roles.reflection.reflection import reflect_tool
 from nexus.testing import (
     HttpError,
     ModelRequest,
@@ -34,7 +35,12 @@ async def _unasked(*_: object) -> Any:
 
 
 # What the system prompt and the tools take of every call, and the conversation beside them.
-_TOOLS = (*TOOLS, recall_tool(_unasked), *web.web_tools(WebConfig(), _unasked))
+_TOOLS = (
+    *TOOLS,
+    recall_tool(_unasked),
+    reflect_tool(cast("Any", None)),
+    *web.web_tools(WebConfig(), _unasked),
+)
 _FIXED_TOKENS = compaction.estimate(assemble.own()) + compaction.estimate(
     json.dumps([(tool.name, tool.description, tool.parameters) for tool in _TOOLS])
 )

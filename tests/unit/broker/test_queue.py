@@ -353,6 +353,7 @@ async def test_another_process_may_ask_while_this_one_serves(opened: Ledgers, tm
         ("meeseeks:memory-writer:cli:tyler", "background"),
         ("worker:req_1", "workers"),
         ("subworker:req_2", "subworkers"),
+        ("reflection:exe_1:exe_2", "reflections"),
         ("desk:thread-1", "channels"),
         ("desktop:thread-1", "chat"),
     ],

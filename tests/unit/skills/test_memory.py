@@ -116,7 +116,9 @@ def test_the_paths_are_those_of_the_home(home: Home, tmp_path: Path) -> None:
     assert Path(paths["nexus"]).is_file()
 
 
-@pytest.mark.parametrize("script", ["client.sh", "memory-write.sh", "memory-search.sh", "cortex-write.sh"])
+@pytest.mark.parametrize(
+    "script", ["client.sh", "memory-write.sh", "memory-search.sh", "memory-models.sh", "cortex-write.sh"]
+)
 def test_scripts_are_plain_sh(script: str) -> None:
     path = Path(memory.__file__).parent / script
 

@@ -45,6 +45,7 @@ def recall_tool(ask: Ask) -> Tool:
         description="Search the memory. Ask one question at a time, in full words.",
         parameters=_PARAMETERS,
         run=run,
+        reads_memory=True,
     )
 
 

@@ -55,6 +55,8 @@ class Tool:
     effects: frozenset[Effect] = frozenset()
     # Whether it returns text that others may have written, such as a web page.
     reads_others: bool = False
+    # Whether it returns memories by their ids, which tell whose words they rest on.
+    reads_memory: bool = False
     preview: Callable[[Arguments, Context], Awaitable[Preview]] | None = None
     # False: only the provider's own tool does it, so other models are not offered it.
     is_local: bool = True

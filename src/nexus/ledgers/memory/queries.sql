@@ -637,6 +637,7 @@ FROM facts WHERE id = ?
 
 -- name: sources_of_memories
 -- What some memories rest on: facts, each with its message and who is named as its speaker, and messages.
+-- And what an agent concluded itself, with its name: it may have read more than what it cites.
 WITH RECURSIVE base (id) AS (
   SELECT value FROM json_each(?)
   UNION
@@ -646,3 +647,6 @@ WITH RECURSIVE base (id) AS (
 )
 SELECT base.id, coalesce(fact.source_event_id, member.event_id), json_extract(fact.metadata_json, '$.speaker'), fact.fact
 FROM base LEFT JOIN facts AS fact ON fact.id = base.id LEFT JOIN episode_events AS member ON member.episode_id = base.id
+UNION ALL
+SELECT id, NULL, metadata_json ->> 'author', content
+FROM mental_models WHERE id IN (SELECT id FROM base) AND metadata_json ->> 'author_kind' <> 'owner'

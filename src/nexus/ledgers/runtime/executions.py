@@ -238,6 +238,12 @@ def unfinished_in(connection: apsw.Connection, session_label: str) -> list[str]:
     return [cast("str", row[0]) for row in rows]
 
 
+def unfinished_below(connection: apsw.Connection, label: str) -> list[str]:
+    """The runs that have not ended of all sessions whose labels begin like that, in order."""
+    rows = connection.execute(sql.queries("runtime")["unfinished_below"], {"label": label})
+    return [cast("str", row[0]) for row in rows]
+
+
 def known(connection: apsw.Connection, execution_ids: Sequence[str]) -> set[str]:
     """Those of these runs that are recorded."""
     rows = connection.execute(sql.queries("runtime")["known_executions"], (json.dumps(list(execution_ids)),))

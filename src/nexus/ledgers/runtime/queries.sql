@@ -160,6 +160,11 @@ SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
 -- name: unfinished_in_session
 SELECT id FROM executions WHERE session_label = ? AND status IN ('queued', 'running') ORDER BY rowid
 
+-- name: unfinished_below
+-- In sessions whose labels begin like that.
+SELECT id FROM executions WHERE status IN ('queued', 'running') AND substr(session_label, 1, length(:label)) = :label
+ORDER BY rowid
+
 -- name: known_executions
 SELECT id FROM executions WHERE id IN (SELECT value FROM json_each(?))
 

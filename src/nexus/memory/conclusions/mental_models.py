@@ -1,18 +1,30 @@
-"""Mental models: what reflection concluded, in versions, with what each rests on."""
+"""Mental models: what was concluded about a subject, in versions, with what each rests on."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, cast
 
 import apsw
 
+from nexus import ids
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
+from nexus.memory.arguments import Arguments
 from nexus.memory.conclusions import batches
 from nexus.memory.conclusions.batches import SQL, most
+from nexus.memory.conclusions.citations import check_citations, cited_ids
+from nexus.memory.writing import ActorKind, Scope, Step
+
+OPERATION: Final = "mental-model"
+EXAMPLE: Final = (
+    'memory-write.sh mental-model --name "Sarah and deadlines" --question "How does Sarah handle deadlines?" '
+    '--content "Sarah moves a deadline sooner than she cuts scope [fact_01…, obs_01…]."'
+)
+REFLECTION: Final = "reflection"
+"""The author of what the reflection role concluded."""
 
 _MODEL: Final = (
     "id", "name", "subject_entity_id", "content", "version", "previous_version_id", "stale_at",
@@ -36,6 +48,8 @@ class MentalModel:
     stale_reason: str | None
     source_request_id: str | None
     created_at: str
+    author: str = REFLECTION
+    """Who concluded it: the reflection role, or the agent or person who saved it."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -51,35 +65,84 @@ class NewModel:
     sources: tuple[tuple[str, str], ...] = ()
     """Kind and id of what it rests on."""
     previous_id: str | None = None
+    author: str = REFLECTION
+    author_kind: ActorKind | None = None
+    """None: the reflection role, whose answers say no more than their sources."""
+
+
+@dataclass(kw_only=True, slots=True)
+class SaveModel(Step):
+    """Save what somebody concluded, as the first version of a mental model or its next one."""
+
+    id: str
+    new: NewModel
+    previous: str | None
+    """The name or an id of the mental model that it is the next version of."""
+    subject: str | None = None
+    version: int = 1
+    removed: tuple[str, ...] = field(default=())
+
+    @property
+    def makes(self) -> list[tuple[str, str]]:
+        return [("mental_model", self.id)]
+
+    async def prepare(self, ledgers: Ledgers) -> None:
+        """Check the citations: each must be in the memory, and hold the names and numbers of its sentence."""
+        new = self.new
+        follows = await followed(ledgers, new)
+        if self.previous is not None or follows is not None:
+            known = await newest(ledgers, self.previous or follows or "")
+            name, question, follows = new.name or known.name, new.question or known.question, known.id
+            new = replace(new, name=name, question=question, previous_id=follows)
+        # What it answers when it is refreshed; its name says it as well.
+        new = replace(new, question=new.question or new.name)
+        cited = cited_ids(new.content)
+        rejected = {row[0] for row in await ledgers.memory.read(rows, SQL["rejected"], (json.dumps(cited),))}
+        found = {each["id"]: each for each in await told(ledgers, cited) if each["id"] not in rejected}
+        checked = check_citations(
+            new.content, {id_: f"{each['at'][:10]} {each['text']}" for id_, each in found.items()}
+        )
+        sources = tuple((found[id_]["kind"], id_) for id_ in checked.ids if id_ != follows)
+        if not sources:
+            reason = "The conclusion cites no fact, observation or other mental model"
+            if checked.removed:
+                reason = (
+                    f"No citation of the conclusion holds: {', '.join(checked.removed)}. "
+                    "Each must be in the memory and not rejected, with the names and numbers of its sentence"
+                )
+            raise UsageError(reason, hint=f"Cite what you found behind each sentence. For example: {EXAMPLE}")
+        self.new = replace(new, content=checked.text, sources=sources)
+        self.removed = checked.removed
+        self.subject = await _subject(ledgers, sources)
+
+    def in_memory(self, connection: apsw.Connection, scope: Scope) -> None:
+        new = replace(self.new, author=scope.provenance.actor, author_kind=scope.provenance.kind)
+        self.version = _record(
+            connection, new, self.id, self.subject, request_id=scope.provenance.request_id, now=scope.now
+        )
+
+    def answer(self) -> dict[str, Any]:
+        sources = [id_ for _, id_ in self.new.sources]
+        saved = {"id": self.id, "name": self.new.name, "version": self.version, "sources": sources}
+        return saved | ({"removed": list(self.removed)} if self.removed else {})
+
+
+def parse(arguments: Arguments) -> SaveModel:
+    """`mental-model`: name, question and content, which cites its sources; a next version needs the last."""
+    previous = arguments.text("previous")
+    name = arguments.text("name") if previous else arguments.required("name")
+    new = NewModel(
+        name=storable(name or ""),
+        question=arguments.text("question") or "",
+        content=storable(arguments.required("content")),
+    )
+    return SaveModel(id=ids.new("mod"), new=new, previous=previous)
 
 
 async def append(ledgers: Ledgers, new: NewModel, *, id_: str, request_id: str | None, now: str) -> str:
-    """Record a version; the same id again changes nothing. Returns the id."""
-    found = await ledgers.memory.read(batches.subjects, [source for _, source in new.sources])
-    roots = await batches.roots_of_entities(ledgers, found.values())
-    subject = most(roots.get(entity, (entity, ""))[0] for entity in found.values())
-
-    def work(connection: apsw.Connection) -> None:
-        if connection.execute(SQL["model"], (id_,)).fetchone() is not None:
-            return
-        previous, version = _previous(connection, new)
-        connection.execute(
-            SQL["add_model"],
-            {
-                "id": id_,
-                "name": storable(new.name),
-                "subject": subject,
-                "content": storable(new.content),
-                "version": version + 1,
-                "previous": previous,
-                "request": request_id,
-                "metadata": json.dumps({"question": storable(new.question)}, ensure_ascii=False),
-                "now": now,
-            },
-        )
-        connection.executemany(SQL["add_model_source"], [(id_, kind, source) for kind, source in new.sources])
-
-    await ledgers.memory.write(work)
+    """Record a version whose sources were checked; the same id again changes nothing. Returns the id."""
+    subject = await _subject(ledgers, new.sources)
+    await ledgers.memory.write(_record, new, id_, subject, request_id=request_id, now=now)
     return id_
 
 
@@ -93,14 +156,16 @@ async def newest(ledgers: Ledgers, reference: str) -> MentalModel:
 
     def work(connection: apsw.Connection) -> MentalModel | None:
         for query in ("newest_version_of_model", "model_named"):
-            found = rows(connection, SQL[query], (reference,))
+            found = rows(connection, SQL[query], (storable(reference),))
             if found:
                 return _model(rows(connection, SQL["model"], (found[0][0],))[0])
         return None
 
     found = await ledgers.memory.read(work)
     if found is None:
-        raise UsageError(f"Unknown mental model {reference!r}", hint="List them with `nexus reflect --list`.")
+        raise UsageError(
+            f"Unknown mental model {reference!r}", hint="List them with `nexus memory mental-models`."
+        )
     return found
 
 
@@ -131,10 +196,58 @@ async def told(ledgers: Ledgers, ids: Sequence[str]) -> list[dict[str, Any]]:
     return [dict(zip(("kind", "id", "at", "text", "stale_since"), row, strict=True)) for row in found]
 
 
-async def sources(ledgers: Ledgers, model_id: str) -> list[dict[str, Any]]:
-    """What a version rests on."""
-    found = await ledgers.memory.read(rows, SQL["sources_of_model"], (model_id,))
-    return await told(ledgers, [row[1] for row in found])
+async def describe(ledgers: Ledgers, reference: str) -> dict[str, Any]:
+    """A mental model in its newest version, with what it rests on and all versions, newest first."""
+    model = await newest(ledgers, reference)
+    found = await ledgers.memory.read(rows, SQL["sources_of_model"], (model.id,))
+    versions = await ledgers.memory.read(rows, SQL["versions_of_model"], (model.id,))
+    return {
+        **model.to_json(),
+        "sources": await told(ledgers, [row[1] for row in found]),
+        "versions": [_model(row).to_json() for row in versions],
+    }
+
+
+async def _subject(ledgers: Ledgers, sources: Sequence[tuple[str, str]]) -> str | None:
+    """The entity that most of some sources are about."""
+    found = await ledgers.memory.read(batches.subjects, [source for _, source in sources])
+    roots = await batches.roots_of_entities(ledgers, found.values())
+    return most(roots.get(entity, (entity, ""))[0] for entity in found.values())
+
+
+def _record(
+    connection: apsw.Connection,
+    new: NewModel,
+    id_: str,
+    subject: str | None,
+    *,
+    request_id: str | None,
+    now: str,
+) -> int:
+    """Record a version; the same id again changes nothing. Returns its number."""
+    recorded = rows(connection, SQL["model"], (id_,))
+    if recorded:
+        return _model(recorded[0]).version
+    previous, version = _previous(connection, new)
+    metadata = {"question": storable(new.question), "author": storable(new.author)}
+    if new.author_kind is not None:
+        metadata["author_kind"] = new.author_kind
+    connection.execute(
+        SQL["add_model"],
+        {
+            "id": id_,
+            "name": storable(new.name),
+            "subject": subject,
+            "content": storable(new.content),
+            "version": version + 1,
+            "previous": previous,
+            "request": request_id,
+            "metadata": json.dumps(metadata, ensure_ascii=False),
+            "now": now,
+        },
+    )
+    connection.executemany(SQL["add_model_source"], [(id_, kind, source) for kind, source in new.sources])
+    return version + 1
 
 
 def _previous(connection: apsw.Connection, new: NewModel) -> tuple[str | None, int]:
@@ -148,4 +261,5 @@ def _previous(connection: apsw.Connection, new: NewModel) -> tuple[str | None, i
 def _model(row: Sequence[Any]) -> MentalModel:
     fields = dict(zip(_MODEL, row, strict=True))
     metadata = json.loads(fields.pop("metadata_json"))
-    return MentalModel(question=metadata.get("question") or fields["name"], **fields)
+    question, author = metadata.get("question") or fields["name"], metadata.get("author") or REFLECTION
+    return MentalModel(question=question, author=author, **fields)

@@ -183,6 +183,18 @@ SELECT id, name, subject_entity_id, content, version, previous_version_id, stale
        source_request_id, metadata_json, created_at
 FROM mental_models WHERE id = ?
 
+-- name: versions_of_model
+-- And itself.
+WITH RECURSIVE older (id) AS (
+  SELECT ?
+  UNION
+  SELECT model.previous_version_id FROM older JOIN mental_models AS model ON model.id = older.id
+  WHERE model.previous_version_id IS NOT NULL
+)
+SELECT id, name, subject_entity_id, content, version, previous_version_id, stale_at, stale_reason,
+       source_request_id, metadata_json, created_at
+FROM mental_models WHERE id IN (SELECT id FROM older) ORDER BY version DESC
+
 -- name: listed_models
 SELECT id, name, subject_entity_id, content, version, previous_version_id, stale_at, stale_reason,
        source_request_id, metadata_json, created_at
@@ -213,6 +225,9 @@ SELECT source_type, source_id FROM mental_model_sources WHERE model_id = ? ORDER
 SELECT id, source_entity_id FROM facts WHERE id IN (SELECT value FROM json_each(?1))
 UNION ALL SELECT id, subject_entity_id FROM analysis_runs WHERE id IN (SELECT value FROM json_each(?1))
 UNION ALL SELECT id, subject_entity_id FROM mental_models WHERE id IN (SELECT value FROM json_each(?1))
+
+-- name: rejected
+SELECT fact_id FROM rejected_facts WHERE fact_id IN (SELECT value FROM json_each(?))
 
 -- name: told
 -- Facts, observations and mental models as sources of an answer.

@@ -25,7 +25,7 @@ _MOST_RESULTS = 200
 # Of a longer conversation the older part stands in summaries.
 _MOST_TURNS = 200
 # Commands that look into the memory: what they print is remembered, not found out.
-_READS_MEMORY = ("memory-search", "cortex-search", "sqlite3")
+_READS_MEMORY = ("memory-search", "memory-models", "cortex-search", "sqlite3")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,4 +203,4 @@ async def _answers(ledgers: "Ledgers", turn: Turn) -> tuple[str, ...]:
 
 def _is_memory(given: "Given") -> bool:
     reads = given.tool == "bash" and any(word in given.arguments for word in _READS_MEMORY)
-    return reads or given.tool == "recall"
+    return reads or given.tool in {"recall", "reflect"}

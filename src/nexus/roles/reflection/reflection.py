@@ -5,12 +5,25 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock, ids
+from nexus.broker.queue import REFLECTION
+from nexus.broker.tools.recall import visible_to
+from nexus.broker.tools.tool import Arguments, Tool, parameters
+from nexus.broker.tools.tool import Context as ToolContext
 from nexus.context.wrapping import wrapped
-from nexus.errors import AgentError, ModelError, UnusableAnswerError
+from nexus.errors import (
+    LEDGER_PASSES,
+    AgentError,
+    ModelError,
+    NexusError,
+    ToolError,
+    UnusableAnswerError,
+)
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import requests, usage
 from nexus.memory.conclusions import batches, mental_models
+from nexus.memory.conclusions.citations import check_citations
 from nexus.memory.conclusions.mental_models import MentalModel, NewModel
+from nexus.memory.writing import Provenance
 from nexus.request import Access, Agent, Event, Request
 from nexus.roles import runs
 from nexus.roles.instructions import role_of
@@ -72,6 +85,8 @@ class Asking:
     """What the ids of its runs follow from: the same again finds the runs that were begun."""
     background: bool = False
     """Nobody waits for the answer."""
+    run_id: str = ""
+    """The run that waits for the answer, where an agent asks: it stops with that run."""
 
 
 OWNER: Final = Asking()
@@ -88,7 +103,7 @@ async def reflect(
     found = await asked.answered(question)
     if save_as is None:
         return found
-    return await _kept(services, found, NewModel(name=save_as, question=question), asked.base_id)
+    return await save_answer(services, found, NewModel(name=save_as, question=question))
 
 
 async def refresh(services: "Services", model_id: str, *, asking: Asking = OWNER) -> Reflected:
@@ -97,19 +112,92 @@ async def refresh(services: "Services", model_id: str, *, asking: Asking = OWNER
     asked = _Asked(services, known.question, asking)
     found = await asked.answered(_again(known), shown_id=known.id)
     new = NewModel(name=known.name, question=known.question, previous_id=known.id)
-    return await _kept(services, found, new, asked.base_id)
+    return await save_answer(services, found, new)
+
+
+async def save_answer(services: "Services", found: Reflected, new: NewModel) -> Reflected:
+    """Save an answer as a mental model; an `UnusableAnswerError` where it cites nothing but itself."""
+    previous = await mental_models.followed(services.ledgers, new)
+    sources = tuple((source.kind, source.id) for source in found.sources if source.id != previous)
+    if not sources:
+        raise UnusableAnswerError(
+            "The answer cites nothing but itself, so it is not kept as a mental model"
+            if found.sources
+            else "The answer cites nothing that was found, so it is not kept as a mental model",
+            hint="Ask without keeping it to see the answer.",
+        )
+    given = {"name": new.name, "question": new.question, "content": found.answer}
+    provenance = Provenance(actor=ROLE, kind="automation", request_id=found.request_id)
+    await services.memory.check(mental_models.OPERATION, given, provenance)
+    id_ = await mental_models.append(
+        services.ledgers,
+        replace(new, content=found.answer, sources=sources),
+        # One request gives one answer.
+        id_=ids.derived("mod", found.request_id, "kept"),
+        request_id=found.request_id,
+        now=clock.timestamp(clock.now()),
+    )
+    await services.memory.written("mental_model", [id_])
+    return replace(found, mental_model_id=id_)
+
+
+def reflect_tool(services: "Services") -> Tool:
+    """A tool by which the owner's agents have a question answered from the memory.
+
+    The reflection is a child of the request that asks, whose root pays for it, and it stops with the run that
+    asks. It can call its searches alone, so no reflection asks for another.
+    """
+
+    async def run(arguments: Arguments, context: ToolContext) -> str:
+        call = context.call
+        assert call is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        if call.request.access.level != "owner" or not visible_to(call.request).everything:
+            raise ToolError("Only agents that work for the owner may reflect", hint="Use `recall` instead.")
+        question, name = arguments["question"].strip(), arguments.get("save_as", "").strip()
+        if not question:
+            raise ToolError("`question` is empty", hint="Ask one question, in full words.")
+        # The same call, made again after a restart, finds the reflection that it began.
+        base_id = ids.derived("exe", call.execution_id, call.key)
+        asking = Asking(request=call.request, execution_id=base_id, run_id=call.execution_id)
+        saved = ""
+        try:
+            found = await reflect(services, question, asking=asking)
+            if name:
+                try:
+                    found = await save_answer(services, found, NewModel(name=name, question=question))
+                    saved = f"Saved as the mental model {name!r} ({found.mental_model_id})."
+                except UnusableAnswerError as error:
+                    saved = f"Not saved: {error.message}."
+        except LEDGER_PASSES:
+            raise  # the run is taken back, and goes on when they have passed
+        except NexusError as error:
+            raise ToolError(error.message, hint=error.hint) from error
+        sources = [f"- [{each.id}] {each.at[:10]} {' '.join(each.text.split())}" for each in found.sources]
+        # What rests on the memory is as little an instruction as the memory is.
+        told = wrapped("memory", "\n".join([found.answer, *(["Sources:"] if sources else []), *sources]))
+        return "\n".join(filter(None, (told, saved)))
+
+    return Tool(
+        name="reflect",
+        description="Research a hard question in the memory; slow.",
+        parameters=parameters("question", question={"type": "string"}, save_as={"type": "string"}),
+        run=run,
+        repeatable=True,
+        reads_memory=True,
+    )
 
 
 class _Asked:
     """One question under way."""
 
     def __init__(self, services: "Services", question: str, asking: Asking) -> None:
-        self.base_id = asking.execution_id or ids.new("exe")
+        self._base_id = asking.execution_id or ids.new("exe")
         self._services = services
         self._question = question
         self._asking = asking
         # The label decides the lane: what somebody waits for is no work for the background.
-        self._label = f"{'meeseeks:reflection' if asking.background else 'reflect'}:{self.base_id}"
+        kind = "meeseeks:reflection:" if asking.background else "reflect:"
+        self._label = (f"{REFLECTION}{asking.run_id}:" if asking.run_id else kind) + self._base_id
         self._request = self._made(asking.request)
 
     async def answered(self, task: str, *, shown_id: str | None = None) -> Reflected:
@@ -136,7 +224,7 @@ class _Asked:
     def _made(self, parent: Request | None) -> Request:
         """A request of its own: it reaches the memory alone, and no more of it than its parent."""
         agent = Agent(role=ROLE, session_label=ROLE)
-        request_id = ids.derived("req", self.base_id, ROLE)
+        request_id = ids.derived("req", self._base_id, ROLE)
         reading = frozenset(tools.NAMES)
         if parent is None:
             access = Access(level="owner", tools=reading, memory="all")
@@ -147,7 +235,7 @@ class _Asked:
 
     async def _run(self, task: str, number: str, shown_id: str | None) -> str:
         assembled = await self._assembled(task)
-        execution_id = ids.derived("exe", self.base_id, number)
+        execution_id = ids.derived("exe", self._base_id, number)
         if shown_id is not None:
             await batches.note_shown(self._services.ledgers, execution_id, [("mental_model", shown_id)])
         result = await runs.answered(self._services, self._request, assembled, execution_id)
@@ -176,7 +264,7 @@ class _Asked:
         )
 
     async def _told(self, text: str, results: list[str]) -> Reflected:
-        cited = tools.checked(text, tools.retrieved(results))
+        cited = check_citations(text, tools.retrieved(results))
         ledgers = self._services.ledgers
         sources = [Source(**row) for row in await mental_models.told(ledgers, cited.ids)]
         found = {source.id: source for source in sources}
@@ -190,27 +278,6 @@ class _Asked:
             request_id=self._request.request_id,
             usage=spent,
         )
-
-
-async def _kept(services: "Services", found: Reflected, new: NewModel, base_id: str) -> Reflected:
-    previous = await mental_models.followed(services.ledgers, new)
-    sources = tuple((source.kind, source.id) for source in found.sources if source.id != previous)
-    if not sources:
-        raise UnusableAnswerError(
-            "The answer cites nothing but itself, so it is not kept as a mental model"
-            if found.sources
-            else "The answer cites nothing that was found, so it is not kept as a mental model",
-            hint="Ask without keeping it to see the answer.",
-        )
-    id_ = await mental_models.append(
-        services.ledgers,
-        replace(new, content=found.answer, sources=sources),
-        id_=ids.derived("mod", base_id, "kept"),
-        request_id=found.request_id,
-        now=clock.timestamp(clock.now()),
-    )
-    await services.memory.written("mental_model", [id_])
-    return replace(found, mental_model_id=id_)
 
 
 def _again(known: MentalModel) -> str:

@@ -1,15 +1,14 @@
-"""The searches of a reflection, and the citations that its answer may make."""
+"""The searches of a reflection: one tool for each level of the memory."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from nexus.broker.tools.recall import moment, require_time, visible_to
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError
-from nexus.memory.conclusions import batches, observations, support
+from nexus.memory.conclusions import batches, observations
 from nexus.memory.conclusions.batches import ShownKind as Level
 from nexus.memory.recall.item import PATIENT_MS, Query
 
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
     from nexus.memory.recall.item import Item
     from nexus.roles.services import Services
 
-# `[fact_01…]` or `[fact_01…, obs_01…]`; and an id that stands in the text without brackets.
-_CITATION: Final = re.compile(
-    r"[ \t]*\[((?:fact|obs|mod)_[^\]\n]*)\]|(?<![\w\[])((?:fact|obs|mod)_[0-9A-Za-z]{8,})"
-)
-_BETWEEN: Final = re.compile(r"[\s,;]+")
-_END: Final = re.compile(r"(?<=[.!?])\s+|\n")
 _LEVELS: Final[dict[str, Level]] = {
     "search_mental_models": "mental_model",
     "search_observations": "observation",
@@ -34,54 +27,6 @@ _TOKENS: Final = 4_000
 _RETRIEVED: Final = re.compile(r"^- \[([^\]\s]+)\](.*)$", re.MULTILINE)
 
 Run = Callable[[Arguments, Context], Awaitable[str]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cited:
-    """An answer whose every citation leads to something that was retrieved."""
-
-    text: str
-    ids: tuple[str, ...]
-    """In the order in which they are first cited."""
-    removed: tuple[str, ...]
-    """What was cited and not retrieved, and is not in the text any more."""
-
-
-def checked(text: str, retrieved: Mapping[str, str] | Set[str]) -> Cited:
-    """The answer with only such citations as were retrieved.
-
-    Given what each retrieved thing says, a citation must also support the names and numbers before it: one
-    that is off is put right if exactly one retrieved thing fits, and taken out otherwise.
-    """
-    shown: Mapping[str, str] = retrieved if isinstance(retrieved, Mapping) else {}
-    # An answer that recites an example says nothing about the memory.
-    is_recited = support.copies_placeholder(text)
-    kept: dict[str, None] = {}
-    removed: dict[str, None] = {}
-
-    def supported(statement: str, cited: list[str]) -> list[str]:
-        known = [id_ for id_ in cited if id_ in retrieved]
-        if is_recited or not shown or not known:
-            return [] if is_recited else known
-        right = support.repaired(statement, known, shown)
-        return [] if right is None else list(right.fact_ids)
-
-    def sorted_out(match: re.Match[str]) -> str:
-        cited = [id_ for id_ in _BETWEEN.split(match[1] or match[2]) if id_]
-        found = supported(_statement(text, match.start()), cited)
-        kept.update(dict.fromkeys(found))
-        removed.update(dict.fromkeys(id_ for id_ in cited if id_ not in found))
-        told = ", ".join(found)
-        return f" [{told}]" if told and match[1] else told
-
-    cleaned = _CITATION.sub(sorted_out, text)
-    return Cited(text=cleaned.strip(), ids=tuple(kept), removed=tuple(removed))
-
-
-def _statement(text: str, end: int) -> str:
-    """What a citation at that place stands behind: its sentence, after the citation before it."""
-    before = _CITATION.split(text[:end])[-1] or ""
-    return _END.split(before)[-1]
 
 
 def searches(services: "Services") -> list[Tool]:
@@ -98,6 +43,7 @@ def searches(services: "Services") -> list[Tool]:
             parameters=_FACTS if kind == "fact" else _CONCLUSIONS,
             run=_search(services, kind),
             repeatable=True,
+            reads_memory=True,
         )
         for name, kind in _LEVELS.items()
     ]

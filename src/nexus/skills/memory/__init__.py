@@ -20,6 +20,7 @@ _HERE: Final = Path(__file__).parent
 _AS_THEY_ARE: Final = (
     "QUERIES.md",
     "client.sh",
+    "memory-models.sh",
     "memory-search.sh",
     "memory-write.sh",
     "cortex-search.sh",

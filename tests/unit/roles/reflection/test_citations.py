@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from nexus.memory.conclusions.citations import Cited, check_citations
 from nexus.roles.instructions import role_text
 from nexus.roles.reflection import tools
-from nexus.roles.reflection.tools import Cited, checked
 
 _NAMES = {
     "<PERSON_A>": "Quillon",
@@ -39,7 +39,7 @@ KNOWN = {"fact_01ABCDEFGH", "obs_01ABCDEFGH"}
     ],
 )
 def test_citations_are_sorted_out(text: str, cleaned: str, ids: list[str], removed: list[str]) -> None:
-    found = checked(text, KNOWN)
+    found = check_citations(text, KNOWN)
     assert (found.text, list(found.ids), list(found.removed)) == (cleaned, ids, removed)
 
 
@@ -56,7 +56,7 @@ def _examples() -> list[tuple[str, str]]:
 def _checked(lines: str) -> Cited:
     lines = re.sub(r"<FACT_(\w+)>", r"fact_\1", lines)
     *results, answer = [line.strip() for line in lines.strip().splitlines()]
-    return checked(answer, tools.retrieved(["\n".join(results)]))
+    return check_citations(answer, tools.retrieved(["\n".join(results)]))
 
 
 def test_there_are_examples_of_both_kinds() -> None:
@@ -81,5 +81,5 @@ def test_every_example_of_the_role_is_judged_as_it_says(kind: str, lines: str) -
 
 def test_a_citation_that_is_off_by_one_is_put_right() -> None:
     results = ["- [fact_1] 2031-01-01 Ines sings\n- [fact_2] 2031-01-02 Ines works at Harrow Mill"]
-    found = checked("Ines works at Harrow Mill [fact_1].", tools.retrieved(results))
+    found = check_citations("Ines works at Harrow Mill [fact_1].", tools.retrieved(results))
     assert found.text == "Ines works at Harrow Mill [fact_1, fact_2]."
