@@ -40,7 +40,7 @@ class MarkedHome(MarkedRows):
                 self.event(owner, word, thread_id, when + timedelta(seconds=place), sender)
                 for place in range(_BLOCK - 1)
             ]
-            self.extras(owner, word, events[0])
+            self.attach_file(owner, word, events[0])
             self.answer(owner, word, thread_id, when, events[0], sender)
             self._learn(owner, word, self.episode(owner, word, thread_id, events, sender), events[1], sender)
             if block % 5 == 4:
@@ -101,7 +101,6 @@ class MarkedHome(MarkedRows):
         put(owner, "events.event_participants", event_id=kept, role="cc", display_name=word,
             identifier=f"{word}@work.example", entity_id=ENTITY_ID)
         put(owner, "events.event_participants", event_id=kept, role="observer", identifier=word)
-        put(owner, "events.event_tags", event_id=kept, tag=f"for-{word}", source="user")
         put(NOBODY, "events.threads", id="thr_titled", channel="email", title=f"With {word} and others",
             external_id=f"group-{word}", metadata_json=json.dumps({"who": [f"\n{word}"]}))
         self.event(NOBODY, "things", "thr_titled", at, "ent_0")

@@ -132,15 +132,10 @@ class MarkedRows:
         self.log(owner, "episodes", "event", event_id, f"{word} was read")
         return event_id
 
-    def extras(self, owner: str, word: str, event_id: str) -> None:
-        """What only some events have: state, a tag, a file, a name as a document."""
+    def attach_file(self, owner: str, word: str, event_id: str) -> None:
         path = f"state/attachments/{event_id}-{word}.txt"
-        self.put(owner, "events.event_state", event_id=event_id, status="answered")
-        self.put(owner, "events.event_tags", event_id=event_id, tag=f"about-{word}", source="user")
         self.put(owner, "events.attachments", id=self.new("att"), event_id=event_id, path=path,
                  filename=f"{word}.txt", media_type="text/plain")
-        self.put(owner, "events.document_heads", id=self.new("doc"), kind="doc", name=f"{word} {event_id}",
-                 head_event_id=event_id)
         if owner:
             file = self.home.root / path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -230,7 +225,6 @@ class MarkedRows:
                           subject_entity_id=about, content=f"All say {word}")
         for fact in facts:
             put(owner, "memory.observation_facts", observation_id=observation, fact_id=fact)
-        put(owner, "memory.facets", run_id=observation, name="topic", value=word)
         self.vector(owner, "observation", observation)
         model = put(owner, "memory.mental_models", id=self.new("mod"), name=f"on {word}",
                     content=f"{word} is liked")

@@ -166,7 +166,8 @@ def test_the_guided_setup_logs_in_and_writes_what_connects(
         home, {**env, "MAIL_PASSWORD": "wrong"}, "channels", "add", "email", "--no-tls", stdin=typed
     )
     assert wrong.returncode != 0
-    assert "can't be read" in wrong.stderr
+    assert f"Can't log in as {AGENT}: the IMAP server 127.0.0.1 refused the password" in wrong.stderr
+    assert "app password" in wrong.stderr
     done = finish(home, env, "channels", "add", "email", "--no-tls", "--name", "mail", stdin=typed)
     assert done.returncode == 0, done.stderr
     assert f'auth_server = "{AUTH_SERVER}"' in home.config_file.read_text()

@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from acceptance.program import NEXUS, nexus
 from contents import execute
 from nexus.home import Home
-from unit.history.exports import chatgpt, long_conversation, mail
+from unit.history.exports import AGENT_SESSIONS, chatgpt, long_conversation, mail
 
 
 @pytest.fixture
@@ -39,6 +41,37 @@ def test_a_mailbox_is_previewed_imported_found_listed_and_undone(home: Path, tmp
     assert "No imports yet." in nexus(home, "import", "--list").stdout
     assert "piano" not in nexus(home, "recall", "where is the spare key").stdout
     assert nexus(home, "doctor", "--deep").returncode == 0
+
+
+_LAST_WEEK = """
+SELECT date(t.started_at) AS day, s.project, m.content AS asked
+FROM agent_messages m JOIN agent_turns t ON t.id = m.turn_id JOIN agent_sessions s ON s.id = m.session_id
+WHERE s.source = 'claude-code' AND s.role = 'manager' AND m.role = 'user'
+  AND t.started_at > date('now', '-7 days')
+ORDER BY t.started_at
+"""
+
+
+def test_what_was_done_with_a_coding_agent_last_week_is_a_query(home: Path, tmp_path: Path) -> None:
+    projects = shutil.copytree(AGENT_SESSIONS / "claude-code", tmp_path / "projects")
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    for file in projects.rglob("*.jsonl"):
+        file.write_text(file.read_text().replace("2026-05-04", f"{yesterday:%Y-%m-%d}"))
+    usage = nexus(home, "usage").stdout
+    for _ in range(2):
+        done = nexus(home, "import", str(projects), "--json")
+        assert done.returncode == 0, done.stderr
+        asked = nexus(home, "sql", "-json", _LAST_WEEK)
+        assert json.loads(asked.stdout) == [
+            {"day": f"{yesterday:%Y-%m-%d}", "project": "/home/ada/kettle", "asked": question}
+            for question in ("The kettle boils over at 95 degrees. Find out why.", "Fix it.")
+        ]
+    assert nexus(home, "usage").stdout == usage
+    checked = nexus(home, "doctor", "--deep")
+    assert checked.returncode == 0, checked.stdout
+    for each in json.loads(nexus(home, "import", "--list", "--json").stdout):
+        assert nexus(home, "forget", "import", each["id"], "--yes").returncode == 0
+    assert nexus(home, "sql", "SELECT count(*) FROM agent_sessions").stdout.split() == ["0"]
 
 
 def test_a_missing_source_and_an_unknown_format_are_told(home: Path, tmp_path: Path) -> None:

@@ -49,12 +49,15 @@ async def test_a_worker_gets_what_the_reader_found_in_three_turns(home: Home, se
         ((result,),) = await rows(
             app, "agents", "SELECT result FROM agent_tool_calls WHERE tool_name = 'bash'"
         )
+        runs = dict(await rows(app, "runtime", "SELECT session_label, request_id FROM executions"))
         assert await facts(app) == ["Sarah leads Project X, due on March 15"]
     server.assert_exhausted()
     assert run["status"] == "done", run
     assert '"took_ms"' in str(result), "the search answered"
     assert "Sarah leads Project X, due on March 15" in str(result), "and so did SQL"
     assert "may read the memory and not write it" in str(result)
+    (worker_session,) = [label for label in runs if label.startswith("worker:")]
+    assert runs[f"meeseeks:memory-reader:{worker_session}"] == runs[worker_session], "of the worker's request"
     folder = home.meeseeks / "memory-reader"
     assert (folder / "notes/people.md").read_text() == "Sarah: see Project X\n"
     assert str(result).count("Read-only file system") == 2, "it writes its notes, and nothing else"

@@ -202,8 +202,10 @@ async def test_what_the_turn_before_said_is_not_written_again_from_the_next(
         )
         learned = await rows(app, "memory", _FACTS)
         _, second = await invocations(app)
-        shown = [request.last_user for request in server.requests if is_extractor(request)]
-    assert "<before>" in shown[1]
+        asked = [request for request in server.requests if is_extractor(request)]
+    assert "<before>" in asked[1].last_user
+    roles = [{message["role"] for message in request.json["messages"]} for request in asked]
+    assert roles == [{"system", "user"}] * 2, "the second has no history of the first"
     assert [fact.partition(" (")[0] for fact, *_ in learned] == [nurse, nights]
     assert len(second["refused"]) == 2
 

@@ -146,7 +146,9 @@ async def test_stop_cancels_the_answer_of_the_session(home: Home, server: ModelS
 async def test_every_command_answers_without_a_model(home: Home) -> None:
     async with App(home, Config()) as app:
         told = {each.name: await _say(app, f"/{each.name}") for each in commands.list_for("message")}
-        assert "Saved as reminder-1." in await _say(app, "/remind in two hours call Anna")
+        saved = await _say(app, "/remind in two hours call Anna")
+        assert saved.startswith("Saved.")
+        assert "reminder-" not in saved, "its words and time, and no name"
         assert "call Anna" in await _say(app, "/reminders")
         assert (await _say(app, "/remind whenever")).startswith("No time found in 'whenever'.")
     assert all(told.values())

@@ -83,8 +83,8 @@ class Commands:
             case "remind" if words:
                 draft = await self._reminders.draft(words)
                 place = await find_place(self._ledgers, request)
-                made = await self._reminders.save(draft, place, key=request.event.id)
-                return "\n\n".join([f"Saved as {made.name}.", *draft.described(self._reminders.now())])
+                await self._reminders.save(draft, place, key=request.event.id)
+                return "\n\n".join(["Saved.", *draft.described(self._reminders.now())])
             case "remind":
                 return "Say when and what, for example: /remind in two hours call Anna"
             case "reminders":

@@ -21,7 +21,7 @@ from nexus.automations.registration import Write
 from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
 from nexus.automations.when import TimeError, When
 from nexus.config import AutomationsConfig
-from nexus.errors import AutomationError, MissingError
+from nexus.errors import AutomationError, MissingError, UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import sessions
@@ -134,6 +134,26 @@ def listed(connection: apsw.Connection) -> list[Automation]:
     """Every reminder that was not deleted, in the order in which they were made."""
     found = [each for each in automations.listed(connection) if each.script_path == SCRIPT]
     return sorted(found, key=lambda each: each.id)
+
+
+def find(connection: apsw.Connection, said: str) -> str:
+    """The name of the reminder that somebody means: by that name, by its words, or by some of them."""
+    rows = listed(connection)
+    if any(row.name == said for row in rows):
+        return said
+    texts = {row.name: str(row.config.get("text", "")).casefold() for row in rows}
+    words = said.casefold().strip()
+    part = re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")
+    found = [row for row in rows if texts[row.name] == words]
+    found = found or [row for row in rows if part.search(texts[row.name])]
+    # Those that are over stay in the list.
+    found = [row for row in found if state_of(row) in {"active", "paused"}] or found
+    if not found:
+        raise MissingError(f"No reminder matches `{said}`", hint="List them with `nexus remind list`.")
+    if len(found) > 1:
+        names = ", ".join(f"{row.name} ({when.described(row.triggers)})" for row in found)
+        raise UsageError(f"{len(found)} reminders match `{said}`", hint=f"Pass one of these names: {names}.")
+    return found[0].name
 
 
 def change(home: Home, write: Write, name: str, to: str, now: datetime) -> Automation:

@@ -70,6 +70,7 @@ _log = logging.getLogger(__name__)
 class _Channel:
     name: str
     adapter: Adapter
+    status: Status = "stopped"
     is_connected: asyncio.Event = field(default_factory=asyncio.Event)
     has_more: asyncio.Event = field(default_factory=asyncio.Event)
     has_received: asyncio.Event = field(default_factory=asyncio.Event)
@@ -109,9 +110,15 @@ class Channels:
         self._let_pass = let_pass
         self._channels = {name: _Channel(name=name, adapter=each) for name, each in adapters.items()}
         self._watch: Watch | None = None
+        self.changed: Callable[[str, Status], None] = lambda name, status: None
+        """Called when a channel's status has changed."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._channels
+
+    def statuses(self) -> dict[str, Status]:
+        """How each channel is doing."""
+        return {channel.name: channel.status for channel in self._channels.values()}
 
     async def start(self) -> None:
         """Run every channel that isn't paused, from now on."""
@@ -384,6 +391,8 @@ class Channels:
             await channel.has_changed.wait()
 
     async def _note(self, channel: _Channel, status: Status, reason: str | None = None) -> None:
+        channel.status = status
+        self.changed(channel.name, status)
         await self._ledgers.runtime.write(ledger.note_status, name=channel.name, status=status, reason=reason)
 
     async def note_connected(self, channel: _Channel) -> None:

@@ -49,9 +49,10 @@ def access() -> None:
 
 
 @access.command("list")
+@click.option("--ids", is_flag=True, help="Show the ids of people.")
 @_json
 @click.pass_context
-def list_(ctx: click.Context, as_json: bool) -> None:
+def list_(ctx: click.Context, ids: bool, as_json: bool) -> None:
     """List pending requests and people with access."""
     asking, known = _with(ctx, lambda c: (grants.asking(c), grants.known(c)))
     if as_json:
@@ -61,7 +62,8 @@ def list_(ctx: click.Context, as_json: bool) -> None:
     for each in asking:
         click.echo(f"pending  {each.code}  {_sender(each)}, until {each.expires_at}")
     for someone in known:
-        click.echo(f"allowed  {someone.name} ({someone.entity_id}): {_told(someone.granted)}")
+        id_ = f"  {someone.entity_id}" if ids else ""
+        click.echo(f"allowed  {someone.name}: {_told(someone.granted)}{id_}")
     if not asking and not known:
         click.echo("No pending requests. Only you have access.")
 

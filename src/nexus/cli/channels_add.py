@@ -234,11 +234,6 @@ async def _reached(call: Any) -> Any:
 
 
 async def _tried(adapter: Any) -> str:
-    try:
-        found = await adapter.newest_auth_server()
-    except Exception as error:  # whatever the server or the library says about a login
-        raise ConfigError(
-            f"The mailbox can't be read: {error}", hint="Check the address and password."
-        ) from error
+    found = await adapter.newest_auth_server()
     await adapter.check_sending()
     return str(found)

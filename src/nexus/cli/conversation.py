@@ -212,8 +212,8 @@ class Conversation:
             if answer is None or answer.strip().lower() not in {"", "y", "yes"}:
                 self._screen.note("Not saved.")
                 return
-        made = await self._talk.remind(draft, self._label)
-        self._screen.note(f"Saved as {made.name}. /reminders lists them.")
+        await self._talk.remind(draft, self._label)
+        self._screen.note("Saved. /reminders lists them.")
 
     async def reminders(self) -> None:
         """List the reminders."""

@@ -47,15 +47,15 @@ def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int
         click.echo("No results.")
     else:
         print_table(
-            ("id", "type", "name", "facts#", "merged#", "summary"),
+            ("name", "type", "facts#", "merged#", "summary", "id"),
             [
                 (
-                    each["id"],
-                    each["type"],
                     each["name"],
+                    each["type"],
                     each["facts"],
                     len(each["merged"]) or "",
                     each["summary"],
+                    each["id"],
                 )
                 for each in found
             ],
@@ -125,10 +125,10 @@ def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
     if found["together_with"]:
         click.echo("\nConnections")
         lines = [
-            (each["name"], each["entity_id"], each["facts"], each["episodes"])
+            (each["name"], each["facts"], each["episodes"], each["entity_id"])
             for each in found["together_with"]
         ]
-        print_table(("name", "id", "facts#", "episodes#"), lines)
+        print_table(("name", "facts#", "episodes#", "id"), lines)
 
 
 @click.command()

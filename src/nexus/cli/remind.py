@@ -13,6 +13,7 @@ from nexus.cli.automations_place import opened
 from nexus.cli.place import opened_home
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_words = click.argument("words", nargs=-1, required=True)
 _OWNER = "owner"
 
 
@@ -33,7 +34,7 @@ def remind() -> None:
 
 
 @remind.command()
-@click.argument("words", nargs=-1, required=True)
+@_words
 @click.option(
     "--session", metavar="LABEL", default="main", show_default=True, help="Session to deliver it in."
 )
@@ -60,13 +61,14 @@ def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_
     if as_json:
         click.echo(json.dumps(asdict(reminders.reminder(made, now)), indent=2))
     else:
-        click.echo(f"Saved as {made.name}. It arrives while `nexus up` or `nexus chat` is running.")
+        click.echo("Saved. It arrives while `nexus up` or `nexus chat` is running.")
 
 
 @remind.command("list")
+@click.option("--ids", is_flag=True, help="Show the names under which they are automations.")
 @_json
 @click.pass_context
-def list_(ctx: click.Context, as_json: bool) -> None:
+def list_(ctx: click.Context, ids: bool, as_json: bool) -> None:
     """List reminders."""
     with opened(ctx) as home:
         found = [reminders.reminder(row, clock.now()) for row in home.write(reminders.listed)]
@@ -74,43 +76,45 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))
         return
     for each in found:
-        click.echo(line(each))
+        click.echo(f"{line(each)}{f'  {each.name}' if ids else ''}")
     if not found:
         click.echo('No reminders. Set one: `nexus remind "in two hours call Anna"`.')
 
 
 @remind.command()
-@click.argument("name")
+@_words
 @click.pass_context
-def pause(ctx: click.Context, name: str) -> None:
-    """Pause a reminder until you resume it."""
-    _change(ctx, name, "pause", "Paused")
+def pause(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Pause a reminder until you resume it. WORDS: its text, a part of it, or its name."""
+    _change(ctx, words, "pause", "Paused")
 
 
 @remind.command()
-@click.argument("name")
+@_words
 @click.pass_context
-def resume(ctx: click.Context, name: str) -> None:
-    """Resume a paused reminder."""
-    _change(ctx, name, "resume", "Resumed")
+def resume(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Resume a paused reminder. WORDS: its text, a part of it, or its name."""
+    _change(ctx, words, "resume", "Resumed")
 
 
 @remind.command()
-@click.argument("name")
+@_words
 @click.pass_context
-def delete(ctx: click.Context, name: str) -> None:
-    """Delete a reminder."""
-    _change(ctx, name, "delete", "Deleted")
+def delete(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Delete a reminder. WORDS: its text, a part of it, or its name."""
+    _change(ctx, words, "delete", "Deleted")
 
 
 def line(reminder: Reminder) -> str:
     """A reminder on one line."""
     state = "" if reminder.state == "active" else f" ({reminder.state})"
     by = "" if reminder.made_by == _OWNER else f", by {reminder.made_by}"
-    return f"{reminder.name:<12} {reminder.when}{state}: {reminder.text} [{reminder.session}{by}]"
+    return f"{reminder.when}{state}: {reminder.text} [{reminder.session}{by}]"
 
 
-def _change(ctx: click.Context, name: str, to: str, done: str) -> None:
+def _change(ctx: click.Context, words: tuple[str, ...], to: str, done: str) -> None:
+    now = clock.now()
     with opened(ctx) as home:
-        reminders.change(home.home, home.write, name, to, clock.now())
-    click.echo(f"{done} {name}.")
+        name = home.write(reminders.find, said=" ".join(words))
+        changed = reminders.reminder(reminders.change(home.home, home.write, name, to, now), now)
+    click.echo(f"{done}: {changed.when}: {changed.text}")

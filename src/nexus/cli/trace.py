@@ -65,9 +65,9 @@ def print_latest(found: list[tuple[Node, str]]) -> None:
     if not found:
         console.print("No requests yet.")
         return
-    headings = ("", "request", "", "took", "in", "out", "cost", "")
+    headings = ("", "", "", "took", "in", "out", "cost", "request")
     rows = [_summary(*one) for one in found]
-    _print_table(console, headings, rows, left=(0, 1, 2, 7), flexible=7, droppable=(2, 4, 5))
+    _print_table(console, headings, rows, left=(0, 1, 2, 7), flexible=1, droppable=(2, 4, 5))
     console.print(Text("Run `nexus trace ID` for the details of one.", style="dim"))
 
 
@@ -106,13 +106,13 @@ def _summary(node: Node, asked: str) -> list[Text]:
     total = node.total
     return [
         Text(_when(node.started_at)),
-        Text(node.id, style="bold"),
+        Text(_short(asked), style="bold"),
         Text(node.status, style=_STYLES.get(node.status, "")),
         Text(_took(node)),
         Text(f"{total.tokens - total.output_tokens:,}"),
         Text(f"{total.output_tokens:,}"),
         Text(total.cost),
-        Text(_short(asked), style="italic"),
+        Text(node.id, style="dim"),
     ]
 
 

@@ -27,12 +27,14 @@ from nexus.gateway.server import Gateway
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
+from nexus.ledgers.runtime.channels import Status
 from nexus.logs import Logging
 from nexus.roles.memory_writer import describe_cost
 from nexus.serving import Serving
 from nexus.skills.memory_socket import OWNER, SOCKET
 
 _ROLES: Final = ("manager", "worker", "fast", "writer")
+_STATUSES: Final = {"starting": "connecting", "waiting": "reconnecting"}
 STOPPING: Final = "Stopping: running work is finished or requeued. Press Ctrl-C again to stop immediately."
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("nexus.up")
@@ -48,7 +50,10 @@ async def run(home: Home, config: Config, serving: Serving, listening: socket, *
         async with app, Gateway(app, listening) as gateway:
             serving.tell(gateway.url)
             _log.info("the home runs", extra={"version": __version__, "pid": os.getpid(), "url": gateway.url})
-            _tell(await _picture(app, gateway), as_json=as_json)
+            picture = await _picture(app, gateway)
+            _tell({**picture, "channels": app.channels.statuses()}, as_json=as_json)
+            if not as_json:
+                app.channels.changed = _tell_connected
             await stop.wait()
             _log.info("stopping")
             if not as_json:
@@ -159,6 +164,9 @@ def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
     _line("", "The link works once within ten minutes. Run `nexus login` for another.")
     for models, roles in _together(picture["models"]).items():
         _line("models", f"{models} ({', '.join(roles)})")
+    if picture["channels"]:
+        found = picture["channels"].items()
+        _line("channels", ", ".join(f"{name} ({_STATUSES.get(status, status)})" for name, status in found))
     _line("automations", ", ".join(picture["automations"]) or "none")
     waiting = counted(picture["waiting_to_be_embedded"], "text")
     _line("memory", f"{picture['embedding_model']}, {waiting} waiting to be embedded")
@@ -174,6 +182,12 @@ def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
     for warning in picture["warnings"]:
         click.secho(f"Warning: {warning}", fg="red", err=True)
     click.echo("Press Ctrl-C to stop. `nexus logs` shows the log.")
+
+
+def _tell_connected(name: str, status: Status) -> None:
+    """Say that a channel is there, or there again; the log says on the terminal that one reconnects."""
+    if status == "connected":
+        click.echo(f"Connected to {printable(name)}.")
 
 
 def _together(models: dict[str, list[str]]) -> dict[str, list[str]]:

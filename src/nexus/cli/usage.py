@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from nexus.ledgers.runtime.budgets import Hit
     from nexus.runs import Totals
 
-_COLUMNS = ("calls#", "fresh#", "cached#", "written#", "out#", "cost#")
+_COLUMNS = ("calls#", "tokens#", "cost#")
+_DETAILED_COLUMNS = ("calls#", "fresh#", "cached#", "written#", "out#", "cost#")
 _ASKED_CHARACTERS = 60
 
 
@@ -30,10 +31,15 @@ _ASKED_CHARACTERS = 60
 @click.option(
     "--limit", type=click.IntRange(1), default=10, show_default=True, help="Maximum number of messages."
 )
+@click.option(
+    "--details",
+    is_flag=True,
+    help="Split tokens into fresh input, input read from the cache, input written to it, and output.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def usage(ctx: click.Context, days: int, limit: int, as_json: bool) -> None:
-    """Show cost by day, model, automation and message, and budgets.
+def usage(ctx: click.Context, days: int, limit: int, details: bool, as_json: bool) -> None:
+    """Show calls, tokens and cost by day, model, automation and message, and budgets.
 
     Set budgets in [budgets] in config.toml. Days are UTC.
     """
@@ -44,7 +50,8 @@ def usage(ctx: click.Context, days: int, limit: int, as_json: bool) -> None:
         return
     total = report.total
     until = "" if report.until == clock.day(clock.now()) else f" until {report.until}"
-    click.echo(f"{counted(days, 'day')}{until}: {counted(total.calls, 'call')} to models, {_cost(total)}")
+    used = f"{counted(total.calls, 'call')} to models, {counted(total.tokens, 'token')}, {_cost(total)}"
+    click.echo(f"{counted(days, 'day')}{until}: {used}")
     if total.unpriced_calls:
         click.echo(
             f"Of these, {counted(total.unpriced_calls, 'call')} had no known price. "
@@ -55,9 +62,9 @@ def usage(ctx: click.Context, days: int, limit: int, as_json: bool) -> None:
             f"Of these, {counted(report.estimated_calls, 'call')} estimated: the answer was cut off or "
             "lost in a crash."
         )
-    _table("day", [each for each in report.days if each.total.calls])
-    _table("model", report.models)
-    _table("automation", report.automations)
+    _table("day", [each for each in report.days if each.total.calls], details=details)
+    _table("model", report.models, details=details)
+    _table("automation", report.automations, details=details)
     _messages(report.messages)
     _budgets(report.budgets)
     _hits(report.hits)
@@ -73,19 +80,19 @@ async def _report(home: Home, settings: config.Config, days: int, messages: int)
         return await views.report(ledgers, settings, days=days, messages=messages)
 
 
-def _table(what: str, parts: "Iterable[Spent]") -> None:
-    lines = [(each.name, *_numbers(each.total)) for each in parts]
+def _table(what: str, parts: "Iterable[Spent]", *, details: bool) -> None:
+    lines = [(each.name, *_numbers(each.total, details=details)) for each in parts]
     if lines:
         click.echo()
-        print_table((what, *_COLUMNS), lines)
+        print_table((what, *(_DETAILED_COLUMNS if details else _COLUMNS)), lines)
 
 
 def _messages(messages: "Iterable[Message]") -> None:
     priced = [each for each in messages if each.total.cost_microusd]
-    lines = [(each.request_id, each.asked[:_ASKED_CHARACTERS], _cost(each.total)) for each in priced]
+    lines = [(each.asked[:_ASKED_CHARACTERS], _cost(each.total), each.request_id) for each in priced]
     if lines:
         click.echo()
-        print_table(("most expensive message", "", "cost#"), lines)
+        print_table(("most expensive message", "cost#", "request"), lines)
 
 
 def _budgets(budgets: "Iterable[Budget]") -> None:
@@ -117,8 +124,10 @@ def _hits(hits: "Iterable[Hit]") -> None:
         print_table(("refused", "budget", "of", "used#", "request"), lines)
 
 
-def _numbers(total: "Totals") -> tuple[str, ...]:
-    tokens = (total.input_tokens, total.cache_read_tokens, total.cache_write_tokens, total.output_tokens)
+def _numbers(total: "Totals", *, details: bool) -> tuple[str, ...]:
+    tokens = (total.tokens,)
+    if details:
+        tokens = (total.input_tokens, total.cache_read_tokens, total.cache_write_tokens, total.output_tokens)
     return (f"{total.calls:,}", *(f"{count:,}" for count in tokens), _cost(total))
 
 

@@ -7,7 +7,7 @@ not something to answer. They are found by words immediately, and by meaning onc
 import asyncio
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -16,10 +16,12 @@ import apsw
 from nexus import clock
 from nexus.config import AttachmentsConfig
 from nexus.history.attached import Files
-from nexus.history.items import Mark, Message, Person, SetAside, Thread
+from nexus.history.items import Mark, Message, Person, SessionMessage, SetAside, Thread
 from nexus.history.people import OWNER, Met, People
 from nexus.history.source import Source
 from nexus.ledgers import Ledgers, events
+from nexus.ledgers.agents import imported
+from nexus.ledgers.agents.imported import PastCall, PastMessage, PastResult
 from nexus.ledgers.events import Direction, Participant, imports
 from nexus.ledgers.events.imports import Attached, Import, PastEvent, PastThread, SetAsides, key
 from nexus.memory.operations import Memory
@@ -45,13 +47,14 @@ class Chunk:
 
     threads: dict[str, Thread] = field(default_factory=dict[str, Thread])
     messages: list[Message] = field(default_factory=list[Message])
+    session_messages: list[SessionMessage] = field(default_factory=list[SessionMessage])
     set_aside: list[SetAside] = field(default_factory=list[SetAside])
     cursor: str | None = None
     size_bytes: int = 0
 
     @property
     def is_empty(self) -> bool:
-        return not (self.threads or self.messages or self.set_aside or self.cursor)
+        return not (self.threads or self.messages or self.session_messages or self.set_aside or self.cursor)
 
 
 def chunks(source: Source, cursor: str | None) -> Iterator[Chunk]:
@@ -74,6 +77,9 @@ def chunks(source: Source, cursor: str | None) -> Iterator[Chunk]:
                 chunk = Chunk()
             chunk.messages.append(item)
             chunk.size_bytes += len(item.content) + sum(len(each.data or b"") for each in item.attachments)
+        elif isinstance(item, SessionMessage):
+            chunk.session_messages.append(item)
+            chunk.size_bytes += len(item.content) + sum(len(each.arguments_json) for each in item.calls)
         elif isinstance(item, Thread):
             chunk.threads.setdefault(item.external_id, item)
         else:
@@ -182,10 +188,54 @@ class Importer:
             set_aside=set_aside,
             recorded_at=import_.created_at,
         )
-        added = await self._ledgers.events.write(batch.record)
+        if not chunk.session_messages:
+            added = await self._ledgers.events.write(batch.record)
+        else:
+            # No transaction spans two ledgers. The cursor moves last, so that an import that was killed in
+            # between records the sessions when it is resumed; and events come first, because undoing an
+            # import finds its sessions by them.
+            added = await self._ledgers.events.write(replace(batch, cursor=None, set_aside=None).record)
+            await self._record_sessions(chunk.session_messages)
+            await self._ledgers.events.write(replace(batch, threads=[], events=[]).record)
         if kept:
             await asyncio.to_thread(files.settle)
         return added
+
+    async def _record_sessions(self, messages: list[SessionMessage]) -> None:
+        """Record sessions of agents in the agents ledger; those messages that it has stay as they are."""
+        channel = self._source.channel
+        of_message = await self._ledgers.events.read(
+            imports.recorded_events, channel=channel, external_ids=[each.message for each in messages]
+        )
+        past = [
+            PastMessage(
+                key=f"{channel}:{each.external_id}",
+                session=f"{channel}:{each.session.id}",
+                parent=f"{channel}:{each.session.parent}" if each.session.parent else None,
+                project=each.session.project,
+                role=each.role,
+                content=each.content[:_LONGEST_CONTENT],
+                model=each.model,
+                event_id=event.id,
+                thread_id=event.thread_id,
+                at=event.occurred_at,
+                calls=tuple(
+                    PastCall(call_id=call.id, tool_name=call.tool, arguments_json=call.arguments_json)
+                    for call in each.calls
+                ),
+                results=tuple(
+                    PastResult(
+                        call_id=result.call_id,
+                        content=result.content[:_LONGEST_CONTENT],
+                        is_error=result.is_error,
+                    )
+                    for result in each.results
+                ),
+            )
+            for each in messages
+            if (event := of_message.get(each.message)) is not None
+        ]
+        await self._ledgers.agents.write(imported.record, source=channel, messages=past)
 
     async def _kept(
         self, chunk: Chunk, files: Files, set_aside: SetAsides

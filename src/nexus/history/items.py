@@ -1,4 +1,4 @@
-"""What a source yields: threads, messages, contact cards, what it could not read, and places to resume at."""
+"""What a source yields: what was said, what it could not read, and places to resume at."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -77,6 +77,51 @@ class Card:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCall:
+    """A tool that another program's agent called."""
+
+    id: str | None
+    """What its result names it by."""
+    tool: str
+    arguments_json: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolResult:
+    """What a tool gave to another program's agent."""
+
+    call_id: str | None
+    content: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentSession:
+    """A session of another program's agent, by the id that the program gave it."""
+
+    id: str
+    project: str | None = None
+    """The folder that the agent worked in."""
+    parent: str | None = None
+    """The session that started this one as a subagent."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionMessage:
+    """A message of an agent's session in full, after the messages that say in brief what is in it."""
+
+    external_id: str
+    session: AgentSession
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    message: str
+    """The first of the messages for it, by its external id."""
+    model: str | None = None
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SetAside:
     """Something that could not be read. `place` says where in the source it is."""
 
@@ -91,4 +136,4 @@ class Mark:
     cursor: str
 
 
-Item = Thread | Message | SetAside | Mark
+Item = Thread | Message | SessionMessage | SetAside | Mark

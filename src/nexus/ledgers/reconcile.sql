@@ -96,7 +96,7 @@ FROM agent_turns AS t JOIN agent_sessions AS s ON s.id = t.session_id
 JOIN requests AS r ON r.id = t.request_id AND r.session_label = s.label
 WHERE t.kind = 'exchange' AND t.status = 'done' AND t.execution_id IS NOT NULL
   AND t.started_at >= (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-60 seconds') FROM agent_turns
-                       WHERE rowid = (SELECT max(rowid) FROM agent_turns))
+                       WHERE rowid = (SELECT max(rowid) FROM agent_turns WHERE execution_id IS NOT NULL))
   AND NOT EXISTS (SELECT 1 FROM processing_log AS p WHERE p.processor = 'memory-writer'
                   AND p.target_type = 'execution' AND p.target_id = t.execution_id)
   AND NOT EXISTS (SELECT 1 FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id

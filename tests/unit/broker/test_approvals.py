@@ -78,6 +78,17 @@ def test_the_settings_say_which_calls_wait(
 
 
 @pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        *[("rm\t-rf x", True), ("ls;  rm   -rf x", True), ("env rm -rf x", False)],
+        *[("\\rm -rf x", False), ("rm${IFS}-rf x", False), ("bash -c 'rm -rf x'", False)],
+    ],
+)
+def test_patterns_are_evaded_as_the_guide_says(command: str, asked: bool) -> None:
+    assert (find_pattern(["bash(rm *)"], "bash", {"command": command}) is not None) is asked
+
+
+@pytest.mark.parametrize(
     ("given", "call", "allowed"),
     [
         ({"command": "git log"}, {"command": "git status"}, True),

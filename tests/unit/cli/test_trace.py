@@ -77,8 +77,8 @@ def test_ids_are_shown_on_demand(traced: Home) -> None:
 def test_without_an_id_the_latest_are_listed(traced: Home) -> None:
     (listed,) = [line for line in lines(traced) if ROOT in line]
 
-    assert listed.startswith(f"2026-05-01 10:00:00 {ROOT} done")
-    assert listed.endswith("295 16 ≥$0.0015 When is the party?")
+    assert listed.startswith("2026-05-01 10:00:00 When is the party? done")
+    assert listed.endswith(f"295 16 ≥$0.0015 {ROOT}"), "its id comes last"
     assert not any(WORKER in line for line in lines(traced))
 
 

@@ -8,8 +8,8 @@ from nexus.home import Home
 from unit.ledgers.runtime.lineage import ROOT, Lineage
 
 
-def shown(home: Home) -> str:
-    result = CliRunner().invoke(program, ["--home", str(home.root), "usage"])
+def shown(home: Home, *options: str) -> str:
+    result = CliRunner().invoke(program, ["--home", str(home.root), "usage", *options])
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -32,3 +32,20 @@ def test_where_no_price_is_known_no_message_is_the_dearest(home: Home) -> None:
     told = shown(home)
     assert "4 calls had no known price" in told
     assert "dearest" not in told
+
+
+def test_tokens_are_one_number_unless_details_are_asked_for(home: Home) -> None:
+    runtime = writing(home, "runtime")
+    Lineage(runtime).write()
+    runtime.close()
+
+    def columns(told: str) -> list[str]:
+        return next(line.split() for line in told.splitlines() if line.startswith("model"))
+
+    told = shown(home)
+    assert "4 calls to models, 311 tokens, $0.0015" in told
+    assert columns(told) == ["model", "calls", "tokens", "cost"]
+    assert told.index("most expensive message") < told.index(ROOT), "its id comes last"
+    assert columns(shown(home, "--details")) == [
+        *("model", "calls", "fresh", "cached", "written", "out", "cost")
+    ]

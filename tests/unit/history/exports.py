@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import apsw
 
@@ -10,6 +10,9 @@ from nexus import history
 from nexus.ledgers import Ledgers
 from nexus.ledgers.events.imports import Import
 from nexus.memory.operations import Memory
+
+AGENT_SESSIONS: Final = Path(__file__).parent / "agent_sessions"
+"""Folders as Claude Code and Codex write them, by the name of the format."""
 
 
 async def bring(ledgers: Ledgers, path: Path, **options: Any) -> Import:

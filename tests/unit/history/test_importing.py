@@ -110,6 +110,21 @@ async def test_a_conversation_larger_than_a_batch_is_resumed_in_its_middle(
     assert [content for _, _, content in await said(opened)] == [f"word {n}" for n in range(55)]
 
 
+async def test_followers_of_the_bus_learn_of_an_import_and_of_its_forgetting(
+    opened: Ledgers, export: Path
+) -> None:
+    done = await bring(opened, export)
+    target = await forgetting.find(opened, forgetting.import_, done.id)
+    await forgetting.forget(opened, target, actor="test")
+    told = await rows(opened, "SELECT type, subject_id, payload_json FROM bus_events ORDER BY seq")
+    assert [(type_, subject) for type_, subject, _ in told] == [
+        ("history.imported", None),
+        ("import.forgotten", done.id),
+    ]
+    assert json.loads(told[1][2])["removed"]["events.events"] == 35
+    assert "word" not in told[1][2], "counts, and no content"
+
+
 async def test_undoing_an_import_leaves_the_home_as_it_was(opened: Ledgers, tmp_path: Path) -> None:
     (tmp_path / "a.mbox").write_text(mail(1) + mail(2, From="Bob <bob@example.com>"))
     (tmp_path / "b.mbox").write_text(mail(2, From="Bob <bob@example.com>") + mail(3))

@@ -119,8 +119,8 @@ def test_a_counter_that_is_none_is_refused(new: Home, counter: tuple[Any, Any]) 
 
 
 def test_a_ledger_that_lacks_a_table_is_told(home: Home) -> None:
-    execute(home, "memory", "DROP TABLE facets")
-    with pytest.raises(LedgerCorruptError, match="facets"):
+    execute(home, "memory", "DROP TABLE observation_facts")
+    with pytest.raises(LedgerCorruptError, match="observation_facts"):
         exported(home)
 
 

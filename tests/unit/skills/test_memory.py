@@ -34,11 +34,17 @@ INSERT INTO entity_merge_events (id, action, source_entity_id, target_entity_id,
 INSERT INTO embedding_models (id, dimensions) VALUES ('m', 1);
 INSERT INTO embeddings (target_type, target_id, model_id, vector, source_text_hash)
   VALUES ('entity', 'tyler', 'm', x'0000', 'h');
+INSERT INTO agent_sessions (id, label, source, role, project)
+  VALUES ('ses2', 'claude-code:1', 'claude-code', 'manager', '/home/tyler/kettle');
+INSERT INTO agent_turns (id, session_id, position, status, started_at)
+  VALUES ('trn2', 'ses2', 0, 'done', '2026-02-11T09:00:00.000Z');
+INSERT INTO agent_messages (id, session_id, turn_id, position, role, content)
+  VALUES ('msg2', 'ses2', 'trn2', 0, 'user', 'Fix the kettle.');
 """
 _VALUES = {
     ":after": "2026-02-10", ":alias": "TYLER", ":before": "2026-02-12", ":entity": "tyler", ":episode": "e1",
     ":fact": "f3", ":other": "anthropic", ":person": "p1", ":relation": "WORKS_AT", ":start": "Ty",
-    ":thread": "thr", ":topic": "timeline",
+    ":source": "claude-code", ":thread": "thr", ":topic": "timeline",
 }  # fmt: skip
 
 

@@ -7,12 +7,16 @@ the same Message-ID.
 """
 
 import asyncio
+import imaplib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import imap_tools
+
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, Inbox, Message, MessageError
 from nexus.channels.email import parsing, sending
+from nexus.channels.email.failures import explain
 from nexus.channels.email.mailbox import Login, Mailbox, Mark, Server
 from nexus.history.mail_addresses import normalize_address
 
@@ -49,7 +53,7 @@ class Email:
         account = self._account
         mailbox = Mailbox(account.imap, account.folder)
         try:
-            opened = await asyncio.to_thread(mailbox.open, await self._login())
+            opened = await self._opened(mailbox)
             mark = await asyncio.to_thread(opened.resume, Mark.of(await inbox.cursor()))
             await inbox.keep_cursor(mark.to_json())
             await inbox.connected()
@@ -78,7 +82,7 @@ class Email:
         account = self._account
         mailbox = Mailbox(account.imap, account.folder)
         try:
-            opened = await asyncio.to_thread(mailbox.open, await self._login())
+            opened = await self._opened(mailbox)
             data = await asyncio.to_thread(opened.newest)
             return "" if data is None else await asyncio.to_thread(parsing.auth_server, data)
         finally:
@@ -87,6 +91,13 @@ class Email:
     async def check_sending(self) -> None:
         """Log in to the SMTP server, and send nothing."""
         await sending.check(self._account.smtp, await self._login())
+
+    async def _opened(self, mailbox: Mailbox) -> Mailbox:
+        login = await self._login()
+        try:
+            return await asyncio.to_thread(mailbox.open, login)
+        except (OSError, imaplib.IMAP4.error, imap_tools.ImapToolsError) as error:
+            raise explain(error, self._account.imap, login, "IMAP") from error
 
     async def _take_in(self, inbox: Inbox, data: bytes | None, uid: int) -> None:
         if data is None:

@@ -8,6 +8,7 @@ import aiosmtplib
 
 from nexus.channels import rendering
 from nexus.channels.adapter import Delivery, DeliveryError
+from nexus.channels.email.failures import explain
 from nexus.channels.email.mailbox import Login, Server
 
 _TIMEOUT_S: Final = 30.0
@@ -47,7 +48,7 @@ async def send(mail: EmailMessage, server: Server, login: Login) -> None:
     except (aiosmtplib.SMTPDataError, aiosmtplib.SMTPSenderRefused) as error:
         raise DeliveryError(str(error), final=error.code >= _PERMANENT) from error
     except (aiosmtplib.SMTPException, OSError) as error:
-        raise DeliveryError(f"{server.host}: {error}") from error
+        raise explain(error, server, login, "SMTP") from error
 
 
 async def check(server: Server, login: Login) -> None:
@@ -56,7 +57,7 @@ async def check(server: Server, login: Login) -> None:
         async with _client(server, login):
             pass
     except (aiosmtplib.SMTPException, OSError) as error:
-        raise DeliveryError(f"{server.host}: {error}") from error
+        raise explain(error, server, login, "SMTP") from error
 
 
 def _client(server: Server, login: Login) -> aiosmtplib.SMTP:

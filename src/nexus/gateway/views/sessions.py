@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, Final, Literal, cast
 
 import apsw
 
@@ -27,8 +27,10 @@ _MADE_UP = re.compile(r"(?:run:|chat:)ses_|(?:sub)?worker:")
 _OF_AUTOMATION = re.compile(r"meeseeks:([^:]+)")
 _MOST_HITS = 200
 
-Kind = Literal["people", "runs", "workers", "automations"]
-"""Whose session it is: a conversation of people, a single `nexus run`, a worker's, or an automation's own."""
+Kind = Literal["people", "runs", "workers", "automations", "imported"]
+"""Whose session it is: a conversation of people, a single `nexus run`, a worker's, an automation's own, or
+one that was imported from another program."""
+_OWN: Final[tuple[Kind, ...]] = ("people", "runs", "workers", "automations")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +40,8 @@ class SessionLine:
     id: str
     label: str
     role: str
+    source: str
+    """`nexus`, or the program that it was imported from."""
     model: str | None
     parent_label: str | None
     created_at: str
@@ -111,7 +115,7 @@ async def listed(
     kind: Kind | None = None,
     archived: bool | None = None,
 ) -> Page[SessionLine]:
-    """List sessions by last use.
+    """List sessions by last use: Nexus's own, unless the kind asks for imported ones.
 
     With a text, those whose name holds it, or in which something was said that matches it best.
     """
@@ -124,11 +128,11 @@ async def listed(
         hits = await ledgers.events.read(search, text=matching, limit=_MOST_HITS)
         values["events"] = json.dumps([hit.id for hit in hits])
         values["threads"] = json.dumps(sorted({hit.thread_id for hit in hits if hit.thread_id}))
-    found = await ledgers.agents.read(_listed, kinds=(kind,) if kind else get_args(Kind), values=values)
+    found = await ledgers.agents.read(_listed, kinds=(kind,) if kind else _OWN, values=values)
     # A message that carries what somebody said is stored as sent to the model.
     wanted = [id_ for row in found for id_ in (row[-1], row[-3])]
     said = await names.messages(ledgers, wanted, _LINE_CHARACTERS)
-    people = await names.conversations(ledgers, [row[7] for row in found])
+    people = await names.conversations(ledgers, [row[8] for row in found])
     lines = [_line(row, said, people) for row in found]
     return page(lines, limit, lambda line: (line.updated_at, line.id))
 
@@ -138,7 +142,7 @@ def _listed(
 ) -> list[tuple[Any, ...]]:
     query = sql.queries("agents")["listed_sessions"]
     found = [row for kind in kinds for row in sql.rows(connection, query, {**values, "kind": kind})]
-    return sorted(found, key=lambda row: (row[6], row[0]), reverse=True)[: values["limit"]]
+    return sorted(found, key=lambda row: (row[7], row[0]), reverse=True)[: values["limit"]]
 
 
 async def titles(ledgers: Ledgers, labels: Iterable[str | None]) -> dict[str, str]:
@@ -151,8 +155,8 @@ async def titles(ledgers: Ledgers, labels: Iterable[str | None]) -> dict[str, st
     said = await names.messages(ledgers, [row[-1] for row in found], _LINE_CHARACTERS)
     people = await names.conversations(ledgers, [row[2] for row in found])
     return {
-        label: _title(label, title, people.get(label), said.get(event_id or "", first))
-        for label, title, _, first, event_id in found
+        label: _title(label, source, title, people.get(label), said.get(event_id or "", first))
+        for label, title, _, source, first, event_id in found
     }
 
 
@@ -172,15 +176,15 @@ async def threads(ledgers: Ledgers, session: Session) -> tuple[str, ...]:
 
 def _line(row: tuple[Any, ...], said: Mapping[str, str], people: Mapping[str, str]) -> SessionLine:
     *stored, _, title, archived_at, turns, last, last_id, first, first_id = row
-    label = cast("str", stored[1])
-    named = _title(label, title, people.get(label), said.get(first_id or "", first))
+    label, source = cast("str", stored[1]), cast("str", stored[3])
+    named = _title(label, source, title, people.get(label), said.get(first_id or "", first))
     return loaded(SessionLine, (*stored, archived_at, turns, said.get(last_id or "", last), named))
 
 
-def _title(label: str, given: str | None, people: str | None, first: str | None) -> str:
+def _title(label: str, source: str, given: str | None, people: str | None, first: str | None) -> str:
     if given:
         return given
-    if _MADE_UP.match(label):
+    if source != "nexus" or _MADE_UP.match(label):
         return " ".join((first or "").split()) or label
     if automation := _OF_AUTOMATION.match(label):
         return automation[1]
@@ -212,7 +216,8 @@ async def transcript(
     found = await ledgers.agents.read(
         _transcript, session_id=session_id, before=before, limit=limit, most=most, replaced=replaced
     )
-    said = await names.messages(ledgers, [each.event_id for each in found.items], most)
+    # A message of another program's agent also names an event: a brief account of it.
+    said = await names.messages(ledgers, [each.event_id for each in found.items if each.role == "user"], most)
     items = tuple(replace(each, said=said.get(each.event_id or "")) for each in found.items)
     return Page(items=items, next=found.next)
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from nexus.history.items import Attachment
+from nexus.history.items import Attachment, ToolCall, ToolResult
 from nexus.history.source import listed, record, text
 
 _BRIEF_CHARACTERS: Final = 300
@@ -36,16 +36,60 @@ def tool_call(block: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """A call or a result in brief, with what is kept of it. None for any other block."""
     type_ = text(block.get("type"))
     if type_ in _CALLS:
-        name = text(block.get("name")) or "tool"
-        given = block.get("input", block.get("arguments", ""))
+        name, said = text(block.get("name")) or "tool", _arguments(block)
     elif type_ in _RESULTS:
-        name = "result"
-        given = block.get("content", block.get("output", ""))
-        given = words(given) or given
+        name, said = "result", _output(block)
     else:
         return None
-    said = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     return f"{name}: {said[:_BRIEF_CHARACTERS]}", {"tool": name, "text": said[:_KEPT_CHARACTERS]}
+
+
+def whole_calls(content: object) -> tuple[ToolCall, ...]:
+    """The tool calls among the blocks, in full."""
+    found = (block for block in map(record, listed(content)) if text(block.get("type")) in _CALLS)
+    return tuple(
+        ToolCall(
+            id=text(block.get("call_id")) or text(block.get("id")),
+            tool=text(block.get("name")) or "tool",
+            arguments_json=_as_json(_arguments(block)),
+        )
+        for block in found
+    )
+
+
+def whole_results(content: object) -> tuple[ToolResult, ...]:
+    """The results of tools among the blocks, in full."""
+    found = (block for block in map(record, listed(content)) if text(block.get("type")) in _RESULTS)
+    return tuple(
+        ToolResult(
+            call_id=text(block.get("tool_use_id")) or text(block.get("call_id")),
+            content=_output(block),
+            is_error=block.get("is_error") is True,
+        )
+        for block in found
+    )
+
+
+def _arguments(block: dict[str, Any]) -> str:
+    return _written(block.get("input", block.get("arguments", "")))
+
+
+def _output(block: dict[str, Any]) -> str:
+    given = block.get("content", block.get("output", ""))
+    return _written(words(given) or given)
+
+
+def _written(given: object) -> str:
+    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+
+
+def _as_json(arguments: str) -> str:
+    """Arguments as a program wrote them; a text that isn't JSON becomes a JSON string."""
+    try:
+        json.loads(arguments)
+    except ValueError:
+        return json.dumps(arguments, ensure_ascii=False) if arguments else "{}"
+    return arguments
 
 
 def images(content: object) -> tuple[Attachment, ...]:

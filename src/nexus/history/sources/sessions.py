@@ -2,11 +2,22 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal
 
 from nexus.history import json_stream
 from nexus.history.files import Files
-from nexus.history.items import Author, Item, Mark, Message, Person, SetAside, Thread
+from nexus.history.items import (
+    AgentSession,
+    Author,
+    Item,
+    Mark,
+    Message,
+    Person,
+    SessionMessage,
+    SetAside,
+    Thread,
+)
 from nexus.history.lines import lines
 from nexus.history.source import Source, beginning, careful, cursor_place, moment, place_cursor, record, text
 from nexus.history.sources import blocks
@@ -15,6 +26,17 @@ from nexus.history.sources import blocks
 _INJECTED: Final = re.compile(
     r"\s*<(?:environment_context|user_instructions|system-reminder|command-name|local-command|permissions)"
 )
+
+
+@dataclass(slots=True)
+class Transcript:
+    """One file, with what its lines so far say about those that follow."""
+
+    thread: str
+    session: AgentSession
+    is_named: bool = False
+    """Whether a line has named the session; else it has the name of the file."""
+    model: str | None = None
 
 
 class Sessions(Source):
@@ -35,7 +57,13 @@ class Sessions(Source):
         """Whether a file begins as this format does."""
         raise NotImplementedError
 
-    def entry(self, entry: dict[str, Any], thread: str, offset: int) -> Iterator[Message]:
+    def follow(self, entry: dict[str, Any], transcript: Transcript) -> None:
+        """Note what a line says about its session."""
+        raise NotImplementedError
+
+    def entry(
+        self, entry: dict[str, Any], transcript: Transcript, offset: int
+    ) -> Iterator[Message | SessionMessage]:
         """The messages of one line."""
         raise NotImplementedError
 
@@ -47,50 +75,102 @@ class Sessions(Source):
 
     def _file(self, name: str, start: int) -> Iterator[Item]:
         thread = re.sub(r"\.jsonl$", "", name)
-        yield Thread(external_id=thread, kind="session", title=thread.rpartition("/")[2])
+        title = thread.rpartition("/")[2]
+        yield Thread(external_id=thread, kind="session", title=title)
+        transcript = Transcript(thread=thread, session=AgentSession(id=title))
         try:
             with self.files.open(name) as stream:
-                for offset, line in lines(stream, start):
-                    yield from self._line(line, thread, f"{name}, line that ends at byte {offset}", offset)
-                    yield Mark(place_cursor(name, offset))
+                # Also when it is resumed, it is read from its beginning: there the session says which it is.
+                for offset, line in lines(stream):
+                    yield from self._line(line, transcript, name, offset, is_known=offset <= start)
         except (OSError, EOFError, ValueError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=name)
 
-    def _line(self, line: bytes | None, thread: str, place: str, offset: int) -> Iterator[Item]:
+    def _line(
+        self, line: bytes | None, transcript: Transcript, name: str, offset: int, *, is_known: bool
+    ) -> Iterator[Item]:
+        place, entry, reason = f"{name}, line that ends at byte {offset}", dict[str, Any](), ""
         if line is None:
-            yield SetAside(reason="the line is longer than 16 MiB", place=place)
+            reason = "the line is longer than 16 MiB"
         elif line.strip():
             try:
                 entry = record(json_stream.parsed(line))
             except ValueError:
-                yield SetAside(reason="the line is not valid JSON", place=place)
-            else:
-                yield from careful(self.entry(entry, thread, offset), place)
+                reason = "the line is not valid JSON"
+        self.follow(entry, transcript)
+        if is_known:
+            return
+        if reason:
+            yield SetAside(reason=reason, place=place)
+        elif entry:
+            yield from careful(self.entry(entry, transcript, offset), place)
+        yield Mark(place_cursor(name, offset))
 
     def spoken(
-        self, role: object, content: object, *, id_: str, thread: str, at: object, reply_to: str | None = None
-    ) -> Iterator[Message]:
-        """A message of blocks: its words, and each tool call as a message of its own."""
-        said, when = blocks.words(content), moment(at)
+        self,
+        role: object,
+        content: object,
+        transcript: Transcript,
+        *,
+        id_: str,
+        at: object,
+        reply_to: str | None = None,
+        in_session: str | None = None,
+        model: str | None = None,
+    ) -> Iterator[Message | SessionMessage]:
+        """A message of blocks: its words, each tool call as a message of its own, then all of it in full.
+
+        `in_session` is what the program calls the message, where `id_` rests on the name of the file.
+        """
+        said, images, when = blocks.words(content), blocks.images(content), moment(at)
         author: Author | None = {"user": "owner", "assistant": "assistant"}.get(str(role))  # type: ignore[assignment]
-        if author is not None and (said or blocks.images(content)):
-            is_system = author == "owner" and bool(_INJECTED.match(said))
-            yield Message(
-                external_id=id_,
-                thread=thread,
-                author="system" if is_system else author,
-                sender=self.agent if author == "assistant" else None,
-                content=said,
-                at=when,
-                kind="system" if is_system else "message",
-                reply_to=reply_to,
-                attachments=blocks.images(content),
+        is_injected = author == "owner" and bool(_INJECTED.match(said))
+        messages: list[Message] = []
+        if author is not None and (said or images):
+            messages.append(
+                Message(
+                    external_id=id_,
+                    thread=transcript.thread,
+                    author="system" if is_injected else author,
+                    sender=self.agent if author == "assistant" else None,
+                    content=said,
+                    at=when,
+                    kind="system" if is_injected else "message",
+                    reply_to=reply_to,
+                    attachments=images,
+                )
             )
+        results = blocks.whole_results(content)
+        speaker: Literal["system", "user", "assistant", "tool"] = "assistant"
+        if messages and author == "owner":
+            speaker = "system" if is_injected else "user"
+        elif results and not messages:
+            speaker = "tool"
         for number, (brief, kept) in enumerate(blocks.tool_calls(content)):
-            yield Message(
-                external_id=f"{id_}/tool-{number}", thread=thread, author="tool", content=brief, at=when,
-                kind="tool_call", reply_to=reply_to, metadata=kept,
-            )  # fmt: skip
+            messages.append(
+                Message(
+                    external_id=f"{id_}/tool-{number}",
+                    thread=transcript.thread,
+                    author="tool",
+                    content=brief,
+                    at=when,
+                    kind="tool_call",
+                    reply_to=reply_to,
+                    metadata=kept,
+                )
+            )
+        if messages:
+            yield from messages
+            yield SessionMessage(
+                external_id=in_session or id_,
+                session=transcript.session,
+                role=speaker,
+                content=said or "\n".join(each.content for each in results),
+                message=messages[0].external_id,
+                model=(model or transcript.model) if speaker == "assistant" else None,
+                calls=blocks.whole_calls(content),
+                results=results,
+            )
 
 
 class ClaudeCode(Sessions):
@@ -105,17 +185,30 @@ class ClaudeCode(Sessions):
     def is_session(cls, start: bytes) -> bool:
         return b'"sessionId"' in start or b'"leafUuid"' in start
 
-    def entry(self, entry: dict[str, Any], thread: str, offset: int) -> Iterator[Message]:
+    def follow(self, entry: dict[str, Any], transcript: Transcript) -> None:
+        if (id_ := text(entry.get("sessionId"))) is None:
+            return
+        parent, project = None, text(entry.get("cwd"))
+        if entry.get("isSidechain"):
+            # Older versions wrote what subagents said between the lines of the session that started them.
+            parent, id_ = id_, f"{id_}/{text(entry.get('agentId')) or 'subagents'}"
+        transcript.session = AgentSession(id=id_, project=project, parent=parent)
+
+    def entry(
+        self, entry: dict[str, Any], transcript: Transcript, offset: int
+    ) -> Iterator[Message | SessionMessage]:
         message, id_ = record(entry.get("message")), text(entry.get("uuid"))
         if id_ is None or entry.get("isMeta"):
             return
+        model = text(message.get("model"))
         yield from self.spoken(
             message.get("role"),
             message.get("content"),
+            transcript,
             id_=id_,
-            thread=thread,
             at=entry.get("timestamp"),
             reply_to=text(entry.get("parentUuid")),
+            model=None if model == "<synthetic>" else model,
         )
 
 
@@ -135,14 +228,31 @@ class Codex(Sessions):
     def is_session(cls, start: bytes) -> bool:
         return start[:1] == b"{"
 
-    def entry(self, entry: dict[str, Any], thread: str, offset: int) -> Iterator[Message]:
+    def follow(self, entry: dict[str, Any], transcript: Transcript) -> None:
+        type_, payload = entry.get("type"), record(entry.get("payload"))
+        if type_ == "turn_context":
+            transcript.model = text(payload.get("model")) or transcript.model
+        # Older versions wrote it without a type. A session that goes on with another one repeats its lines.
+        about = payload if type_ == "session_meta" else entry if type_ is None else {}
+        if not transcript.is_named and (id_ := text(about.get("id"))):
+            transcript.session = AgentSession(id=id_, project=text(about.get("cwd")))
+            transcript.is_named = True
+
+    def entry(
+        self, entry: dict[str, Any], transcript: Transcript, offset: int
+    ) -> Iterator[Message | SessionMessage]:
         # Older versions wrote the items themselves, newer ones wrap them with a time.
         item = record(entry.get("payload")) if entry.get("type") == "response_item" else entry
-        id_, at = f"{thread}/{offset}", entry.get("timestamp")
-        if item.get("type") == "message":
-            yield from self.spoken(item.get("role"), item.get("content"), id_=id_, thread=thread, at=at)
-        elif blocks.tool_call(item) is not None:
-            yield from self.spoken(None, [item], id_=id_, thread=thread, at=at)
+        is_message = item.get("type") == "message"
+        if is_message or blocks.tool_call(item) is not None:
+            yield from self.spoken(
+                item.get("role") if is_message else None,
+                item.get("content") if is_message else [item],
+                transcript,
+                id_=f"{transcript.thread}/{offset}",
+                in_session=f"{transcript.session.id}/{offset}",
+                at=entry.get("timestamp"),
+            )
 
 
 class OpenClaw(Sessions):
@@ -158,19 +268,30 @@ class OpenClaw(Sessions):
         first = start.partition(b"\n")[0]
         return b'"type":"session"' in first.replace(b" ", b"")
 
-    def entry(self, entry: dict[str, Any], thread: str, offset: int) -> Iterator[Message]:
+    def follow(self, entry: dict[str, Any], transcript: Transcript) -> None:
+        if entry.get("type") == "session" and (id_ := text(entry.get("id"))):
+            transcript.session = AgentSession(id=id_, project=text(entry.get("cwd")))
+        elif entry.get("type") == "model_change":
+            transcript.model = text(entry.get("modelId")) or transcript.model
+
+    def entry(
+        self, entry: dict[str, Any], transcript: Transcript, offset: int
+    ) -> Iterator[Message | SessionMessage]:
         if entry.get("type") != "message":
             return
         message, id_ = record(entry.get("message")), text(entry.get("id")) or str(offset)
         content, role = message.get("content"), message.get("role")
         if role == "toolResult":
-            role, content = None, [{"type": "toolResult", "content": content}]
+            result = {"type": "toolResult", "content": content, "is_error": message.get("isError")}
+            role, content = None, [{**result, "call_id": message.get("toolCallId")}]
         above = text(entry.get("parentId"))
         yield from self.spoken(
             role,
             content,
-            id_=f"{thread}/{id_}",
-            thread=thread,
+            transcript,
+            id_=f"{transcript.thread}/{id_}",
+            in_session=f"{transcript.session.id}/{id_}",
             at=entry.get("timestamp"),
-            reply_to=f"{thread}/{above}" if above else None,
+            reply_to=f"{transcript.thread}/{above}" if above else None,
+            model=text(message.get("model")),
         )

@@ -3,14 +3,15 @@ SELECT 'sessions', count(*) FROM agent_sessions UNION ALL SELECT 'messages', cou
 
 -- name: session
 SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position, created_at, updated_at, title,
-       archived_at
+       archived_at, source
 FROM agent_sessions WHERE label = ?
 
 -- name: newest_sessions_of_people
 SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position, created_at, updated_at, title,
-       archived_at
+       archived_at, source
 FROM agent_sessions
 WHERE archived_at IS NULL AND CASE
+    WHEN source <> 'nexus' THEN 'imported'
     WHEN substr(label, 1, 4) = 'run:' THEN 'runs'
     WHEN substr(label, 1, 7) = 'worker:' OR substr(label, 1, 10) = 'subworker:' THEN 'workers'
     WHEN substr(label, 1, 9) = 'meeseeks:' OR role <> 'manager' THEN 'automations'
@@ -19,8 +20,8 @@ ORDER BY updated_at DESC, id DESC LIMIT ?
 
 -- name: listed_sessions
 -- Whose they are is written as in the index agent_sessions_kind.
-SELECT session.id, session.label, session.role, session.model, parent.label, session.created_at,
-       session.updated_at, session.thread_id, session.title, session.archived_at,
+SELECT session.id, session.label, session.role, session.source, session.model, parent.label,
+       session.created_at, session.updated_at, session.thread_id, session.title, session.archived_at,
        (SELECT coalesce(max(position) + 1, 0) FROM agent_turns WHERE session_id = session.id),
        (SELECT substr(content, 1, 200) FROM agent_messages
         WHERE session_id = session.id AND role IN ('user', 'assistant') AND content <> ''
@@ -34,6 +35,7 @@ SELECT session.id, session.label, session.role, session.model, parent.label, ses
         WHERE session_id = session.id AND role = 'user' ORDER BY position LIMIT 1)
 FROM agent_sessions AS session LEFT JOIN agent_sessions AS parent ON parent.id = session.parent_session_id
 WHERE CASE
+    WHEN session.source <> 'nexus' THEN 'imported'
     WHEN substr(session.label, 1, 4) = 'run:' THEN 'runs'
     WHEN substr(session.label, 1, 7) = 'worker:' OR substr(session.label, 1, 10) = 'subworker:' THEN 'workers'
     WHEN substr(session.label, 1, 9) = 'meeseeks:' OR session.role <> 'manager' THEN 'automations'
@@ -48,7 +50,7 @@ WHERE CASE
 ORDER BY session.updated_at DESC, session.id DESC LIMIT :limit
 
 -- name: titled_sessions
-SELECT label, title, thread_id,
+SELECT label, title, thread_id, source,
        (SELECT substr(content, 1, 200) FROM agent_messages
         WHERE session_id = session.id AND role = 'user' ORDER BY position LIMIT 1),
        (SELECT event_id FROM agent_messages
@@ -370,8 +372,12 @@ WHERE TRUE
 ON CONFLICT DO NOTHING
 
 -- name: recent_result_contains
+-- What another program's tools gave is nothing that this home's have shown.
 SELECT EXISTS (
-  SELECT 1 FROM (SELECT tool_name, status, result FROM agent_tool_calls ORDER BY rowid DESC LIMIT :calls)
+  SELECT 1 FROM (
+    SELECT tool_name, status, result FROM agent_tool_calls
+    WHERE session_id IN (SELECT id FROM agent_sessions WHERE source = 'nexus')
+    ORDER BY rowid DESC LIMIT :calls)
   WHERE status = 'done' AND tool_name IN (SELECT value FROM json_each(:tools)) AND instr(result, :text) > 0
 )
 
@@ -403,3 +409,51 @@ UPDATE agent_tool_calls
 SET status = :status, result = :result, error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE id = :id AND status = 'running'
 
+-- name: imported_messages
+SELECT id, session_id, turn_id FROM agent_messages WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: add_imported_session
+INSERT INTO agent_sessions (
+  id, label, source, role, model, project, thread_id, parent_session_id, created_at, updated_at)
+VALUES (:id, :label, :source, :role, :model, :project, :thread_id,
+        (SELECT id FROM agent_sessions WHERE label = :parent AND source = :source), :at, :at)
+
+-- name: adopt_imported_sessions
+-- A subagent's session may have come before the one that started it.
+UPDATE agent_sessions SET parent_session_id = :id
+WHERE label > :label || '/' AND label < :label || '0' AND source = :source AND parent_session_id IS NULL
+
+-- name: last_turn
+SELECT id FROM agent_turns WHERE session_id = ? ORDER BY position DESC LIMIT 1
+
+-- name: has_begun
+SELECT EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = ? AND role <> 'system')
+
+-- name: add_imported_turn
+INSERT INTO agent_turns (id, session_id, position, status, started_at, ended_at)
+VALUES (:id, :session_id, :position, 'done', :at, :at)
+
+-- name: add_imported_message
+INSERT INTO agent_messages (id, session_id, turn_id, position, role, content, model, event_id, created_at)
+VALUES (:id, :session_id, :turn_id, :position, :role, :content, :model, :event_id, :at)
+
+-- name: add_imported_call
+INSERT INTO agent_tool_calls (
+  id, session_id, turn_id, message_id, call_id, tool_name, arguments_json, status, started_at, position)
+VALUES (:id, :session_id, :turn_id, :message_id, :call_id, :tool_name, :arguments, 'cancelled', :at, :position)
+ON CONFLICT DO NOTHING
+
+-- name: end_imported_call
+UPDATE agent_tool_calls SET status = :status, result = :result, error = :error, ended_at = :at
+WHERE id = coalesce(:id, (
+  SELECT call.id FROM agent_turns AS turn CROSS JOIN agent_tool_calls AS call ON call.turn_id = turn.id
+  WHERE turn.session_id = :session_id AND call.call_id = :call_id
+  ORDER BY call.position DESC LIMIT 1))
+
+-- name: end_imported_turn
+UPDATE agent_turns SET ended_at = max(ended_at, :at) WHERE id = :id
+
+-- name: extend_imported_session
+UPDATE agent_sessions
+SET updated_at = max(updated_at, :at), model = coalesce(:model, model), project = coalesce(project, :project)
+WHERE id = :id

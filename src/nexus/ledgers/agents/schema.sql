@@ -8,13 +8,13 @@ CREATE TABLE schema_migrations (
 ) STRICT;
 
 CREATE TABLE agent_sessions (
-  -- Agent conversations, one per session label.
+  -- Agent conversations, one per session label; also those that were imported from other programs.
   id                 TEXT PRIMARY KEY,                 -- ses_…
-  label              TEXT NOT NULL UNIQUE,             -- the session queue's key
+  label              TEXT NOT NULL UNIQUE,             -- the session queue's key; imported: the program and its id there
   source             TEXT NOT NULL DEFAULT 'nexus',    -- nexus, or the program it was imported from
   role               TEXT NOT NULL,                    -- manager, worker, meeseeks, …
   model              TEXT,
-  project            TEXT,
+  project            TEXT,                             -- imported: the folder that the agent worked in
   thread_id          TEXT,                             -- events.threads: the conversation it serves
   parent_session_id  TEXT REFERENCES agent_sessions (id),
   metadata_json      TEXT NOT NULL DEFAULT '{}',
@@ -29,6 +29,7 @@ CREATE INDEX agent_sessions_parent ON agent_sessions (parent_session_id) WHERE p
 CREATE INDEX agent_sessions_thread ON agent_sessions (thread_id) WHERE thread_id IS NOT NULL;
 CREATE INDEX agent_sessions_kind ON agent_sessions (
   CASE
+    WHEN source <> 'nexus' THEN 'imported'
     WHEN substr(label, 1, 4) = 'run:' THEN 'runs'
     WHEN substr(label, 1, 7) = 'worker:' OR substr(label, 1, 10) = 'subworker:' THEN 'workers'
     WHEN substr(label, 1, 9) = 'meeseeks:' OR role <> 'manager' THEN 'automations'
@@ -44,7 +45,7 @@ CREATE TABLE agent_turns (
   kind          TEXT NOT NULL DEFAULT 'exchange' CHECK (kind IN ('exchange', 'summary')),
   status        TEXT NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'done', 'failed', 'cancelled')),
   request_id    TEXT,                                -- runtime.requests
-  execution_id  TEXT,                                -- runtime.executions
+  execution_id  TEXT,                                -- runtime.executions; an imported turn has no run
   error         TEXT,
   started_at    TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   ended_at      TEXT,
@@ -65,7 +66,7 @@ CREATE TABLE agent_messages (
   position    INTEGER NOT NULL,   -- within the session; a fork continues its parent's numbering
   role        TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant', 'tool')),
   content     TEXT NOT NULL,      -- the readable text
-  parts_json  TEXT,               -- the exact parts, used to rebuild the history
+  parts_json  TEXT,               -- the exact parts, used to rebuild the history; imported: none
   model       TEXT,
   event_id    TEXT,               -- events.events: the message it carries, if any
   created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
@@ -75,7 +76,7 @@ CREATE INDEX agent_messages_turn ON agent_messages (turn_id);
 CREATE INDEX agent_messages_event ON agent_messages (event_id) WHERE event_id IS NOT NULL;
 
 CREATE TABLE agent_tool_calls (
-  -- Every tool call, with arguments and result.
+  -- Every tool call, with arguments and result. An imported one without a result counts as cancelled.
   id              TEXT PRIMARY KEY,   -- tcl_…
   session_id      TEXT NOT NULL REFERENCES agent_sessions (id),
   turn_id         TEXT NOT NULL REFERENCES agent_turns (id),

@@ -6,6 +6,7 @@ from typing import Any, cast
 import apsw
 
 from nexus import ids
+from nexus.errors import UsageError
 from nexus.ledgers import sql
 
 
@@ -25,6 +26,8 @@ class Session:
     title: str | None = None
     """What the owner calls it."""
     archived_at: str | None = None
+    source: str = "nexus"
+    """The program whose session it is."""
 
 
 def get(connection: apsw.Connection, label: str) -> Session | None:
@@ -66,13 +69,19 @@ def ensure(
 
     A new one may be a fork: it begins with all turns of the session `fork_of` that have ended by now, or
     with those up to the turn of the run `fork_through`. What that session says later is not part of it.
-    A session that has no past yet leaves nothing to share.
+    A session that has no past yet leaves nothing to share. One that was imported is read only.
     """
     found = get(connection, label)
+    parent = None if fork_of is None or found is not None else get(connection, fork_of)
+    for each in (found, parent):
+        if each is not None and each.source != "nexus":
+            raise UsageError(
+                f"The session {each.label} was imported from {each.source} and can't be continued",
+                hint="Start a session of its own and ask about it there.",
+            )
     if found is not None:
         return found
     queries = sql.queries("agents")
-    parent = None if fork_of is None else get(connection, fork_of)
     connection.execute(
         queries["add_session"],
         {

@@ -207,15 +207,40 @@ def recorded(connection: apsw.Connection, *, channel: str, external_ids: Sequenc
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Recorded:
+    """An event that a channel has recorded."""
+
+    id: str
+    thread_id: str | None
+    occurred_at: str
+
+
+def recorded_events(
+    connection: apsw.Connection, *, channel: str, external_ids: Sequence[str]
+) -> dict[str, Recorded]:
+    """Those of these messages that a channel has recorded, by the ids that they were asked for with."""
+    wanted = {key(each): each for each in external_ids}
+    values = {"channel": channel, "external_ids": json.dumps(list(wanted))}
+    rows = connection.execute(sql.queries("events")["recorded_events"], values).fetchall()
+    return {
+        wanted[external_id]: Recorded(id=id_, thread_id=thread_id, occurred_at=at)
+        for external_id, id_, thread_id, at in cast("list[tuple[str, str, str | None, str]]", rows)
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """What is recorded together: threads before the events in them."""
+    """What is recorded together: threads before the events in them.
+
+    Without a cursor and set-asides, those of the batch before stand: the import resumes there.
+    """
 
     import_id: str
     channel: str
     threads: Sequence[PastThread]
     events: Sequence[PastEvent]
     cursor: str | None
-    set_aside: SetAsides
+    set_aside: SetAsides | None
     recorded_at: str
 
     def record(self, connection: apsw.Connection) -> int:
@@ -236,7 +261,7 @@ class Batch:
                 "threads": threads,
                 "messages": added,
                 "known": repeated,
-                "set_aside": self.set_aside.dump(),
+                "set_aside": None if self.set_aside is None else self.set_aside.dump(),
                 "now": clock.timestamp(clock.now()),
             },
         )

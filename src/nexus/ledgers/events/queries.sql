@@ -212,7 +212,7 @@ FROM imports WHERE :id IS NULL OR id = :id ORDER BY created_at, id
 -- name: advance_import
 UPDATE imports
 SET cursor = coalesce(:cursor, cursor), threads = threads + :threads, messages = messages + :messages,
-    known = known + :known, set_aside_json = :set_aside, updated_at = :now
+    known = known + :known, set_aside_json = coalesce(:set_aside, set_aside_json), updated_at = :now
 WHERE id = :id
 
 -- name: end_import
@@ -238,6 +238,10 @@ ON CONFLICT DO NOTHING
 -- name: recorded_among
 SELECT external_id, id, EXISTS (
          SELECT 1 FROM import_ranges WHERE import_id = :import AND events.seq BETWEEN first_seq AND last_seq)
+FROM events WHERE channel = :channel AND external_id IN (SELECT value FROM json_each(:external_ids))
+
+-- name: recorded_events
+SELECT external_id, id, thread_id, occurred_at
 FROM events WHERE channel = :channel AND external_id IN (SELECT value FROM json_each(:external_ids))
 
 -- name: add_attachment

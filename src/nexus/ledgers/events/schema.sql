@@ -117,28 +117,6 @@ CREATE TABLE event_participants (
 CREATE INDEX event_participants_entity ON event_participants (entity_id) WHERE entity_id IS NOT NULL;
 CREATE INDEX event_participants_identifier ON event_participants (identifier);
 
-CREATE TABLE event_state (
-  -- Mutable state of an event. The event itself never changes.
-  event_id    TEXT PRIMARY KEY REFERENCES events (id),
-  read_at     TEXT,
-  flagged     INTEGER NOT NULL DEFAULT 0 CHECK (flagged IN (0, 1)),
-  archived    INTEGER NOT NULL DEFAULT 0 CHECK (archived IN (0, 1)),
-  status      TEXT NOT NULL DEFAULT 'recorded',  -- recorded, denied, answered, failed, …
-  updated_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
-) STRICT;
-CREATE INDEX event_state_status ON event_state (status);
-
-CREATE TABLE event_tags (
-  -- Labels on events, with their source.
-  event_id    TEXT NOT NULL REFERENCES events (id),
-  tag         TEXT NOT NULL,
-  source      TEXT NOT NULL,   -- user, an automation's name, a channel
-  confidence  REAL NOT NULL DEFAULT 1.0,
-  created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  PRIMARY KEY (event_id, tag, source)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX event_tags_tag ON event_tags (tag);
-
 CREATE TABLE attachments (
   -- Files attached to an event. The bytes are in a file below the home.
   id          TEXT PRIMARY KEY,   -- att_…
@@ -180,23 +158,10 @@ CREATE TABLE import_ranges (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX import_ranges_seq ON import_ranges (first_seq);
 
-CREATE TABLE document_heads (
-  -- Named documents (skills, docs, memory, tools) whose versions are events.
-  id             TEXT PRIMARY KEY,   -- doc_…
-  kind           TEXT NOT NULL,      -- skill, doc, memory, tool
-  name           TEXT NOT NULL,
-  head_event_id  TEXT NOT NULL REFERENCES events (id),
-  version        INTEGER NOT NULL DEFAULT 1,
-  created_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  updated_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  UNIQUE (kind, name)
-) STRICT;
-CREATE INDEX document_heads_event ON document_heads (head_event_id);
-
 CREATE TABLE bus_events (
-  -- Other changes to a home (restored, forgotten, …), for programs that follow along by seq.
-  seq           INTEGER PRIMARY KEY AUTOINCREMENT,
-  type          TEXT NOT NULL,      -- home.restored, entity.forgotten, …
+  -- What happened to the home as a whole: an import ended, something was forgotten, a backup was restored.
+  seq           INTEGER PRIMARY KEY AUTOINCREMENT,   -- cursor for programs that follow along
+  type          TEXT NOT NULL,      -- history.imported, home.restored, entity.forgotten, thread.forgotten, …
   subject_type  TEXT,
   subject_id    TEXT,
   payload_json  TEXT NOT NULL DEFAULT '{}',

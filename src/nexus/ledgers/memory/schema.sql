@@ -372,15 +372,6 @@ CREATE TABLE observation_facts (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX observation_facts_fact ON observation_facts (fact_id);
 
-CREATE TABLE facets (
-  -- Structured values found by an analysis run, one row each.
-  run_id      TEXT NOT NULL REFERENCES analysis_runs (id),
-  name        TEXT NOT NULL,
-  value       TEXT NOT NULL,
-  confidence  REAL NOT NULL DEFAULT 1.0,
-  PRIMARY KEY (run_id, name, value)
-) STRICT, WITHOUT ROWID;
-
 CREATE TABLE mental_models (
   -- Saved answers of reflection. A new version links to the previous one.
   id                   TEXT PRIMARY KEY,   -- mod_…

@@ -79,7 +79,10 @@ def parse_choice(answer: str, offered: int) -> Choice | None:
 
 
 async def _start(context: Context, task: str, lines: Sequence[str], deadline: Deadline) -> Run:
-    label = f"meeseeks:{context.automation.name}:{context.request.request_id}"
+    # A worker's session is of one task. A chat's messages get memories side by side, before they queue.
+    request = context.request
+    about = request.agent.session_label if request.agent.role == "worker" else request.request_id
+    label = f"meeseeks:{context.automation.name}:{about}"
     shown = "\n".join(f"{number}. {line.removeprefix('- ')}" for number, line in enumerate(lines, start=1))
     asked = f"{wrapped('task', task)}\n\n{wrapped('memory_context', shown)}\n\nWhich of these, if any?"
     assembled = await context.assemble_context(session_label=label, task=asked)

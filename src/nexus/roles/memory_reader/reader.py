@@ -113,7 +113,7 @@ class Reader:
         shown = "\n\n" + wrapped("known_entities", "\n".join(found)) if found else ""
         assembled = await self._services.broker.assemble_context(
             replace(request, access=access),
-            session_label=f"meeseeks:{NAME}:{request.agent.session_label}:{request.request_id}",
+            session_label=f"meeseeks:{NAME}:{request.agent.session_label}",
             task=_TASK.format(task=wrapped("task", request.event.content), known=shown),
             role=ROLE,
         )

@@ -129,10 +129,13 @@ async def test_a_server_that_goes_away_ends_the_adapter_for_the_supervisor(
 
 
 async def test_a_wrong_password_is_told(servers: tuple[Dovecot, Post]) -> None:
-    with pytest.raises(Exception, match="AUTHENTICATIONFAILED"):
+    with pytest.raises(DeliveryError, match=f"Can't log in as {AGENT}: .*AUTHENTICATIONFAILED"):
         await asyncio.wait_for(_email(servers, password="wrong").run(RecordingInbox()), 60)
-    with pytest.raises(DeliveryError, match="535"):
+    with pytest.raises(DeliveryError, match=r"server 127\.0\.0\.1 refused the password \(535 ") as refused:
         await _email(servers, password="wrong").check_sending()
+    assert "app password" in refused.value.hint
+    with pytest.raises(DeliveryError, match="Can't open the mail folder on the IMAP server"):
+        await _email(servers, folder="Nowhere").newest_auth_server()
 
 
 async def test_what_is_no_mail_is_set_aside(servers: tuple[Dovecot, Post]) -> None:

@@ -2,14 +2,19 @@
 
 import asyncio
 import re
+from urllib.parse import quote
 
 import httpx
 import pytest
 
+from apps import app_on
 from nexus.app import App
+from nexus.errors import NexusError
 from nexus.gateway.browsers import Keys
 from nexus.gateway.guard import BodyLimits, Guard, Rules
-from unit.history.exports import mail, said
+from nexus.home import Home
+from nexus.testing import ModelServer
+from unit.history.exports import AGENT_SESSIONS, bring, mail, said
 
 PART = {"HX-Request": "true"}
 _MAIL = (mail(1, body="The <key> hangs behind the piano.") + mail(2, From="me@example.com")).encode()
@@ -133,3 +138,32 @@ async def test_learning_needs_a_model_and_says_so(client: httpx.AsyncClient) -> 
     assert (await client.post("/api/backfill/pause")).status_code == 400
     refused = await client.post("/backfill/estimate", data={"budget": "much"}, headers=PART)
     assert "is not a limit" in refused.text
+
+
+async def test_imported_sessions_are_listed_by_themselves(client: httpx.AsyncClient, app: App) -> None:
+    await bring(app.ledgers, AGENT_SESSIONS / "codex")
+    address = f"/sessions/{quote('codex:0199c1de-77aa-7d01-b5e6-1b2c3d4e5f60', safe='')}"
+    for page in ("/sessions", "/sessions?kind=all", "/sessions?kind=workers", "/chat"):
+        assert "teapot" not in (await client.get(page)).text, page
+    assert (await client.get("/api/sessions")).json()["items"] == []
+    (line,) = (await client.get("/api/sessions", params={"kind": "imported"})).json()["items"]
+    assert (line["source"], line["title"]) == ("codex", "Write a README for the teapot.")
+    assert "Write a README for the teapot." in (await client.get("/sessions?kind=imported")).text
+    shown = (await client.get(address)).text
+    assert "Imported from" in shown
+    assert "apply_patch" in shown
+    assert "Continue in chat" not in shown
+    left = await client.get(address.replace("/sessions/", "/chat/"))
+    assert (left.status_code, left.headers["location"]) == (303, address)
+    await client.post(address.replace("/sessions/", "/session-deletion/"))
+    assert (await client.get("/api/sessions", params={"kind": "imported"})).json()["items"] == []
+    assert await said(app.ledgers) == []
+
+
+async def test_a_message_to_an_imported_session_is_refused(home: Home, server: ModelServer) -> None:
+    async with app_on(home, server) as app:
+        await bring(app.ledgers, AGENT_SESSIONS / "codex")
+        run = await app.send("Go on", session_label="codex:0199c1de-77aa-7d01-b5e6-1b2c3d4e5f60")
+        with pytest.raises(NexusError, match="imported from codex"):
+            await run.result()
+    assert server.requests == []

@@ -40,7 +40,7 @@ async def test_the_chat_shows_the_time_before_it_saves_a_reminder(
     assert "The agent answers: tell me &lt;what&gt; is open" in drafted.text
     assert await app.reminders.listed() == []
     saved = await client.post("/reminders", data=fields(drafted.text), headers=PART)
-    assert "Saved as" in saved.text
+    assert "Saved: every Monday at 09:00 UTC: tell me &lt;what&gt; is open" in saved.text
     (made,) = await app.reminders.listed()
     assert (made.session, made.channel, made.asks) == ("desk", "web", True)
     assert (made.when, made.text) == ("every Monday at 09:00 UTC", "tell me <what> is open")

@@ -137,7 +137,6 @@ async def test_what_stays_loses_only_the_text_that_names_it(scene: Scene) -> Non
     await scene.entity("ent_b", "Bob", summary="married to Anna")
     await scene.put("events.threads", id="thr_1", channel="c", title="Anna and Bob", metadata_json='["Anna"]')
     await scene.event("evt_1", "hello", thread_id="thr_1")
-    await scene.put("events.event_tags", event_id="evt_1", tag="for Anna", source="user")
     await scene.request("req_1", error="Anna failed")
     await scene.put("runtime.spans", id="spn_1", request_id="req_1", root_request_id="req_1", kind="model",
                     name="n", started_at="2020", attributes_json='{"q": "Anna"}')  # fmt: skip
@@ -147,7 +146,6 @@ async def test_what_stays_loses_only_the_text_that_names_it(scene: Scene) -> Non
     report = await scene.forget_entity("Anna")
     assert await scene.left("events.threads", "title") == {None}
     assert await scene.left("events.threads", "metadata_json") == {"{}"}
-    assert await scene.left("events.event_tags", "tag") == set()
     assert await scene.left("identity.entities", "summary") == {None}
     assert await scene.left("runtime.requests", "error") == {None}
     assert await scene.left("runtime.spans", "attributes_json") == {"{}"}

@@ -25,19 +25,14 @@ async def test_a_thread_takes_its_events_and_their_parts(scene: Scene) -> None:
     await _two_events(scene)
     for event in ("evt_1", "evt_2"):
         await scene.participant(event, "sender", None, "x")
-        await scene.put("events.event_state", event_id=event)
-        await scene.put("events.event_tags", event_id=event, tag="t", source="s")
-        await scene.put(
-            "events.document_heads", id=f"doc_{event}", kind="doc", name=event, head_event_id=event
-        )
+        await scene.put("events.attachments", id=f"att_{event}", event_id=event, media_type="text/plain")
         await scene.put("memory.processing_log", processor="p", target_type="event", target_id=event,
                         status="done")  # fmt: skip
     await scene.forget_thread("thr_1")
     assert await scene.left("events.threads") == {"thr_2"}
     assert await scene.left("events.events", "reply_to_event_id") == {None}
-    for path in ("event_participants", "event_state", "event_tags"):
+    for path in ("event_participants", "attachments"):
         assert await scene.left(f"events.{path}", "event_id") == {"evt_2"}
-    assert await scene.left("events.document_heads") == {"doc_evt_2"}
     assert await scene.left("memory.processing_log", "target_id") == {"evt_2"}
 
 
@@ -90,7 +85,6 @@ async def test_what_rests_on_a_fact_goes_with_it(scene: Scene) -> None:
     await scene.observation("obs_1", "fact_1", "fact_2")
     await scene.observation("obs_1b", previous_version_id="obs_1")
     await scene.observation("obs_2", "fact_2", "fact_3")
-    await scene.put("memory.facets", run_id="obs_1", name="n", value="v")
     for model, source in (("mod_1", "obs_1"), ("mod_2", "obs_2")):
         await scene.put("memory.mental_models", id=model, name=model, content="…")
         await scene.put("memory.mental_model_sources", model_id=model, source_type="observation",
@@ -105,7 +99,6 @@ async def test_what_rests_on_a_fact_goes_with_it(scene: Scene) -> None:
     assert await scene.left("memory.analysis_runs") == {"obs_2"}
     assert await scene.left("memory.mental_models") == {"mod_2"}
     assert await scene.left("memory.causal_links") == {"cau_2"}
-    assert await scene.left("memory.facets", "run_id") == set()
     # The fact under an observation that went can be consolidated again.
     assert await scene.left("memory.processing_log", "target_id") == {"fact_3"}
 

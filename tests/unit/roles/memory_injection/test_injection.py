@@ -158,7 +158,7 @@ async def test_the_fast_model_chooses_and_its_cost_is_the_roots(home: Home, serv
         rows = await offered(app, root)
         total = await app.ledgers.runtime.read(usage.of_root, root_request_id=root)
         labels = await app.ledgers.runtime.read(
-            lambda c: c.execute("SELECT session_label FROM executions ORDER BY id").fetchall()
+            lambda c: c.execute("SELECT session_label FROM executions").fetchall()
         )
     (chosen,) = [row for row in rows if row.injected]
     (request,) = workers(server)
@@ -170,7 +170,8 @@ async def test_the_fast_model_chooses_and_its_cost_is_the_roots(home: Home, serv
     assert list(asked.tool_names) == ["recall"]
     assert asked.json["max_tokens"] == 300
     assert total.calls == len(server.requests) == 5
-    assert any(str(label[0]).startswith("meeseeks:memory-injection:req_") for label in labels)
+    (worker_session,) = [label for (label,) in labels if str(label).startswith("worker:")]
+    assert (f"meeseeks:memory-injection:{worker_session}",) in labels
 
 
 async def test_the_fast_model_is_told_the_role_as_the_workspace_has_it(

@@ -47,6 +47,8 @@ async def shown(request: Request, app: App) -> Response:
     found: Page[sessions.Message] = Page(items=())
     with suppress(MissingError):
         session = await sessions.get(app.ledgers, label)
+        if session.source != "nexus":
+            return back(address("sessions", label))
         found = parts.fitting(
             await sessions.transcript(
                 app.ledgers, session.id, cursor=cursor, most=answers.MOST_CHARACTERS, replaced=False

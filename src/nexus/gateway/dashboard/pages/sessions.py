@@ -21,7 +21,8 @@ _KINDS: Final = (
     ("runs", "Single runs"),
     ("workers", "Workers"),
     ("automations", "Automations"),
-    ("all", "All"),
+    ("all", "All from Nexus"),
+    ("imported", "Imported"),
 )
 
 

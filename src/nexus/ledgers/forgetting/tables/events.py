@@ -38,14 +38,6 @@ TABLES = (
             Text("display_name", when="entity_id IS NULL"),
         ),
     ),
-    Table("events", "event_state", key=("event_id",), refs=(Ref("event_id", "events"),)),
-    Table(
-        "events",
-        "event_tags",
-        key=("event_id", "tag", "source"),
-        refs=(Ref("event_id", "events"),),
-        texts=(Text("tag"), Text("source")),
-    ),
     Table(
         "events",
         "attachments",
@@ -64,13 +56,6 @@ TABLES = (
         ),
     ),
     Table("events", "import_ranges", key=("import_id", "first_seq"), refs=(Ref("import_id", "imports"),)),
-    Table(
-        "events",
-        "document_heads",
-        refs=(Ref("head_event_id", "events"),),
-        texts=(Text("name", Then.OWNER),),
-        owner="head_event_id",
-    ),
     Table(
         "events",
         "bus_events",

@@ -128,14 +128,6 @@ TABLES = (
     ),
     Table(
         "memory",
-        "facets",
-        key=("run_id", "name", "value"),
-        refs=(Ref("run_id", "analysis_runs"),),
-        texts=(Text("value", Then.OWNER),),
-        owner="run_id",
-    ),
-    Table(
-        "memory",
         "mental_models",
         refs=(
             Ref("subject_entity_id", "entities"),

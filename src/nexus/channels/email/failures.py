@@ -1,0 +1,93 @@
+"""Why a mail server can't be used, in words: what failed, why, and what to do."""
+
+import imaplib
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Any, Final, Literal, cast
+
+import aiosmtplib
+import imap_tools
+
+from nexus.channels.adapter import DeliveryError
+from nexus.channels.email.mailbox import Login, Server
+
+Protocol = Literal["IMAP", "SMTP"]
+_PORTS: Final = {"IMAP": "993 (TLS) or 143 (STARTTLS)", "SMTP": "465 (TLS) or 587 (STARTTLS)"}
+_NO_TLS: Final = "TLS not supported"
+
+
+def explain(error: Exception, server: Server, login: Login, protocol: Protocol) -> DeliveryError:
+    """The error to raise for what a library raised while it connected or logged in."""
+    named = f"the {protocol} server {server.host}"
+    unreachable = f"Can't reach {named}"
+    ports = f"Check the port: {protocol} servers use {_PORTS[protocol]}."
+    for each in _causes(error):
+        match each:
+            case socket.gaierror():
+                why = "no address is known for that name"
+                return DeliveryError(
+                    f"{unreachable}: {why}", hint="Check the server's name, and your network connection."
+                )
+            case ConnectionRefusedError():
+                return DeliveryError(f"{unreachable}: port {server.port} refused the connection", hint=ports)
+            case ssl.SSLCertVerificationError():
+                return DeliveryError(
+                    f"Can't trust {named}: {each.verify_message or each}",
+                    hint="Use the name in the server's certificate, which your provider's help pages give.",
+                )
+            case ssl.SSLError() | imap_tools.MailboxStarttlsError():
+                return DeliveryError(
+                    f"Can't encrypt the connection: {named} has no TLS on port {server.port}", hint=ports
+                )
+            case TimeoutError() | aiosmtplib.SMTPTimeoutError():
+                return DeliveryError(
+                    f"{unreachable}: no answer on port {server.port}",
+                    hint=f"{ports} A firewall may block it.",
+                )
+            case imap_tools.MailboxFolderSelectError() | imap_tools.MailboxFolderStatusError():
+                return DeliveryError(
+                    f"Can't open the mail folder on {named}: {_words(each)}", hint="Check `folder`."
+                )
+            case imaplib.IMAP4.abort():
+                continue
+            case imaplib.IMAP4.error() if _NO_TLS in str(each):
+                return DeliveryError(
+                    f"Can't encrypt the connection: {named} has no TLS on port {server.port}", hint=ports
+                )
+            case (
+                aiosmtplib.SMTPAuthenticationError() | imap_tools.MailboxLoginError() | imaplib.IMAP4.error()
+            ):
+                return _refused(each, login, named)
+            case _:
+                continue
+    return DeliveryError(f"{unreachable} on port {server.port}: {error}")
+
+
+def _refused(error: Exception, login: Login, named: str) -> DeliveryError:
+    if login.token:
+        given, hint = "access token", "Check `token_command`, and that the account allows mail programs."
+    else:
+        given = "password"
+        hint = "Check the password. An account with two-step verification needs an app password."
+    return DeliveryError(
+        f"Can't log in as {login.user}: {named} refused the {given} ({_words(error)})", hint=hint
+    )
+
+
+def _words(error: Exception) -> str:
+    """What the server said."""
+    said: Any = error.args[0] if error.args else ""
+    if isinstance(error, imap_tools.UnexpectedCommandStatusError):
+        said = b" ".join(cast("Any", error).command_result[1])
+    elif isinstance(error, aiosmtplib.SMTPResponseException):
+        said = f"{error.code} {error.message}"
+    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    return " ".join(text.split())
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what it came from: libraries wrap those of the system."""
+    while error is not None:
+        yield error
+        error = error.__cause__
