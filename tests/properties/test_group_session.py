@@ -200,8 +200,9 @@ class Scene:
         assert request is not None
         inputs = [execution.input]
         if execution.mode == "collect":
-            inputs += await ledgers.runtime.write(executions.take, taker=execution, mode="collect")
-            self.joined += len(inputs) - 1
+            taken = await ledgers.runtime.write(executions.take, taker=execution, mode="collect")
+            inputs += [await self.input_of(each) for each in taken]
+            self.joined += len(taken)
         if self.chance.random() < 0.15:
             await self.sum_up(person, request, execution)
         turn = await ledgers.agents.write(
@@ -219,6 +220,11 @@ class Scene:
         self.check_given(person, said)
         self.run.shown = [*(message.content for message in past.messages), *said]
         await self.append(self.run, 0, "user", "\n\n".join(said))
+
+    async def input_of(self, execution_id: str) -> Any:
+        found = await self.ledgers.runtime.read(executions.get, execution_id=execution_id)
+        assert found is not None
+        return found.input
 
     async def sum_up(self, person: Person, request: Request, execution: Execution) -> None:
         """As compaction does, with a model that repeats all that it is shown."""
@@ -255,7 +261,7 @@ class Scene:
         run.steered += len(taken)
         self.joined += len(taken)
         for each in taken:
-            text = AssembledContext.from_json(each["context"]).user_turn()
+            text = AssembledContext.from_json((await self.input_of(each))["context"]).user_turn()
             self.check_given(run.person, [text])
             run.shown.append(text)
             await self.append(run, run.offset, "user", text)

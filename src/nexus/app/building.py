@@ -33,6 +33,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.fencing import Fence
 from nexus.ledgers.runtime.approvals import Approval
+from nexus.ledgers.runtime.executions import Execution
 from nexus.ledgers.threads import Workers
 from nexus.memory.embedding import Vectors, chosen_id, opener
 from nexus.memory.embedding.background import Background, Open, Turns
@@ -115,7 +116,7 @@ class BuiltHome:
             self.models,
             self.streams,
             hooks=Hooks(
-                before_worker=self._before_worker,
+                before_run=self._before_run,
                 after_run=self._after_run,
                 after_failure=self._after_failure,
                 asked=self._asked,
@@ -226,8 +227,8 @@ class BuiltHome:
     async def _deliver(self, request: Request, text: str) -> None:
         self.channels.wake(request.event.channel or "")
 
-    async def _before_worker(self, request: Request, context: AssembledContext) -> None:
-        await self.pipeline.before_worker(request, context)
+    async def _before_run(self, request: Request, context: AssembledContext, execution: Execution) -> None:
+        await self.pipeline.before_run(request, context, execution)
 
     async def _after_run(self, request: Request, context: AssembledContext, result: Result) -> None:
         await self.pipeline.after_run(request, context, result)

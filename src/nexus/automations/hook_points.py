@@ -71,7 +71,7 @@ HOOK_POINTS: tuple[HookPoint, ...] = (
     ),
     HookPoint(
         name="after:assembleContext",
-        when="After the agent's context is assembled, before its run is queued.",
+        when="When the run that answers a message begins, after the agent's context is assembled.",
         receives="the request and the assembled context",
         returns=("enrich", "context", "memories"),
     ),
@@ -93,7 +93,7 @@ HOOK_POINTS: tuple[HookPoint, ...] = (
     ),
     HookPoint(
         name="worker:pre_execution",
-        when="After a worker's context is assembled, before its run is queued.",
+        when="When a worker's run begins, after its context is assembled.",
         receives="the worker's request and its assembled context",
         returns=("enrich", "context", "memories"),
         budget="worker_budget_ms",
@@ -106,7 +106,7 @@ HOOK_POINTS: tuple[HookPoint, ...] = (
     ),
     HookPoint(
         name="agent:bootstrap",
-        when="When a session runs for the first time, a worker's too, before its run is queued.",
+        when="When the first run of a session begins, a worker's too.",
         receives="the request; in a worker's session, its assembled context too",
         returns=("enrich", "context"),
     ),

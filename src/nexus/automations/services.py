@@ -174,7 +174,7 @@ class InvocationServices:
     ) -> Run:
         # Whatever a script wrote there: it spends on its own account.
         assembled.automation, assembled.invocation_id = self._automation, self._invocation_id
-        assembled.is_awaited = self._is_awaited
+        assembled.is_awaited, assembled.is_prepared = self._is_awaited, True
         id_ = execution_id or run_id(self._invocation_id, len(self.runs), self._attempts)
         grants = self.grants if access is None else None
         if grants is None:

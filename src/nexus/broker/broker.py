@@ -10,7 +10,7 @@ from nexus.broker.agent.models import Models
 from nexus.broker.approvals import Approvals
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.pace import Pace
-from nexus.broker.queue import SessionQueue, Turn, lane_of
+from nexus.broker.queue import Record, SessionQueue, Turn, lane_of
 from nexus.broker.run import Run
 from nexus.broker.running import WORK, AgentRun, Hooks, Parts, budget_tokens
 from nexus.broker.streams import Streams
@@ -106,11 +106,9 @@ class Broker:
         mode: Mode = "followup",
         execution_id: str | None = None,
         access: Access | None = None,
-        is_changed: bool = False,
+        record: Record | None = None,
     ) -> Run:
         """Ask for a run, in its session's queue; the request must be recorded. See `SessionQueue`.
-
-        What became known of the request since is recorded with the run, if it `is_changed`.
 
         With `access` its tools reach that and not what the request may reach: only the program's own roles
         say so, never a script or a model.
@@ -127,7 +125,7 @@ class Broker:
             request_id=request.request_id,
             mode=mode,
             execution_id=id_,
-            changed=request if is_changed else None,
+            record=record,
             lane=lane,
         )
         return Run(queued, self._streams)
@@ -202,4 +200,5 @@ class Broker:
         self, request: Request, *, session_label: str, task: str, execution_id: str, mode: Mode
     ) -> None:
         context = await self.assemble_context(request, session_label=session_label, task=task)
+        context.is_prepared = request.depth == 0
         await self.start_execution(request, context, mode=mode, execution_id=execution_id)

@@ -46,7 +46,9 @@ class Outbox:
     async def _go(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._late.wait(), _EVERY_S)
+                # Not `wait_for`: until Python 3.12 it can lose a cancellation, and `stop` waits forever.
+                async with asyncio.timeout(_EVERY_S):
+                    await self._late.wait()
                 # The engine was out of reach just now.
                 await asyncio.sleep(_AGAIN_S)
             self._is_delivering = True

@@ -26,7 +26,7 @@ from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
 from nexus.ledgers.runtime.steps import Step
 from nexus.ledgers.runtime.steps import of as steps_of
-from nexus.request import Request, check_label
+from nexus.request import check_label
 
 T = TypeVar("T")
 
@@ -62,12 +62,17 @@ class Turn:
     """One run, as its own code sees it."""
 
     execution: Execution
-    inputs: list[Any]
-    """Its own input, and those that were collected into it, in order."""
+    collected: list[Execution]
+    """Those that were collected into it, in order."""
     context: Context
     ledgers: Ledgers
     steps: Steps
     _steered_so_far: int = field(default=0, init=False)
+
+    @property
+    def inputs(self) -> list[Any]:
+        """Its own input, and those that were collected into it."""
+        return [each.input for each in (self.execution, *self.collected)]
 
     async def step(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a part of the work once; after a crash its recorded result is used instead."""
@@ -77,17 +82,19 @@ class Turn:
         """As `step`, for what has no effect outside the home, such as looking something up: it is quicker."""
         return await self.steps.decide(name, function, *arguments)
 
-    async def steered(self) -> list[Any]:
+    async def steered(self) -> list[Execution]:
         """What was said into this run since the last call. Ask between two calls of the model."""
-        inputs = await self.decide("steered", self._steered, self._steered_so_far)
-        self._steered_so_far += len(inputs)
-        return inputs
+        ids_ = await self.decide("steered", self._steered, self._steered_so_far)
+        self._steered_so_far += len(ids_)
+        return await _load_taken(self.ledgers, ids_)
 
-    async def _steered(self, after: int) -> list[Any]:
+    async def _steered(self, after: int) -> list[str]:
         taken = await self.ledgers.runtime.write(executions.take, taker=self.execution, mode="steer")
         return taken[after:]
 
 
+Record = Callable[[apsw.Connection], None]
+"""Writes to the runtime ledger, in a transaction that is under way."""
 Body = Callable[[Turn], Awaitable[Any]]
 """What a run does. It returns what JSON can hold."""
 
@@ -120,12 +127,12 @@ class SessionQueue:
         mode: Mode = "followup",
         timeout_ms: int | None = None,
         execution_id: str | None = None,
-        changed: Request | None = None,
+        record: Record | None = None,
         lane: str | None = None,
     ) -> QueuedRun:
         """Ask for a run and return it immediately, while it waits for its turn.
 
-        `changed` is the run's request, if something became known of it: that is recorded with the run.
+        `record` writes to the runtime ledger what is to be recorded in one transaction with the run.
         `lane` is where its session runs, unless it has runs elsewhere; None: it follows from the label.
 
         A caller that may call twice for the same run, as after a crash, gives an id that it has made
@@ -152,7 +159,7 @@ class SessionQueue:
             timeout_ms=timeout_ms,
         )
         async with self._homes(home) as ledgers:
-            return await self._start(home, ledgers, new, changed)
+            return await self._start(home, ledgers, new, record)
 
     async def retry(
         self,
@@ -206,11 +213,11 @@ class SessionQueue:
             return count
 
     async def _start(
-        self, home: str, ledgers: Ledgers, new: NewExecution, changed: Request | None = None
+        self, home: str, ledgers: Ledgers, new: NewExecution, record: Record | None = None
     ) -> QueuedRun:
         # Under the lock the ledger and the engine see the runs of a session in the same order.
         async with self._lock(home, new.session_label):
-            recorded, before = await ledgers.runtime.write(_enqueue, execution=new, changed=changed)
+            recorded, before = await ledgers.runtime.write(_enqueue, execution=new, record=record)
             if recorded.status not in FINAL:
                 await self._promise(home, ledgers, recorded, before)
         return self.run(new.id, home=home)
@@ -314,11 +321,11 @@ class SessionQueue:
             raise _wordless(error) from None
 
     async def _done(self, execution: Execution, context: Context, ledgers: Ledgers, steps: Steps) -> Any:
-        inputs = [execution.input, *await self._collected(steps, execution, ledgers)]
-        turn = Turn(execution=execution, inputs=inputs, context=context, ledgers=ledgers, steps=steps)
+        collected = await self._collected(steps, execution, ledgers)
+        turn = Turn(execution=execution, collected=collected, context=context, ledgers=ledgers, steps=steps)
         return await self._bodies[execution.work](turn)
 
-    async def _collected(self, steps: Steps, execution: Execution, ledgers: Ledgers) -> list[Any]:
+    async def _collected(self, steps: Steps, execution: Execution, ledgers: Ledgers) -> list[Execution]:
         """Wait until the debounce is over, then take what was said meanwhile."""
         if execution.mode != "collect":
             return []
@@ -326,18 +333,24 @@ class SessionQueue:
         # Said in the future, when the clock was set back since: not a reason to wait until then.
         await asyncio.sleep(max(0.0, self._debounce_s - max(0.0, waited_s)))
 
-        async def take() -> list[Any]:
+        async def take() -> list[str]:
             return await ledgers.runtime.write(executions.take, taker=execution, mode="collect")
 
-        return await steps.decide("collected", take)
+        return await _load_taken(ledgers, await steps.decide("collected", take))
+
+
+async def _load_taken(ledgers: Ledgers, ids_: list[str]) -> list[Execution]:
+    """What a run has taken, as it stands, without what was forgotten since."""
+    found = [await ledgers.runtime.read_now(executions.get, execution_id=id_) for id_ in ids_]
+    return [each for each in found if each is not None and each.input is not None]
 
 
 def _enqueue(
-    connection: apsw.Connection, execution: NewExecution, changed: Request | None
+    connection: apsw.Connection, execution: NewExecution, record: Record | None
 ) -> tuple[Execution, str | None]:
     """Record a run; returns it with the one that its session has before it."""
-    if changed is not None:
-        requests.update(connection, changed)
+    if record is not None:
+        record(connection)
     return executions.enqueue(connection, execution), executions.predecessor(connection, execution.id)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,6 +43,7 @@ from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.database import ungated
 from nexus.ledgers.runtime import requests, usage
 from nexus.ledgers.runtime.approvals import Approval
+from nexus.ledgers.runtime.executions import Execution
 from nexus.memory.profile import OwnerProfile
 from nexus.request import Access, Request
 from nexus.runs import Delta, Response, Result
@@ -64,8 +65,9 @@ _BRIEF_OUTPUT_TOKENS = 300
 _OWN_SESSIONS = "meeseeks:"
 """How the labels of sessions begin that belong to an automation or a role of the program's own."""
 
-BeforeWorker = Callable[[Request, AssembledContext], Awaitable[None]]
-"""Called with a worker's context before its run begins; it may change the context."""
+BeforeRun = Callable[[Request, AssembledContext, Execution], Awaitable[None]]
+"""Called when a run begins whose context is not prepared. It puts the rest together and records it with the
+run, so it is called again only where a crash came before that."""
 AfterRun = Callable[[Request, AssembledContext, Result], Awaitable[None]]
 """Called when a run has its answer, before the run ends. After a crash it may be called again."""
 AfterFailure = Callable[[Request, AssembledContext, str], Awaitable[None]]
@@ -90,7 +92,7 @@ async def _refuse(tool: Tool, arguments: Mapping[str, Any], call_id: str) -> str
 class Hooks:
     """What the rooms above do around runs."""
 
-    before_worker: BeforeWorker = _nothing
+    before_run: BeforeRun = _nothing
     after_run: AfterRun = _nothing
     after_failure: AfterFailure = _nothing
     asked: AskOwner = _nothing
@@ -135,11 +137,23 @@ class AgentRun:
         request = await requests.restore(self._ledgers, self._turn.execution.request_id)
         if request is None:
             raise AgentError("The request of this run was deleted")
-        context = self._asked()
+        context = AssembledContext.from_json(self._turn.execution.input["context"])
         self._automation = await self._on_account_of(request, context)
         stream = self._parts.streams.open(self._turn.execution.id)
         try:
-            context = await self._prepared(request, context)
+            await self._prepare(request, context, self._turn.execution)
+            for other in await self._load_said(self._turn.collected):
+                context.current_message = f"{context.current_message}\n\n{other.current_message}"
+                context.attachments += other.attachments
+            await compact(
+                self._turn,
+                request,
+                context,
+                self._parts.streams,
+                partial(self._job, request, context),
+                budget_tokens=await self._budget_tokens(request, context),
+                fixed_tokens=self._fixed_tokens(context),
+            )
             # Read when the run begins, so that what is forgotten meanwhile is not in the queue.
             visible = request.access.visibility(request.event.thread_id)
             if context.knows_owner and request.access.level == "owner" and visible.everything:
@@ -173,14 +187,6 @@ class AgentRun:
         self._parts.streams.finish(self._turn.execution.id, stream)
         return result.to_json()
 
-    def _asked(self) -> AssembledContext:
-        """What this run is to answer, and what was collected into it."""
-        first, *others = [AssembledContext.from_json(input_["context"]) for input_ in self._turn.inputs]
-        for other in others:
-            first.current_message = f"{first.current_message}\n\n{other.current_message}"
-            first.attachments += other.attachments
-        return first
-
     async def _on_account_of(self, request: Request, context: AssembledContext) -> str:
         """The automation that this run works for, if any: the one that started it, or its dispatcher's."""
         if context.automation:
@@ -196,25 +202,25 @@ class AgentRun:
             or ""
         )
 
-    async def _prepared(self, request: Request, context: AssembledContext) -> AssembledContext:
-        """The context as the rooms above leave it, with the session's history made to fit."""
+    async def _prepare(self, request: Request, context: AssembledContext, execution: Execution) -> None:
+        """Let the rooms above put the context together, where they have not done so before a crash."""
+        if not context.is_prepared:
+            self._turn.context.require()
+            await self._parts.hooks.before_run(request, context, execution)
 
-        async def hooked() -> dict[str, Any]:
-            await self._parts.hooks.before_worker(request, context)
-            return context.to_json()
-
-        if context.role == "worker":
-            context = AssembledContext.from_json(await self._turn.step("worker:pre_execution", hooked))
-        await compact(
-            self._turn,
-            request,
-            context,
-            self._parts.streams,
-            partial(self._job, request, context),
-            budget_tokens=await self._budget_tokens(request, context),
-            fixed_tokens=self._fixed_tokens(context),
-        )
-        return context
+    async def _load_said(self, taken: Iterable[Execution]) -> list[AssembledContext]:
+        """What was said into this run. A message is prepared like one with a run of its own."""
+        contexts: list[AssembledContext] = []
+        for execution in taken:
+            context = AssembledContext.from_json(execution.input["context"])
+            request = await requests.restore(self._ledgers, execution.request_id)
+            if request is None:
+                continue  # it was forgotten
+            # A result that came back to a worker is part of the task for which it was prepared.
+            if request.depth == 0:
+                await self._prepare(request, context, execution)
+            contexts.append(context)
+        return contexts
 
     async def _budget_tokens(self, request: Request, context: AssembledContext) -> int:
         limits = _limits(self._parts.config, request, context)
@@ -327,11 +333,11 @@ class AgentRun:
 
     def _access(self, request: Request) -> Access:
         """What the tools of this run may reach: what its request may, where nothing else was said."""
-        granted: str | None = self._turn.inputs[0].get("access")
+        granted: str | None = self._turn.execution.input.get("access")
         return request.access if granted is None else requests.access_from(granted)
 
     async def _steered(self) -> list[str]:
-        said = [AssembledContext.from_json(input_["context"]) for input_ in await self._turn.steered()]
+        said = await self._load_said(await self._turn.steered())
         return [await self._prompt(context) for context in said]
 
     async def _prompt(self, context: AssembledContext) -> str:

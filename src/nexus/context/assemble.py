@@ -63,6 +63,8 @@ class AssembledContext:
     invocation_id: str | None = None
     is_awaited: bool = False
     """Whether a person waits for the automation that started it. The runtime says it, never a script."""
+    is_prepared: bool = True
+    """False: what is missing is put together when the run begins, and recorded with it."""
 
     def prepend(self, text: str) -> None:
         """Put text before the current message: it belongs to this task and not to the session."""
@@ -134,7 +136,7 @@ async def assemble_context(
         system_prompt=await asyncio.to_thread(system_prompt, home),
         tools=tuple(sorted(tools)),
         current_message=_attributed(request, task),
-        situation=_situation(request, now),
+        situation=describe_situation(request, now),
         event_id=request.event.id if _is_the_message(request, session_label, task) else None,
         fork_of=fork_of,
     )
@@ -154,7 +156,8 @@ def _attributed(request: Request, task: str) -> str:
     return quoted(task, sender=request.event.sender_id, trust=request.access.level)
 
 
-def _situation(request: Request, now: clock.Clock) -> str:
+def describe_situation(request: Request, now: clock.Clock = clock.now) -> str:
+    """When and where a request is said, for the model."""
     moment = now()
     lines = [f"{moment:%A} {moment:%Y-%m-%d %H:%M} UTC"]
     if request.event.channel:

@@ -87,6 +87,8 @@ class Journey:
     sender: Sender | None = None
     assembled: AssembledContext | None = None
     run: Run | None = None
+    key: str | None = None
+    """The id of the run that the journey belongs to, once it does."""
     result: Result | None = None
     response: str | None = None
     """The answer, where an automation or a denial gave one."""
@@ -95,6 +97,8 @@ class Journey:
     handled: bool = False
     """Whether an automation answered, so that no agent runs."""
     spans: list[Span] = field(default_factory=list[Span])
+    agent_ended: tuple[str, str] | None = None
+    """When the agent's run ended, and with which outcome."""
 
     @property
     def is_over(self) -> bool:

@@ -1,7 +1,7 @@
 """The way of a message: eight stages in order, a hook point behind each, and a trace of it all.
 
-The first half runs where the message comes in, up to the queued run of an agent; the second half runs where
-that run ends, which may be another process and after a crash.
+The first half runs where the message comes in, up to the queued run of an agent; the second half runs with
+that run, at its beginning and its end, which may be in another process and after a crash.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import apsw
@@ -18,9 +19,9 @@ from nexus import clock, ids
 from nexus.automations.returned import Returned
 from nexus.context import AssembledContext
 from nexus.errors import AccessError, NexusError
-from nexus.ledgers.agents import sessions
-from nexus.ledgers.runtime import requests, spans
+from nexus.ledgers.runtime import executions, requests, spans
 from nexus.ledgers.runtime.approvals import Approval
+from nexus.ledgers.runtime.executions import Execution
 from nexus.ledgers.runtime.spans import Span
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.pipeline.stages import Stages
@@ -53,11 +54,9 @@ class Pipeline:
             if not journey.is_over:
                 await self._stage(journey, "runAutomations", stages.run_automations(journey))
             if not journey.is_over:
-                await self._stage(journey, "assembleContext", stages.assemble_context(journey))
-                await self._fire("after:assembleContext", journey)
-                await self._stage(journey, "runAgent", stages.run_agent(journey))
-            if journey.is_over:
-                await self._answer_without_agent(journey)
+                await stages.queue_run(journey, partial(_write_request, journey))
+                return journey
+            await self._answer_without_agent(journey)
         except Exception as error:
             await self._fail(journey, "failed", str(error))
             raise
@@ -69,24 +68,45 @@ class Pipeline:
         await self._record(journey)
         return journey
 
-    async def before_worker(self, request: Request, context: AssembledContext) -> None:
-        """A worker's own run is about to begin; not that of an automation which works for it."""
-        if context.session_label == request.agent.session_label:
-            journey = _journey(request)
+    async def before_run(self, request: Request, context: AssembledContext, execution: Execution) -> None:
+        """Put together what an agent is shown, and record it with the run that begins.
+
+        After a crash before that it is done again, under the same ids: nothing is asked for or sent twice.
+        """
+        stages, runtime = self._stages, self._stages.ledgers.runtime
+        is_message = request.depth == 0
+        # An automation may have changed what was said; the ledger keeps the original.
+        said = context.current_message if is_message else request.event.content
+        journey = _journey(replace(request, event=replace(request.event, content=said)))
+        journey.key = execution.id
+        if not is_message:
             journey.assembled = context
-            if await self._stages.ledgers.agents.read(sessions.get, label=context.session_label) is None:
-                await self._fire("agent:bootstrap", journey)
+        if await runtime.read_now(executions.is_first, execution=execution):
+            await self._fire("agent:bootstrap", journey)
+        if is_message:
+            await self._stage(journey, "assembleContext", stages.assemble_context(journey.request, context))
+            journey.assembled = context
+            await self._fire("after:assembleContext", journey)
+        else:
             await self._fire("worker:pre_execution", journey)
-            await self._stages.ledgers.runtime.write(requests.update, request=request)
-            await self._record(journey)
+        request.enrichment, context.is_prepared = journey.request.enrichment, True
+        if is_message and execution.taken_by is None:
+            self._note(journey, "runAgent", _Started(), None)
+
+        def record(connection: apsw.Connection) -> None:
+            executions.prepare(connection, execution.id, context.to_json())
+            _write_request(journey, connection)
+
+        await runtime.write(record)
 
     async def after_run(self, request: Request, context: AssembledContext, result: Result) -> None:
         """The second half. A worker's result goes to whoever dispatched it, not to a channel."""
         if context.session_label != request.agent.session_label:
             return
         stages, journey = self._stages, _journey(request)
-        journey.assembled = context
+        journey.assembled, journey.key = context, result.execution_id
         journey.result = replace(result, session_label=context.session_label)
+        journey.agent_ended = clock.timestamp(clock.now()), "ok"
         await self._fire("after:runAgent", journey)
         if request.depth == 0:
             text, id_ = stages.with_unread(request, result.response.content), result.execution_id
@@ -103,6 +123,7 @@ class Pipeline:
         """The end of a message that an agent could not answer."""
         if request.depth == 0 and context.session_label == request.agent.session_label:
             journey = _journey(request)
+            journey.agent_ended = clock.timestamp(clock.now()), "error"
             await self._stages.tell_failure(request)
             await self._stage(journey, "finalize", self._stages.finalize(journey))
             await self._record(journey)
@@ -167,10 +188,11 @@ class Pipeline:
         self._note(journey, name, started, "ok")
 
     def _note(
-        self, journey: Journey, name: str, started: "_Started", outcome: str, kind: str = "stage"
+        self, journey: Journey, name: str, started: "_Started", outcome: str | None, kind: str = "stage"
     ) -> None:
-        request, duration_ms = journey.request, started.elapsed_ms()
-        if kind == "stage":
+        """Note what has ended; without an outcome it only begins."""
+        request, duration_ms = journey.request, None if outcome is None else started.elapsed_ms()
+        if kind == "stage" and duration_ms is not None and outcome is not None:
             request.trace.append(
                 Stage(name=name, started_at=started.at, duration_ms=duration_ms, outcome=outcome)
             )
@@ -188,16 +210,7 @@ class Pipeline:
 
     async def _record(self, journey: Journey) -> None:
         """Write the trace, in one transaction."""
-        noted, journey.spans = journey.spans, []
-        last = next((span.name for span in reversed(noted) if span.kind == "stage"), None)
-
-        def write(connection: apsw.Connection) -> None:
-            for span in noted:
-                spans.record(connection, span)
-            if last is not None:
-                requests.enter_stage(connection, journey.request.request_id, last)
-
-        await self._stages.ledgers.runtime.write(write)
+        await self._stages.ledgers.runtime.write(partial(_write_trace, journey))
 
 
 class _Started:
@@ -210,6 +223,24 @@ class _Started:
 
     def elapsed_ms(self) -> float:
         return round((time.perf_counter() - self._begun) * 1000, 3)
+
+
+def _write_request(journey: Journey, connection: apsw.Connection) -> None:
+    """Record what became known of a request, and its trace."""
+    requests.update(connection, journey.request)
+    _write_trace(journey, connection)
+
+
+def _write_trace(journey: Journey, connection: apsw.Connection) -> None:
+    id_ = journey.request.request_id
+    if journey.agent_ended is not None:
+        ended_at, outcome = journey.agent_ended
+        spans.end_stage(connection, id_, "runAgent", ended_at=ended_at, outcome=outcome)
+    for span in journey.spans:
+        spans.record(connection, span)
+    last = next((span.name for span in reversed(journey.spans) if span.kind == "stage"), None)
+    if last is not None:
+        requests.enter_stage(connection, id_, last)
 
 
 def _tell_end(request: Request, status: str, execution_id: str | None = None) -> None:

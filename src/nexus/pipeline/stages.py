@@ -11,8 +11,11 @@ from nexus.automations.context import Occasion
 from nexus.automations.returned import Returned, contexts
 from nexus.automations.runner import Runner
 from nexus.broker.broker import Broker
+from nexus.broker.queue import Record
 from nexus.broker.tools import send_file
 from nexus.config import Config
+from nexus.context import AssembledContext
+from nexus.context.assemble import describe_situation
 from nexus.context.wrapping import wrapped
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import tool_calls
@@ -20,7 +23,7 @@ from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen, Sender
-from nexus.ledgers.runtime import executions, requests
+from nexus.ledgers.runtime import requests
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.memory import candidates
 from nexus.pipeline import access
@@ -192,46 +195,51 @@ class Stages:
         if returned.handled:
             journey.response = returned.response or ""
 
-    async def assemble_context(self, journey: Journey) -> None:
-        """Put together what the answering agent is shown."""
-        request = journey.request
-        label = request.agent.session_label
-        if not await self.ledgers.runtime.read_now(executions.any_in, session_label=label):
-            await self.fire("agent:bootstrap", journey)
-        journey.assembled = await self.broker.assemble_context(
+    async def queue_run(self, journey: Journey, record: Record) -> None:
+        """Queue the run of the agent, whose context is put together when it begins.
+
+        It ends in whatever process serves the home, which takes the journey further.
+        """
+        request, incoming = journey.request, journey.incoming
+        context = AssembledContext(
+            session_label=request.agent.session_label,
+            role=request.agent.role,
+            system_prompt="",
+            tools=(),
+            current_message=request.event.content,
+            situation=describe_situation(request),
+            event_id=request.event.id,
+            message={
+                "content": request.event.content,
+                "sender": incoming.sender,
+                "thread": incoming.thread,
+                "external_id": incoming.external_id,
+            },
+            replaces=incoming.replaces,
+            attachments=incoming.attachments,
+            model=incoming.model,
+            is_prepared=False,
+        )
+        journey.run = await self.broker.start_execution(request, context, mode=incoming.mode, record=record)
+
+    async def assemble_context(self, request: Request, context: AssembledContext) -> None:
+        """Put together what the agent is shown that answers a message."""
+        label, channel = context.session_label, request.event.channel or ""
+        assembled = await self.broker.assemble_context(
             request, session_label=label, task=request.event.content
         )
-        journey.assembled.message = {
-            "content": request.event.content,
-            "sender": journey.incoming.sender,
-            "thread": journey.incoming.thread,
-            "external_id": journey.incoming.external_id,
-        }
-        journey.assembled.model = journey.incoming.model
-        journey.assembled.replaces = journey.incoming.replaces
+        context.system_prompt, context.current_message = assembled.system_prompt, assembled.current_message
+        files = {send_file.NAME} if self.sends_files(channel) else set[str]()
+        context.tools = tuple(sorted({*assembled.tools, *files}))
         for text in contexts(request):
-            journey.assembled.prepend(text)
-        journey.assembled.attachments = journey.incoming.attachments
-        if self.sends_files(journey.incoming.channel):
-            journey.assembled.tools = tuple(sorted({*journey.assembled.tools, send_file.NAME}))
-        for sent in reversed(await self._sent(journey)):
-            told = wrapped("message", sent.content, sender=AGENT, sent_at=sent.occurred_at)
-            journey.assembled.prepend(told)
-
-    async def _sent(self, journey: Journey) -> list[events.Unasked]:
-        """Reminders that came since the person last wrote: an answer to one must be understood."""
-        channel, thread = journey.incoming.channel, journey.incoming.thread
-        event_id = journey.request.event.id or ""
-        return await self.ledgers.events.read_now(
+            context.prepend(text)
+        # Reminders that came since the person last wrote: an answer to one must be understood.
+        thread, event_id = (context.message or {}).get("thread") or "", request.event.id or ""
+        sent = await self.ledgers.events.read_now(
             events.unasked_before, channel=channel, external_id=thread, event_id=event_id
         )
-
-    async def run_agent(self, journey: Journey) -> None:
-        """Queue the run. It ends in whatever process serves the home, which takes the journey further."""
-        assert journey.assembled is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        journey.run = await self.broker.start_execution(
-            journey.request, journey.assembled, mode=journey.incoming.mode, is_changed=True
-        )
+        for each in reversed(sent):
+            context.prepend(wrapped("message", each.content, sender=AGENT, sent_at=each.occurred_at))
 
     async def deliver_response(
         self, request: Request, text: str, answer_id: str, files: tuple[Attachment, ...] = ()
@@ -286,7 +294,7 @@ class Stages:
             request=journey.request,
             assembled=journey.assembled,
             result=journey.result,
-            key=journey.result and journey.result.execution_id,
+            key=journey.key,
         )
         return await self.runner.fire(hook_point, occasion)
 

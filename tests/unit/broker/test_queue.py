@@ -43,7 +43,7 @@ class Stage:
                 raise ValueError("it was told to")
             if said[0] in self.gates:
                 await self.gates[said[0]].wait()
-            said += await turn.steered()
+            said += [each.input for each in await turn.steered()]
             self.seen.append(said)
             return {"said": said}
         finally:

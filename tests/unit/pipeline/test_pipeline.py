@@ -95,6 +95,7 @@ async def test_every_hook_point_fires_in_order_in_one_request(home: Home, server
         "after:receiveEvent",
         "after:resolveIdentity",
         "after:resolveAccess",
+        "agent:bootstrap",
         "after:assembleContext",
         "after:runAgent",
         "after:deliverResponse",
@@ -103,8 +104,7 @@ async def test_every_hook_point_fires_in_order_in_one_request(home: Home, server
     expected = [
         *own[:3],
         "runAutomations",
-        "agent:bootstrap",
-        "after:assembleContext",
+        *own[3:5],
         "agent:bootstrap",
         "worker:pre_execution",
         "after:runAgent",

@@ -148,8 +148,14 @@ def _end_requests(connection: apsw.Connection, execution_id: str, status: Status
     connection.execute(queries["end_requests_heard_by_run"], values)
 
 
-def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[Any]:
-    """Let a run answer for those of a mode that wait behind it: their inputs, in order.
+def prepare(connection: apsw.Connection, execution_id: str, context: Any) -> None:
+    """Record the context of a run as it is now: that is what it goes on with, also after a crash."""
+    values = {"id": execution_id, "context": _json(context)}
+    connection.execute(sql.queries("runtime")["prepare_execution"], values)
+
+
+def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[str]:
+    """Let a run answer for those of a mode that wait behind it: their ids, in order.
 
     Only what acts for the same principal with the same access may join: the run goes on with its own rights.
     Taking again gives the same and what has come since, so a run that is repeated after a crash
@@ -160,7 +166,7 @@ def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[Any]
         queries["take_waiting"], {"taker": taker.id, "session_label": taker.session_label, "mode": mode}
     )
     rows = connection.execute(queries["taken"], (taker.id, mode)).fetchall()
-    return [_value(cast("str", row[0])) for row in rows]
+    return [cast("str", row[0]) for row in rows]
 
 
 def interrupted_by(connection: apsw.Connection, execution_id: str) -> list[str]:
@@ -254,9 +260,10 @@ def _identity(execution: NewExecution | Execution) -> tuple[str, str, str]:
     return execution.request_id, execution.session_label, execution.work
 
 
-def any_in(connection: apsw.Connection, session_label: str) -> bool:
-    """Whether a session was ever asked for a run."""
-    return connection.execute(sql.queries("runtime")["any_execution_in"], (session_label,)).get is not None
+def is_first(connection: apsw.Connection, execution: Execution) -> bool:
+    """Whether no other run of its session has begun before."""
+    values = {"session_label": execution.session_label, "id": execution.id}
+    return connection.execute(sql.queries("runtime")["earlier_execution_in"], values).get is None
 
 
 def _execution(row: Any) -> Execution:

@@ -66,7 +66,10 @@ WHERE (taken_by IS NULL OR taken_by = :taker) AND id IN (
     9223372036854775807)))
 
 -- name: taken
-SELECT input_json FROM executions WHERE taken_by = ? AND mode = ? ORDER BY rowid
+SELECT id FROM executions WHERE taken_by = ? AND mode = ? ORDER BY rowid
+
+-- name: prepare_execution
+UPDATE executions SET input_json = json_set(input_json, '$.context', json(:context)) WHERE id = :id
 
 -- name: release_taken
 UPDATE executions SET taken_by = NULL WHERE taken_by = ? AND status = 'queued'
@@ -309,6 +312,10 @@ WHERE root_request_id IN (SELECT value FROM json_each(?)) GROUP BY root_request_
 
 -- name: roots_of_requests
 SELECT id, root_request_id FROM requests WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: end_open_stage
+UPDATE spans SET outcome = :outcome, duration_ms = round((julianday(:ended_at) - julianday(started_at)) * 86400000, 3)
+WHERE request_id = :request_id AND kind = 'stage' AND name = :name AND outcome IS NULL
 
 -- name: enter_stage
 UPDATE requests SET stage = :stage WHERE id = :id AND status = 'running'
@@ -808,8 +815,8 @@ SELECT error FROM executions
 WHERE request_id = :request_id AND substr(session_label, 1, length(:label)) = :label AND status = 'failed'
   AND error GLOB 'ModelError: *'
 
--- name: any_execution_in
-SELECT 1 FROM executions WHERE session_label = ? LIMIT 1
+-- name: earlier_execution_in
+SELECT 1 FROM executions WHERE session_label = :session_label AND id <> :id AND started_at IS NOT NULL LIMIT 1
 
 -- name: add_injection
 INSERT INTO injections (

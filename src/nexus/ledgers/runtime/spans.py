@@ -34,3 +34,11 @@ def record(connection: apsw.Connection, span: Span) -> None:
     values = {name: getattr(span, name) for name in Span.__slots__}
     values |= {"name": storable(span.name), "attributes": json.dumps(span.attributes, sort_keys=True)}
     connection.execute(sql.queries("runtime")["record_span"], values)
+
+
+def end_stage(
+    connection: apsw.Connection, request_id: str, name: str, *, ended_at: str, outcome: str
+) -> None:
+    """Record the end of a stage of a request that is under way."""
+    values = {"request_id": request_id, "name": name, "ended_at": ended_at, "outcome": outcome}
+    connection.execute(sql.queries("runtime")["end_open_stage"], values)
