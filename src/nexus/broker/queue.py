@@ -44,6 +44,10 @@ LANES = (
 WORK: Final = "broker.execution"
 """What the engine knows every run as."""
 _DEBOUNCE_MS = 1_500
+# Steps that give ids. Earlier versions recorded the inputs themselves, as "steered" and "collected":
+# their records aren't looked at, and taking again gives the same runs.
+_STEERED: Final = "steered runs"
+_COLLECTED: Final = "collected runs"
 _log = logging.getLogger(__name__)
 
 
@@ -84,7 +88,7 @@ class Turn:
 
     async def steered(self) -> list[Execution]:
         """What was said into this run since the last call. Ask between two calls of the model."""
-        ids_ = await self.decide("steered", self._steered, self._steered_so_far)
+        ids_ = await self.decide(_STEERED, self._steered, self._steered_so_far)
         self._steered_so_far += len(ids_)
         return await _load_taken(self.ledgers, ids_)
 
@@ -336,7 +340,7 @@ class SessionQueue:
         async def take() -> list[str]:
             return await ledgers.runtime.write(executions.take, taker=execution, mode="collect")
 
-        return await _load_taken(ledgers, await steps.decide("collected", take))
+        return await _load_taken(ledgers, await steps.decide(_COLLECTED, take))
 
 
 async def _load_taken(ledgers: Ledgers, ids_: list[str]) -> list[Execution]:
