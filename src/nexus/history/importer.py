@@ -80,6 +80,7 @@ def chunks(source: Source, cursor: str | None) -> Iterator[Chunk]:
         elif isinstance(item, SessionMessage):
             chunk.session_messages.append(item)
             chunk.size_bytes += len(item.content) + sum(len(each.arguments_json) for each in item.calls)
+            chunk.size_bytes += sum(len(each.content) for each in item.results)
         elif isinstance(item, Thread):
             chunk.threads.setdefault(item.external_id, item)
         else:

@@ -61,6 +61,26 @@ async def forget_import(ledgers: Ledgers, import_id: str) -> None:
     await forgetting.forget(ledgers, target, actor="test")
 
 
+def add_session(projects: Path, *blocks: tuple[str, str | list[dict[str, Any]]], model: str = "m") -> Path:
+    """A session `extra` with one message a second, each a role and what it says."""
+    path = projects / "extra.jsonl"
+    shared = {"sessionId": "extra", "cwd": "/home/ada/kettle"}
+    with path.open("w") as file:
+        for number, (role, content) in enumerate(blocks):
+            message = {"role": role, "content": content, "model": model}
+            when = f"2026-05-08T10:00:{number:02}Z"
+            row = {**shared, "type": role, "uuid": f"extra-{number}", "timestamp": when, "message": message}
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+async def forget_events(ledgers: Ledgers, like: str) -> None:
+    """Forget each event that says something, by its id."""
+    for (id_,) in await rows(ledgers, f"SELECT id FROM events WHERE content LIKE '%{like}%'"):
+        target = await forgetting.find(ledgers, forgetting.event, wanted=id_)
+        await forgetting.forget(ledgers, target, actor="test")
+
+
 async def test_a_session_of_claude_code_is_recorded_whole(opened: Ledgers) -> None:
     await bring(opened, AGENT_SESSIONS / "claude-code")
     assert await agents(
@@ -343,6 +363,100 @@ async def test_forgetting_somebody_removes_the_turns_that_name_them(opened: Ledg
     # One result names a file by it, and one call does; so does the subagent's task.
     assert await agents(opened, "SELECT role, content FROM agent_messages") == []
     assert await agents(opened, "SELECT * FROM agent_sessions") == []
+
+
+async def test_forgetting_a_tool_call_removes_its_arguments_and_result(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    """A message with words is tied to the event of its words; its calls have events of their own."""
+    add_session(
+        tmp_path,
+        ("user", "Please look."),
+        ("assistant", [
+            {"type": "text", "text": "Running it."},
+            {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "echo xylophagous"}},
+        ]),
+        ("user", "What else?"),
+        ("assistant", "Nothing."),
+    )  # fmt: skip
+    await bring(opened, tmp_path)
+    assert await rows(opened, "SELECT count(*) FROM events WHERE content LIKE '%xylophagous%'") == [(1,)]
+    await forget_events(opened, "xylophagous")
+    assert await agents(opened, "SELECT * FROM agent_tool_calls") == []
+    assert await agents(opened, "SELECT content FROM agent_messages ORDER BY position") == [
+        ("What else?",), ("Nothing.",),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_undone", [False, True])
+async def test_forgetting_a_tools_result_removes_it_from_the_turn_of_its_call(
+    opened: Ledgers, tmp_path: Path, is_undone: bool
+) -> None:
+    """A result that came with a person's next message, or with a later import."""
+    said: list[tuple[str, str | list[dict[str, Any]]]] = [
+        ("user", "An earlier turn."),
+        ("user", "Please look."),
+        ("assistant", [{"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}}]),
+        ("user", [
+            {"type": "text", "text": "Stop, xylophagous."},
+            {"type": "tool_result", "tool_use_id": "c1", "content": "xylophagous.txt"},
+        ]),
+    ]  # fmt: skip
+    add_session(tmp_path, *said[:-1])
+    await bring(opened, tmp_path)
+    add_session(tmp_path, *said)
+    later = await bring(opened, tmp_path)
+    assert await agents(opened, "SELECT result FROM agent_tool_calls") == [("xylophagous.txt",)]
+    if is_undone:
+        await forget_import(opened, later.id)
+    else:
+        await forget_events(opened, "xylophagous")
+    assert "xylophagous" not in str(await everything(opened))
+    assert await agents(opened, "SELECT content FROM agent_messages") == [("An earlier turn.",)]
+
+
+async def test_half_a_surrogate_anywhere_in_a_session_does_not_stop_the_import(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    add_session(
+        tmp_path,
+        ("user", "Please look."),
+        ("assistant", [{"type": "tool_use", "id": "c\ud800", "name": "Ba\ud800sh", "input": {}}]),
+        ("user", [{"type": "tool_result", "tool_use_id": "c\ud800", "content": "a\ud800b"}]),
+        ("user", [{"type": "tool_result", "tool_use_id": "\ud800", "content": "of no call"}]),
+        model="m\ud800",
+    )  # fmt: skip
+    await bring(opened, tmp_path)
+    assert await agents(opened, "SELECT call_id, tool_name, result FROM agent_tool_calls") == [
+        ("c\ufffd", "Ba\ufffdsh", "a\ufffdb")
+    ]
+    assert await agents(opened, "SELECT model FROM agent_sessions") == [("m\ufffd",)]
+
+
+async def test_an_import_never_writes_into_a_session_of_our_own(opened: Ledgers, projects: Path) -> None:
+    await opened.agents.write(sessions.ensure, label=_KETTLE, role="manager")
+    await bring(opened, projects)
+    await bring(opened, projects)
+    assert await agents(
+        opened,
+        "SELECT s.label, s.source, count(m.id), p.label FROM agent_sessions AS s "
+        "LEFT JOIN agent_messages AS m ON m.session_id = s.id "
+        "LEFT JOIN agent_sessions AS p ON p.id = s.parent_session_id GROUP BY s.id ORDER BY s.label",
+    ) == [
+        (_KETTLE, "nexus", 0, None),
+        (f"{_KETTLE}/a17bfe0", "claude-code", 2, f"{_KETTLE}~"),
+        (f"{_KETTLE}~", "claude-code", 10, None),
+    ]
+
+
+def test_results_count_into_what_is_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importer, "_BATCH_BYTES", 10_000)
+    long = [{"type": "tool_result", "tool_use_id": "c", "content": "y" * 5_000}]
+    add_session(tmp_path, *[("user", [{"type": "text", "text": "x"}, *long])] * 20)
+    source = ClaudeCode(history.opened(tmp_path, history.Options()).files, history.Options())
+    held = [len(chunk.session_messages) for chunk in importer.chunks(source, None)]
+    assert sum(held) == 20
+    assert max(held) <= 4
 
 
 async def test_the_lists_of_sessions_leave_imported_ones_out(opened: Ledgers) -> None:

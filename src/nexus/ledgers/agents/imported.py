@@ -108,30 +108,41 @@ class _Recording:
             last = max(ends.values())
             models = [each.model for each in messages if each.model is not None]
             project = next((each.project for each in messages if each.project is not None), None)
-            values = {"id": self._session_id, "at": last, "model": models[-1] if models else None}
+            values = {"id": self._session_id, "at": last, "model": storable(models[-1]) if models else None}
             self._run("extend_imported_session", {**values, "project": project and storable(project)})
         return added
 
     def _ensure_session(self, source: str, first: PastMessage) -> str:
-        label = storable(first.session)
-        found = self._connection.execute(self._queries["session"], (label,)).fetchone()
-        if found is not None:
-            return cast("str", found[0])
+        label, known = self._find_session(source, first.session)
+        if known is not None:
+            return known
         id_ = ids.of_past("ses", clock.parse(first.at), label)
         values = {
             "id": id_,
             "label": label,
             "source": source,
             "role": "manager" if first.parent is None else "worker",
-            "model": first.model,
+            "model": first.model and storable(first.model),
             "project": first.project and storable(first.project),
             "thread_id": first.thread_id,
-            "parent": first.parent and storable(first.parent),
+            "parent_id": first.parent and self._find_session(source, first.parent)[1],
             "at": first.at,
         }
         self._run("add_imported_session", values)
-        self._run("adopt_imported_sessions", values)
+        self._run("adopt_imported_sessions", {**values, "label": storable(first.session)})
         return id_
+
+    def _find_session(self, source: str, name: str) -> tuple[str, str | None]:
+        """The label of a program's session and its id, if there is one.
+
+        A label that a session of Nexus or of another program has is left to that one.
+        """
+        label = storable(name)
+        while (found := self._connection.execute(self._queries["session"], (label,)).fetchone()) is not None:
+            if found[-1] == source:
+                return label, cast("str", found[0])
+            label += "~"
+        return label, None
 
     def _open_turn(self, message: PastMessage) -> str:
         """The turn that a message belongs to: a person's begins one, unless only the program has spoken."""
@@ -152,15 +163,19 @@ class _Recording:
             "position": self._position,
             "at": message.at,
         }
-        said = {"role": message.role, "content": storable(message.content), "model": message.model}
+        said = {
+            "role": message.role,
+            "content": storable(message.content),
+            "model": message.model and storable(message.model),
+        }
         self._run("add_imported_message", {**place, **said, "id": message.id, "event_id": message.event_id})
         self._position += 1
         for number, call in enumerate(message.calls):
             values: dict[str, Any] = {
                 "id": ids.derived("tcl", message.id, str(number)),
                 "message_id": message.id,
-                "call_id": call.call_id,
-                "tool_name": call.tool_name,
+                "call_id": call.call_id and storable(call.call_id),
+                "tool_name": storable(call.tool_name),
                 "arguments": storable(call.arguments_json),
             }
             # Without a result it counts as cancelled: nothing here is under way.
@@ -173,7 +188,7 @@ class _Recording:
                 values = {
                     "id": self._calls.get(result.call_id),
                     "session_id": self._session_id,
-                    "call_id": result.call_id,
+                    "call_id": storable(result.call_id),
                     "status": "failed" if result.is_error else "done",
                     "result": None if result.is_error else content,
                     "error": content if result.is_error else None,

@@ -415,8 +415,7 @@ SELECT id, session_id, turn_id FROM agent_messages WHERE id IN (SELECT value FRO
 -- name: add_imported_session
 INSERT INTO agent_sessions (
   id, label, source, role, model, project, thread_id, parent_session_id, created_at, updated_at)
-VALUES (:id, :label, :source, :role, :model, :project, :thread_id,
-        (SELECT id FROM agent_sessions WHERE label = :parent AND source = :source), :at, :at)
+VALUES (:id, :label, :source, :role, :model, :project, :thread_id, :parent_id, :at, :at)
 
 -- name: adopt_imported_sessions
 -- A subagent's session may have come before the one that started it.

@@ -247,7 +247,10 @@ def _follow_meaning(sets: Sets) -> None:
         sets.add("events", queries["events_of_imports"])
     if "entities" in sets.new:
         sets.add("contacts", queries["contacts_without_an_entity"])
+    if "events" in sets.new:
+        sets.add("agent_turns", queries["turns_of_tool_events"])
     if "agent_turns" in sets.new:
+        sets.add("agent_turns", queries["turns_with_results_of_turns"])
         sets.add("agent_turns", queries["summaries_of_turns"])
 
 

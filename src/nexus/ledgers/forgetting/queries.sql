@@ -42,6 +42,28 @@ SELECT contact_id FROM identity.contact_identifiers
 WHERE normalized IN (SELECT normalized FROM identity.entity_aliases WHERE entity_id IN new_entities)
   AND contact_id IN (SELECT id FROM identity.contacts WHERE entity_id IS NULL)
 
+-- name: turns_of_tool_events
+-- An imported message whose calls and results are events of their own: it is tied to its first event alone.
+SELECT message.turn_id FROM events.events AS gone
+JOIN events.events AS said ON said.channel = gone.channel AND said.external_id IN (
+  substr(gone.external_id, 1, length(rtrim(gone.external_id, '0123456789')) - 6),
+  rtrim(gone.external_id, '0123456789') || '0')
+JOIN agents.agent_messages AS message ON message.event_id = said.id
+WHERE gone.id IN new_events AND gone.kind = 'tool_call'
+  AND rtrim(gone.external_id, '0123456789') LIKE '%/tool-'
+
+-- name: turns_with_results_of_turns
+-- An imported result is kept with its call, which an earlier turn may have made. It has the result's time.
+WITH gone AS (
+  SELECT message.session_id, message.created_at
+  FROM agents.agent_messages AS message JOIN agents.agent_sessions AS session ON session.id = message.session_id
+  WHERE message.turn_id IN new_agent_turns AND session.source <> 'nexus'
+)
+SELECT call.turn_id FROM agents.agent_turns AS turn
+CROSS JOIN agents.agent_tool_calls AS call ON call.turn_id = turn.id
+WHERE turn.session_id IN (SELECT session_id FROM gone)
+  AND (turn.session_id, call.ended_at) IN (SELECT session_id, created_at FROM gone)
+
 -- name: summaries_of_turns
 -- A fork that begins with a turn that goes may have summed it up for itself.
 WITH RECURSIVE lost (session_id, position, first_message) AS (
