@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,13 @@ def test_names_of_scopes_do_not_disturb_the_homes_own(memory: Memory) -> None:
     assert ask(memory, "memory", facts) == [(2,)]
 
 
+def test_a_slash_in_a_scope_or_a_name_makes_no_two_entities_one(memory: Memory) -> None:
+    memory.add("Bob plans a launch", about="b/c", scope="a")
+    memory.add("Carl likes tea", about="c", scope="a/b")
+    [bob], [carl] = (memory.search("plans tea", scope=scope, kinds=["fact"]) for scope in ("a", "a/b"))
+    assert bob.about != carl.about
+
+
 async def test_a_statement_in_one_scope_never_replaces_one_in_another(tmp_path: Path) -> None:
     async with AsyncMemory(tmp_path / "notes", create=True) as memory:
         at = [datetime(2026, month, 1, tzinfo=UTC) for month in (1, 2, 3)]
@@ -206,6 +214,22 @@ def test_an_empty_scope_is_an_error_and_not_the_whole_home(memory: Memory, scope
         memory.search("anything", scope=scope)
     with pytest.raises(UsageError, match="A scope has"):
         memory.forget_scope(scope)
+
+
+def test_of_corrections_at_the_same_moment_one_is_recorded(memory: Memory) -> None:
+    for number in range(4):
+        fact = memory.add(f"Zed {number} lives in a town", scope="user:7")
+
+        def correct(village: int, fact: str = fact) -> str | None:
+            try:
+                return memory.correct(fact, f"Zed lives in village {village} near {fact}", scope="user:7")
+            except UsageError:
+                return None
+
+        with ThreadPoolExecutor(3) as pool:
+            assert sum(made is not None for made in pool.map(correct, range(3))) == 1
+    facts = ask(memory, "memory", "SELECT fact FROM facts ORDER BY fact")
+    assert ask(memory, "events", "SELECT content FROM events WHERE kind = 'note' ORDER BY content") == facts
 
 
 def test_replaces_goes_the_way_of_the_tool(memory: Memory) -> None:
@@ -306,6 +330,29 @@ def test_facts_are_extracted_by_the_callers_own_callable(memory: Memory, extract
     assert ask(memory, "memory", "SELECT count(*) FROM facts WHERE fact LIKE '%hunter2%'") == [(0,)]
 
 
+def test_an_extracted_fact_that_cannot_be_written_takes_no_other_along(memory: Memory) -> None:
+    old = memory.add("The user lives in Ghent", scope="user:7")
+
+    def extract(_: Sequence[Message]) -> list[Fact | str]:
+        return [
+            Fact(text="The user owns a cat", message=-7),
+            Fact(text="Of an unknown fact", replaces=("fact_nope",)),
+            Fact(text="Of no fact", replaces=("nope",)),
+            "The password is hunter2!",
+            Fact(text="The user lives in Porto", replaces=(old,)),
+            "The user likes tea",
+        ]
+
+    recorded = memory.add_messages(TALK, scope="user:7", extract=extract)
+    known = ask(memory, "memory", "SELECT id, fact FROM facts ORDER BY seq")[1:]
+    assert [row[0] for row in known] == list(recorded.facts)
+    assert [row[1] for row in known] == [
+        "The user owns a cat",
+        "The user lives in Porto",
+        "The user likes tea",
+    ]
+
+
 def test_a_conversation_can_be_continued_in_its_thread(memory: Memory) -> None:
     for said in ("The boiler is out again", "It needs a new valve"):
         memory.add_messages([{"role": "user", "content": said}], thread="boiler", scope="user:7")
@@ -362,6 +409,31 @@ def test_a_whole_scope_is_forgotten_and_no_other(memory: Memory) -> None:
     assert not [file for file in memory.home.data.iterdir() if b"xylophagous" in file.read_bytes()]
 
 
+def test_forgetting_in_a_scope_leaves_the_owners_contacts_and_messages(memory: Memory) -> None:
+    said = memory.add_messages([{"role": "user", "content": "Alice wrote about the flat"}]).messages[0]
+    address = "alice@example.com"
+    with closing(apsw.Connection(str(memory.home.ledger("identity")))) as identity:
+        identity.execute(
+            "INSERT INTO contacts (id, channel, display_name) VALUES ('con_1', 'email', 'Alice')"
+        )
+        identity.execute(
+            "INSERT INTO contact_identifiers (contact_id, channel, type, identifier, normalized) "
+            "VALUES ('con_1', 'email', 'email', ?, ?)",
+            (address, address),
+        )
+    with closing(apsw.Connection(str(memory.home.ledger("events")))) as events:
+        events.execute(
+            "INSERT OR REPLACE INTO event_participants (event_id, role, identifier, contact_id) "
+            "VALUES (?, 'sender', ?, 'con_1')",
+            (said, address),
+        )
+    memory.forget(memory.add("Alice is a customer", about=address, scope="user:7"), scope="user:7")
+    memory.add("Alice is still a customer", about=address, scope="user:7")
+    memory.forget_scope("user:7")
+    assert ask(memory, "identity", "SELECT id FROM contacts") == [("con_1",)]
+    assert ask(memory, "events", "SELECT id FROM events") == [(said,)]
+
+
 async def test_a_home_that_an_agent_has_open_is_shared(home: Home) -> None:
     async with App.open(home) as app:
         with Memory(home) as memory:
@@ -384,6 +456,63 @@ def test_closing_leaves_no_thread_and_no_lock(tmp_path: Path) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "nexus-memory"]
     with pytest.raises(LedgerClosedError, match="closed"):
         memory.search("anything")
+
+
+def test_closing_ends_the_calls_that_are_under_way(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "notes", create=True)
+    is_extracting, may_end = threading.Event(), threading.Event()
+
+    def extract(_: Sequence[Message]) -> list[str]:
+        is_extracting.set()
+        may_end.wait()
+        return []
+
+    with ThreadPoolExecutor(5) as pool:
+        try:
+            call = pool.submit(memory.add_messages, TALK, extract=extract)
+            assert is_extracting.wait(30)
+            for closer in [pool.submit(memory.close) for _ in range(4)]:
+                closer.result(30)
+            with pytest.raises(LedgerClosedError, match="closed"):
+                call.result(30)
+        finally:
+            may_end.set()
+
+
+def test_a_coroutine_that_it_runs_cannot_wait_for_it(memory: Memory) -> None:
+    async def search(_: Sequence[Message]) -> list[str]:
+        return texts(memory.search("anything"))
+
+    async def close(_: Sequence[Message]) -> list[str]:
+        memory.close()
+        return []
+
+    for extract in (search, close):
+        with pytest.raises(UsageError, match="AsyncMemory"):
+            memory.add_messages(TALK, extract=extract)
+    assert memory.search("Porto")
+
+
+def test_a_forked_process_cannot_wait_for_it(tmp_path: Path) -> None:
+    code = f"""
+import os, signal
+from nexus import Memory, UsageError
+memory = Memory({str(tmp_path / "notes")!r}, create=True)
+child = os.fork()
+if not child:
+    signal.alarm(30)
+    for call in (lambda: memory.search("anything"), memory.close):
+        try:
+            call()
+        except UsageError as error:
+            assert "fork" in str(error)
+        else:
+            os._exit(1)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+memory.close()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_only_the_memory_is_imported() -> None:

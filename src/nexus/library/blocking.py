@@ -1,15 +1,16 @@
 """The memory for programs and threads without an event loop."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from nexus.errors import LedgerClosedError
+from nexus.errors import LedgerClosedError, UsageError
 from nexus.home import Home
 from nexus.ledgers.memory import How
 from nexus.library.items import Extract, Fact, Hit, Message, Recorded
@@ -30,6 +31,10 @@ class Memory:
         """`home` defaults to the one that NEXUS_HOME names. With `create` it is made if it is missing."""
         self._memory = AsyncMemory(home, create=create)
         self._loop = asyncio.new_event_loop()
+        self._process_id = os.getpid()
+        self._is_stopping = False
+        self._submit_lock = threading.Lock()
+        self._close_lock = threading.Lock()
         self._pool = ThreadPoolExecutor(thread_name_prefix="nexus-memory")
         self._loop.set_default_executor(self._pool)
         self._thread = threading.Thread(target=self._loop.run_forever, name="nexus-memory", daemon=True)
@@ -55,11 +60,13 @@ class Memory:
 
     def close(self) -> None:
         """Close the home. What has no vector yet gets it when the home is next opened."""
-        if not self._loop.is_closed():
-            try:
-                self._run(self._memory.close())
-            finally:
-                self._stop()
+        self._require_usable()
+        with self._close_lock:
+            if not self._is_stopping:
+                try:
+                    self._run(self._memory.close())
+                finally:
+                    self._stop()
 
     def add(
         self,
@@ -139,23 +146,57 @@ class Memory:
         self._run(self._memory.forget(memory_id, scope=scope))
 
     def forget_scope(self, scope: str) -> None:
-        """Erase everything that was written with a scope, from every file. This can't be undone."""
+        """Erase everything that was written with a scope, from every file. This can't be undone.
+
+        The record of the forgetting keeps the scope's name.
+        """
         self._run(self._memory.forget_scope(scope))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop.is_closed():
+        try:
+            self._require_usable()
+            with self._submit_lock:
+                if self._is_stopping:
+                    raise _closed_error()
+                future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except (UsageError, LedgerClosedError):
             work.close()
-            raise LedgerClosedError("The memory is closed", hint="Open it again with `Memory(...)`.")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            raise
         try:
             return future.result()
+        except CancelledError:
+            raise _closed_error() from None
         except BaseException:
             future.cancel()  # Ctrl-C
             raise
 
+    def _require_usable(self) -> None:
+        """Raise where a call would wait forever: the loop's thread is this one, or is not in this process."""
+        if os.getpid() != self._process_id:
+            raise UsageError("A Memory can't be used after a fork", hint="Open one in each process.")
+        if threading.current_thread() is self._thread:
+            raise UsageError(
+                "A Memory can't be used in a coroutine that it runs", hint="Use `AsyncMemory` there."
+            )
+
     def _stop(self) -> None:
+        with self._submit_lock:
+            self._is_stopping = True
+        asyncio.run_coroutine_threadsafe(_cancel_other_tasks(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         # A text that is being embedded, or a model that is being opened, is not waited for.
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._loop.close()
+
+
+def _closed_error() -> LedgerClosedError:
+    return LedgerClosedError("The memory is closed", hint="Open it again with `Memory(...)`.")
+
+
+async def _cancel_other_tasks() -> None:
+    """Let nobody wait forever for what was under way."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 import threading
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -64,6 +65,7 @@ class AsyncMemory:
         self._creates = create
         self._stack = AsyncExitStack()
         self._erasing = asyncio.Lock()
+        self._correcting = asyncio.Lock()
         self._wanted = asyncio.Event()
         self._is_behind = False
         self._fresh_until_s = 0.0
@@ -179,16 +181,16 @@ class AsyncMemory:
         provenance = replace(_provenance(scope), kind="automation")
         for each in cast("Iterable[Fact | str]", found):
             fact = Fact(text=each) if isinstance(each, str) else each
-            place = last if fact.message is None else min(fact.message, len(given) - 1)
-            with suppress(UsageError):
-                names = [
-                    {"operation": "entity", "name": name} for name in (fact.about, *fact.entities) if name
-                ]
-                statement = {"operation": "fact", "fact": fact.text, "confidence": fact.confidence}
-                await self._memory.check("batch", [statement, *names], provenance)
-                facts.append(replace(fact, at=fact.at or moment(given[place].get("at"))))
-                sources.append(event_ids[place])
-        made = await self._write(facts, scope, provenance, sources) if facts else []
+            place = last if fact.message is None else min(max(fact.message, 0), len(given) - 1)
+            facts.append(replace(fact, at=fact.at or moment(given[place].get("at"))))
+            sources.append(event_ids[place])
+        made: list[str] = []
+        try:
+            made += await self._write(facts, scope, provenance, sources) if facts else []
+        except (UsageError, MissingError):
+            for fact, source in zip(facts, sources, strict=True):
+                with suppress(UsageError, MissingError):
+                    made += await self._write([fact], scope, provenance, [source])
         return Recorded(messages=tuple(event_ids), facts=tuple(made))
 
     async def search(
@@ -238,10 +240,12 @@ class AsyncMemory:
             # It stays where the fact is.
             scope = await self._scope_of(memory_id)
         provenance = _provenance(scope)
-        arguments = await correction.corrected(self._ledgers, memory_id, text, how)
-        await self._memory.check("fact", arguments, provenance)
-        (event_id,) = await self._note([Fact(text=text)], _channel(scope))
-        answer = await self._memory.correct(memory_id, text, replace(provenance, event_id=event_id), how=how)
+        async with self._correcting:
+            arguments = await correction.corrected(self._ledgers, memory_id, text, how)
+            await self._memory.check("fact", arguments, provenance)
+            (event_id,) = await self._note([Fact(text=text)], _channel(scope))
+            by = replace(provenance, event_id=event_id)
+            answer = await self._memory.correct(memory_id, text, by, how=how)
         return str(answer["id"])
 
     async def forget(self, memory_id: str, *, scope: str | None = None) -> None:
@@ -253,7 +257,10 @@ class AsyncMemory:
             await self._erase(await forgetting.find(self._ledgers, forgetting.fact, wanted=memory_id))
 
     async def forget_scope(self, scope: str) -> None:
-        """Erase everything that was written with a scope, from every file. This can't be undone."""
+        """Erase everything that was written with a scope, from every file. This can't be undone.
+
+        The record of the forgetting keeps the scope's name.
+        """
         await self._erase(forgetting.scope(_channel(scope)))
 
     async def _write(
@@ -421,7 +428,7 @@ def _resolve(
                 f"{len(known)} entities are called {name!r}: {', '.join(known)}", hint="Pass the id of one."
             )
         # An id that follows from the name: two processes that make the same entity make it once.
-        made = f"ent_{ids.digest(f'{scope}/{normalised(name)}')[:26]}"
+        made = f"ent_{ids.digest(json.dumps([scope, normalised(name)]))[:26]}"
         found[name] = (known[0], False) if known else (made, True)
     return found
 

@@ -38,8 +38,12 @@ JOIN events.events ON events.seq BETWEEN range.first_seq AND range.last_seq
 WHERE range.import_id IN new_imports
 
 -- name: contacts_without_an_entity
+-- An alias of a scope says nothing about the contacts of the owner.
 SELECT contact_id FROM identity.contact_identifiers
-WHERE normalized IN (SELECT normalized FROM identity.entity_aliases WHERE entity_id IN new_entities)
+WHERE normalized IN (
+    SELECT alias.normalized FROM identity.entity_aliases AS alias
+    JOIN identity.entities AS entity ON entity.id = alias.entity_id
+    WHERE entity.id IN new_entities AND entity.scope = '')
   AND contact_id IN (SELECT id FROM identity.contacts WHERE entity_id IS NULL)
 
 -- name: turns_of_tool_events
