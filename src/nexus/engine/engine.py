@@ -36,7 +36,7 @@ from nexus.engine.errors import (
 from nexus.engine.failures import translated
 from nexus.engine.interior import Interior
 from nexus.engine.owner import Ownership, find_owner
-from nexus.engine.prepare import prepared
+from nexus.engine.prepare import drop_jobs, prepared
 from nexus.engine.records import Execution
 from nexus.engine.running import Entry, Running
 from nexus.engine.schedules import Schedules
@@ -387,6 +387,7 @@ class Engine:
         dbos: Interior | None = None
         try:
             version = self.settings.version
+            await _finish(drop_jobs, database)
             given_back, given_up = await _finish(store.recover, database, version, _MOST_CRASHES)
             if given_back:
                 _log.warning("took over %d executions", given_back)

@@ -816,7 +816,8 @@ WHERE request_id = :request_id AND substr(session_label, 1, length(:label)) = :l
   AND error GLOB 'ModelError: *'
 
 -- name: earlier_execution_in
-SELECT 1 FROM executions WHERE session_label = :session_label AND id <> :id AND started_at IS NOT NULL LIMIT 1
+SELECT 1 FROM executions WHERE session_label = :session_label AND id <> :id AND started_at IS NOT NULL
+  AND json_extract(input_json, '$.context.is_prepared') IS NOT 0 LIMIT 1
 
 -- name: add_injection
 INSERT INTO injections (

@@ -153,10 +153,14 @@ class Background:
 
     async def _is_due(self) -> bool:
         """Wait for a wake-up; without one, look now and then what others wrote."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._wanted.wait(), _LOOK_S)
-            return True
-        return (await self.backlog()).depth > 0
+        try:
+            # Not `wait_for`: until Python 3.12 it can lose a cancellation, and `stop` waits forever.
+            async with asyncio.timeout(_LOOK_S):
+                await self._wanted.wait()
+        except TimeoutError:
+            self.is_behind = (await self.backlog()).depth > 0
+            return self.is_behind
+        return True
 
     async def _yielding(self, work: Callable[..., Any], /, *arguments: Any) -> Any:
         """Run one portion on a thread when it is its turn."""
@@ -182,8 +186,7 @@ class Background:
             ).run()
         finally:
             meanwhile.cancel()
-            with suppress(asyncio.CancelledError):
-                await meanwhile
+            await asyncio.wait({meanwhile})
         self._careful = False
         await vectors.serve()
         await succession.derive(self._ledgers, vectors, thread=self._yielding)

@@ -82,6 +82,19 @@ async def test_what_is_being_embedded_is_left_when_the_process_ends(opened: Ledg
     assert (await background.backlog()).depth == 1
 
 
+@pytest.mark.parametrize("loop_turns", range(2))
+async def test_it_stops_also_just_after_it_was_woken(opened: Ledgers, loop_turns: int) -> None:
+    background = Background(opened, only(Hashes()), "hashes@1")
+    background.start()
+    await asyncio.sleep(1)  # It waits for a wake-up by now; on a slower machine less is tested.
+    background.wake()
+    for _ in range(loop_turns):
+        await asyncio.sleep(0)
+    stopping = asyncio.create_task(background.stop())
+    done, _ = await asyncio.wait({stopping}, timeout=60)
+    assert done == {stopping}
+
+
 async def test_each_portion_lets_others_pass(opened: Ledgers) -> None:
     """Long texts are embedded a few at a time, and others may go ahead before each few."""
     facts = [{"operation": "fact", "fact": f"{n} " + "long " * 400} for n in range(12)]
