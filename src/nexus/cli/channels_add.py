@@ -45,7 +45,7 @@ class _Setup:
         source = self.ask(option, f"{question} kept (env:NAME, file:PATH or keyring:SERVICE/USER)", default)
         if not secrets.is_source(source):
             raise UsageError(
-                "That is not a place where a secret is kept",
+                "Invalid secret source. Use env:NAME, file:PATH or keyring:SERVICE/USER.",
                 hint="config.toml never holds secrets: name a variable.",
             )
         return source

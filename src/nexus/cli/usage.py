@@ -134,8 +134,8 @@ def _numbers(total: "Totals", *, details: bool) -> tuple[str, ...]:
 def _cost(total: "Totals") -> str:
     if total.calls and total.unpriced_calls == total.calls:
         return "?"
-    more = " and more" if total.unpriced_calls else ""
-    return f"${total.cost_microusd / MICRO:,.4f}{more}"
+    least = "at least " if total.unpriced_calls else ""
+    return f"{least}${total.cost_microusd / MICRO:,.4f}"
 
 
 def _amount(amount: float, unit: str) -> str:

@@ -320,7 +320,7 @@ def _concludes(operation: str, arguments: object) -> bool:
     names = [
         cast("Mapping[str, object]", each).get("operation") for each in listed if isinstance(each, Mapping)
     ]
-    return mental_models.OPERATION in {operation, *names}
+    return mental_models.OPERATION in [operation, *names]
 
 
 def usage() -> str:

@@ -91,6 +91,13 @@ async def test_who_sees_one_conversation_neither_sees_nor_saves_them(opened: Led
     assert await commands(opened).models([]) == []
 
 
+async def test_an_operation_that_is_no_text_is_refused(opened: Ledgers) -> None:
+    operations: list[object] = [{}, [], ["mental-model"]]
+    for operation in operations:
+        with pytest.raises(UsageError, match="operation"):
+            await commands(opened, visible=ONE_THREAD).batch(json.dumps([{"operation": operation}]).encode())
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -15,6 +15,16 @@ from nexus.channels.email.mailbox import Login, Server
 Protocol = Literal["IMAP", "SMTP"]
 _PORTS: Final = {"IMAP": "993 (TLS) or 143 (STARTTLS)", "SMTP": "465 (TLS) or 587 (STARTTLS)"}
 _NO_TLS: Final = "TLS not supported"
+# How OpenSSL calls a first answer that is not TLS.
+_ANSWERS_WITHOUT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
+_UNTRUSTED: Final = "The certificate isn't signed by a trusted authority."
+_OTHER_NAME: Final = "Use the name in the server's certificate, which your provider's help pages give."
+# What to do, by OpenSSL's X509_V_ERR codes.
+_CERTIFICATES: Final = {
+    10: "The certificate has expired; the server's operator must renew it.",
+    **dict.fromkeys((18, 19, 20, 21), _UNTRUSTED),
+    **dict.fromkeys((62, 64), _OTHER_NAME),
+}
 
 
 def explain(error: Exception, server: Server, login: Login, protocol: Protocol) -> DeliveryError:
@@ -25,7 +35,7 @@ def explain(error: Exception, server: Server, login: Login, protocol: Protocol) 
     for each in _causes(error):
         match each:
             case socket.gaierror():
-                why = "no address is known for that name"
+                why = "the host name can't be resolved"
                 return DeliveryError(
                     f"{unreachable}: {why}", hint="Check the server's name, and your network connection."
                 )
@@ -34,11 +44,21 @@ def explain(error: Exception, server: Server, login: Login, protocol: Protocol) 
             case ssl.SSLCertVerificationError():
                 return DeliveryError(
                     f"Can't trust {named}: {each.verify_message or each}",
-                    hint="Use the name in the server's certificate, which your provider's help pages give.",
+                    hint=_CERTIFICATES.get(
+                        each.verify_code, "Ask the server's operator about its certificate."
+                    ),
                 )
+            case ssl.SSLError() if each.reason not in _ANSWERS_WITHOUT_TLS:
+                why = (each.reason or str(each)).replace("_", " ").lower()
+                return DeliveryError(f"The TLS handshake with {named} failed: {why}", hint=ports)
             case ssl.SSLError() | imap_tools.MailboxStarttlsError():
                 return DeliveryError(
                     f"Can't encrypt the connection: {named} has no TLS on port {server.port}", hint=ports
+                )
+            case aiosmtplib.SMTPConnectResponseError():
+                return DeliveryError(
+                    f"The {protocol} server {server.host} refused the connection: {_words(each)}",
+                    hint="It may refuse mail programs on your network: ask your provider.",
                 )
             case TimeoutError() | aiosmtplib.SMTPTimeoutError():
                 return DeliveryError(

@@ -638,12 +638,16 @@ FROM facts WHERE id = ?
 -- name: sources_of_memories
 -- What some memories rest on: facts, each with its message and who is named as its speaker, and messages.
 -- And what an agent concluded itself, with its name: it may have read more than what it cites.
+-- The reflection role was shown the version before its own.
 WITH RECURSIVE base (id) AS (
   SELECT value FROM json_each(?)
   UNION
   SELECT of_observation.fact_id FROM base JOIN observation_facts AS of_observation ON observation_id = base.id
   UNION
   SELECT of_model.source_id FROM base JOIN mental_model_sources AS of_model ON model_id = base.id
+  UNION
+  SELECT model.previous_version_id FROM base JOIN mental_models AS model ON model.id = base.id
+  WHERE model.previous_version_id IS NOT NULL AND model.metadata_json ->> 'author_kind' IS NULL
 )
 SELECT base.id, coalesce(fact.source_event_id, member.event_id), json_extract(fact.metadata_json, '$.speaker'), fact.fact
 FROM base LEFT JOIN facts AS fact ON fact.id = base.id LEFT JOIN episode_events AS member ON member.episode_id = base.id

@@ -9,7 +9,7 @@ from nexus.memory.conclusions import support
 
 # `[fact_01…]` or `[fact_01…, obs_01…]`; and an id that stands in the text without brackets.
 _CITATION: Final = re.compile(
-    r"[ \t]*\[((?:fact|obs|mod)_[^\]\n]*)\]|(?<![\w\[])((?:fact|obs|mod)_[0-9A-Za-z]{8,})"
+    r"(?<![ \t])[ \t]*\[((?:fact|obs|mod)_[^\]\n]*)\]|(?<![\w\[])((?:fact|obs|mod)_[0-9A-Za-z]{8,})"
 )
 _BETWEEN: Final = re.compile(r"[\s,;]+")
 _END: Final = re.compile(r"(?<=[.!?])\s+|\n")
@@ -43,6 +43,7 @@ def check_citations(text: str, retrieved: Mapping[str, str] | Set[str]) -> Cited
     is_recited = support.copies_placeholder(text)
     kept: dict[str, None] = {}
     removed: dict[str, None] = {}
+    ends = [0]
 
     def supported(statement: str, cited: list[str]) -> list[str]:
         known = [id_ for id_ in cited if id_ in retrieved]
@@ -53,7 +54,9 @@ def check_citations(text: str, retrieved: Mapping[str, str] | Set[str]) -> Cited
 
     def sorted_out(match: re.Match[str]) -> str:
         cited = [id_ for id_ in _BETWEEN.split(match[1] or match[2]) if id_]
-        found = supported(_statement(text, match.start()), cited)
+        # What a citation stands behind: its sentence, after the citation before it.
+        found = supported(_END.split(text[ends[-1] : match.start()])[-1], cited)
+        ends.append(match.end())
         kept.update(dict.fromkeys(found))
         removed.update(dict.fromkeys(id_ for id_ in cited if id_ not in found))
         told = ", ".join(found)
@@ -61,9 +64,3 @@ def check_citations(text: str, retrieved: Mapping[str, str] | Set[str]) -> Cited
 
     cleaned = _CITATION.sub(sorted_out, text)
     return Cited(text=cleaned.strip(), ids=tuple(kept), removed=tuple(removed))
-
-
-def _statement(text: str, end: int) -> str:
-    """What a citation at that place stands behind: its sentence, after the citation before it."""
-    before = _CITATION.split(text[:end])[-1] or ""
-    return _END.split(before)[-1]

@@ -1,5 +1,6 @@
 """Mental models: what was concluded about a subject, in versions, with what each rests on."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -26,6 +27,7 @@ EXAMPLE: Final = (
 REFLECTION: Final = "reflection"
 """The author of what the reflection role concluded."""
 
+_MAX_CHARACTERS: Final = 20_000
 _MODEL: Final = (
     "id", "name", "subject_entity_id", "content", "version", "previous_version_id", "stale_at",
     "stale_reason", "source_request_id", "metadata_json", "created_at",
@@ -67,7 +69,7 @@ class NewModel:
     previous_id: str | None = None
     author: str = REFLECTION
     author_kind: ActorKind | None = None
-    """None: the reflection role, whose answers say no more than their sources."""
+    """None: the reflection role at the owner's request, whose answers say no more than their sources."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -96,12 +98,11 @@ class SaveModel(Step):
             new = replace(new, name=name, question=question, previous_id=follows)
         # What it answers when it is refreshed; its name says it as well.
         new = replace(new, question=new.question or new.name)
-        cited = cited_ids(new.content)
+        cited = await asyncio.to_thread(cited_ids, new.content)
         rejected = {row[0] for row in await ledgers.memory.read(rows, SQL["rejected"], (json.dumps(cited),))}
         found = {each["id"]: each for each in await told(ledgers, cited) if each["id"] not in rejected}
-        checked = check_citations(
-            new.content, {id_: f"{each['at'][:10]} {each['text']}" for id_, each in found.items()}
-        )
+        shown = {id_: f"{each['at'][:10]} {each['text']}" for id_, each in found.items()}
+        checked = await asyncio.to_thread(check_citations, new.content, shown)
         sources = tuple((found[id_]["kind"], id_) for id_ in checked.ids if id_ != follows)
         if not sources:
             reason = "The conclusion cites no fact, observation or other mental model"
@@ -131,10 +132,14 @@ def parse(arguments: Arguments) -> SaveModel:
     """`mental-model`: name, question and content, which cites its sources; a next version needs the last."""
     previous = arguments.text("previous")
     name = arguments.text("name") if previous else arguments.required("name")
+    content = arguments.required("content")
+    if len(content) > _MAX_CHARACTERS:
+        raise UsageError(
+            f"`content` has {len(content):,} characters; a mental model holds at most {_MAX_CHARACTERS:,}",
+            hint="Save the conclusion alone, or one mental model for each part.",
+        )
     new = NewModel(
-        name=storable(name or ""),
-        question=arguments.text("question") or "",
-        content=storable(arguments.required("content")),
+        name=storable(name or ""), question=arguments.text("question") or "", content=storable(content)
     )
     return SaveModel(id=ids.new("mod"), new=new, previous=previous)
 
@@ -229,6 +234,8 @@ def _record(
     if recorded:
         return _model(recorded[0]).version
     previous, version = _previous(connection, new)
+    if new.author_kind not in {None, "owner"} and _is_owners(connection, previous):
+        raise UsageError("This mental model is the owner's", hint="Save yours under another name.")
     metadata = {"question": storable(new.question), "author": storable(new.author)}
     if new.author_kind is not None:
         metadata["author_kind"] = new.author_kind
@@ -248,6 +255,11 @@ def _record(
     )
     connection.executemany(SQL["add_model_source"], [(id_, kind, source) for kind, source in new.sources])
     return version + 1
+
+
+def _is_owners(connection: apsw.Connection, id_: str | None) -> bool:
+    """Whether the owner wrote that version by hand."""
+    return connection.execute(SQL["author_kind_of_model"], (id_,)).get == "owner"
 
 
 def _previous(connection: apsw.Connection, new: NewModel) -> tuple[str | None, int]:

@@ -183,6 +183,9 @@ SELECT id, name, subject_entity_id, content, version, previous_version_id, stale
        source_request_id, metadata_json, created_at
 FROM mental_models WHERE id = ?
 
+-- name: author_kind_of_model
+SELECT metadata_json ->> 'author_kind' FROM mental_models WHERE id = ?
+
 -- name: versions_of_model
 -- And itself.
 WITH RECURSIVE older (id) AS (

@@ -7,6 +7,7 @@ by the wrong id.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from nexus.memory.languages import DEFAULT, detect, fold, lexicon, stem
@@ -112,14 +113,19 @@ def _same(word: str) -> str:
 
 
 def _held(support: Iterable[str]) -> frozenset[str]:
+    return frozenset[str]().union(*map(_held_by, support))
+
+
+# A conclusion is compared with the same few hundred facts for each of its citations.
+@lru_cache(maxsize=1_024)
+def _held_by(text: str) -> frozenset[str]:
     found: set[str] = set()
-    for text in support:
-        language = detect(text)
-        for word in _WORD.findall(text):
-            if word[0].isdigit():
-                found |= {word.strip(".,:"), word.strip(".,:").lstrip("0"), *re.split(r"[.,:]", word)}
-            else:
-                found |= {_same(word), stem(_bare(word).lower(), language)}
+    language = detect(text)
+    for word in _WORD.findall(text):
+        if word[0].isdigit():
+            found |= {word.strip(".,:"), word.strip(".,:").lstrip("0"), *re.split(r"[.,:]", word)}
+        else:
+            found |= {_same(word), stem(_bare(word).lower(), language)}
     return frozenset(found)
 
 
@@ -129,6 +135,4 @@ def _is_held(claim: str, held: frozenset[str]) -> bool:
     if claim[0].isdigit():
         return False
     # A genitive, or another inflection of the same word.
-    return (
-        claim.rstrip("s") in held or stem(claim, DEFAULT) in held or any(f"{claim}s" == each for each in held)
-    )
+    return claim.rstrip("s") in held or stem(claim, DEFAULT) in held or f"{claim}s" in held

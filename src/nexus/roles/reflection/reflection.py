@@ -17,6 +17,7 @@ from nexus.errors import (
     NexusError,
     ToolError,
     UnusableAnswerError,
+    UsageError,
 )
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import requests, usage
@@ -103,7 +104,9 @@ async def reflect(
     found = await asked.answered(question)
     if save_as is None:
         return found
-    return await save_answer(services, found, NewModel(name=save_as, question=question))
+    # Whoever asks on the account of a request chose what was asked and how the answer is called.
+    kind = None if asking.request is None else "client"
+    return await save_answer(services, found, NewModel(name=save_as, question=question, author_kind=kind))
 
 
 async def refresh(services: "Services", model_id: str, *, asking: Asking = OWNER) -> Reflected:
@@ -164,9 +167,10 @@ def reflect_tool(services: "Services") -> Tool:
             found = await reflect(services, question, asking=asking)
             if name:
                 try:
-                    found = await save_answer(services, found, NewModel(name=name, question=question))
+                    new = NewModel(name=name, question=question, author_kind="automation")
+                    found = await save_answer(services, found, new)
                     saved = f"Saved as the mental model {name!r} ({found.mental_model_id})."
-                except UnusableAnswerError as error:
+                except (UnusableAnswerError, UsageError) as error:
                     saved = f"Not saved: {error.message}."
         except LEDGER_PASSES:
             raise  # the run is taken back, and goes on when they have passed

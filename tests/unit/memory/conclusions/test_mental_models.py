@@ -75,6 +75,27 @@ async def test_the_same_name_makes_the_next_version_and_keeps_the_one_before(
     assert [each.id for each in await mental_models.listed(opened)] == [third["id"]]
 
 
+async def test_what_the_owner_wrote_is_replaced_by_the_owner_alone(opened: Ledgers, memory: Memory) -> None:
+    (price,) = await learn(memory, "Mira asks for three prices")
+    owner = Provenance(actor="person:ada", kind="owner")
+    given = {"name": NAME, "content": f"Prices [{price}]."}
+    first = await memory.run("mental-model", given, owner)
+    for again in (given, {"previous": first["id"], "name": "Another", "content": f"Visits [{price}]."}):
+        with pytest.raises(UsageError, match="is the owner's") as refused:
+            await memory.run("mental-model", again, BY_TIDY)
+        assert refused.value.hint == "Save yours under another name."
+    assert (await mental_models.newest(opened, NAME)).id == first["id"]
+    assert (await memory.run("mental-model", given, owner))["version"] == 2
+
+
+async def test_a_conclusion_has_a_longest_length(opened: Ledgers, memory: Memory) -> None:
+    (price,) = await learn(memory, "Mira asks for three prices")
+    content = f"Prices [{price}]".ljust(20_000, ".")
+    with pytest.raises(UsageError, match=r"`content` has 20,001 characters; .* at most 20,000"):
+        await memory.run("mental-model", {"name": NAME, "content": content + "."}, BY_TIDY)
+    assert (await memory.run("mental-model", {"name": NAME, "content": content}, BY_TIDY))["version"] == 1
+
+
 async def test_only_what_the_memory_holds_may_be_cited(opened: Ledgers, memory: Memory) -> None:
     (price,) = await learn(memory, "Mira asks for three prices")
     unknown = "fact_01AAAAAAAAAAAAAAAAAAAAAAAA"

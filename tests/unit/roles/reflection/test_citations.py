@@ -1,6 +1,7 @@
 """Only what was retrieved stays cited."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,22 @@ def test_every_example_of_the_role_is_judged_as_it_says(kind: str, lines: str) -
     found = _checked(lines)
     assert bool(found.ids) == (kind == "Good")
     assert bool(found.removed) == (kind == "Bad")
+
+
+def test_checking_many_citations_reads_the_text_once() -> None:
+    """Each citation looks at the text since the one before it, not at all of the text before."""
+    fact, seen = "fact_01ABCDEFGH", 0
+
+    class Text(str):
+        def __getitem__(self, place: Any) -> str:
+            nonlocal seen
+            part = super().__getitem__(place)
+            seen += len(part)
+            return part
+
+    text = Text(f"Ines sings [{fact}]. " * 1_000)
+    assert check_citations(text, {fact: "Ines sings"}).removed == ()
+    assert seen <= len(text)
 
 
 def test_a_citation_that_is_off_by_one_is_put_right() -> None:

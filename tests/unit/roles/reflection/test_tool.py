@@ -21,6 +21,7 @@ from nexus.ledgers.runtime import requests, usage
 from nexus.memory.conclusions import mental_models
 from nexus.memory.writing import Provenance
 from nexus.request import Access, Agent, Event, Request
+from nexus.roles.reflection import Asking
 from nexus.roles.reflection.reflection import reflect_tool
 from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn
 from unit.roles.consolidation.scene import learn, memory_rows, steady
@@ -185,6 +186,54 @@ async def test_what_others_said_is_known_to_have_been_read(home: Home, server: M
         source = await read_by(app, request)
     assert source is not None
     assert "a message from eve" in source
+
+
+async def test_an_answer_saved_for_somebody_is_no_word_of_the_owners(home: Home, server: ModelServer) -> None:
+    server.when(is_reflecting).script(*[search(), cites_all] * 4)
+    server.script("Noted.", reflects(save_as="by an agent"), "Done.")
+    async with App(home, steady(server)) as app:
+        await (await app.send(TEA)).result()
+        [(event,)] = await app.ledgers.events.read(
+            lambda c: c.execute("SELECT id FROM events WHERE direction = 'inbound'").fetchall()
+        )
+        writer = Provenance(actor="memory-writer", kind="writer", event_id=str(event))
+        await app.memory.run("fact", {"fact": TEA}, writer)
+
+        async def look(name: str) -> str | None:
+            """What taints a request that was shown a mental model."""
+            request = Request(event=Event(content=""), agent=Agent(), access=Access(level="owner"))
+            model = await mental_models.newest(app.ledgers, name)
+            request.enrichment["memories"] = model.id
+            await app.ledgers.runtime.write(requests.create, request=request)
+            await app.ledgers.runtime.write(requests.update, request=request)
+            return await read_by(app, request)
+
+        client = Request(event=Event(content=""), agent=Agent(), access=Access(level="owner", memory="all"))
+        await app.ledgers.runtime.write(requests.create, request=client)
+        await app.reflect(QUESTION, save_as="by a client", asking=Asking(request=client))
+        await (await app.send("Look into Tyler's tea")).result()
+        await app.reflect(QUESTION, save_as="by the owner")
+        assert await look("by a client") == "what reflection concluded"
+        assert await look("by an agent") == "what reflection concluded"
+        assert await look("by the owner") is None
+        # What is asked again was shown the answer before it.
+        await app.refresh("by a client")
+        assert await look("by a client") == "what reflection concluded"
+
+
+async def test_an_agents_answer_does_not_replace_what_the_owner_wrote(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(is_reflecting).script(search(), cites_all)
+    server.script(reflects(save_as=NAME), told)
+    async with App(home, steady(server)) as app:
+        (fact,) = await learn(app, TEA)
+        given = {"name": NAME, "content": f"{TEA} [{fact}]."}
+        await app.memory.run("mental-model", given, Provenance(actor="person:ada", kind="owner"))
+        result = await (await app.send("Look into Tyler's tea")).result()
+        assert await memory_rows(app, "SELECT version FROM mental_models") == [(1,)]
+    assert TEA in result.response.content
+    assert "Not saved: This mental model is the owner's." in result.response.content
 
 
 async def read_by(app: App, request: Request) -> str | None:
