@@ -181,6 +181,7 @@ def _is_used(path: Path, table: str) -> bool:
     if not path.exists():
         return False
     with translated(path.stem, path), closing(apsw.Connection(str(path))) as connection:
+        connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
         known = connection.table_exists("main", table)
         return known and connection.execute(f"SELECT 1 FROM {table} LIMIT 1").get is not None  # noqa: S608 - a name of our own
 
