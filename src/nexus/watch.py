@@ -50,7 +50,9 @@ class Watch:
     async def wait(self, most_s: float | None = None) -> None:
         """Until something changed since the last wait, or the time is up. Only without `changed`."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), most_s)
+            # Not `wait_for`: until Python 3.12 it can lose a cancellation.
+            async with asyncio.timeout(most_s):
+                await self._event.wait()
         self._event.clear()
 
     def close(self) -> None:

@@ -338,7 +338,9 @@ class Channels:
         if next_at is not None:
             wait_s = min(wait_s, max(0.01, (next_at - self._now()).total_seconds()))
         with suppress(TimeoutError):
-            await asyncio.wait_for(channel.has_more.wait(), wait_s)
+            # Not `wait_for`: until Python 3.12 it can lose a cancellation.
+            async with asyncio.timeout(wait_s):
+                await channel.has_more.wait()
 
     async def _deliver(self, channel: _Channel, waiting: ledger.Delivery) -> None:
         if self._let_pass is not None:

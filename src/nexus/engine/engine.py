@@ -264,7 +264,9 @@ class Engine:
                         return execution
                 looks = True
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed, _LOOK_HERE_S if here else look_s)
+                    # Not `wait_for`: until Python 3.12 it can lose a cancellation.
+                    async with asyncio.timeout(_LOOK_HERE_S if here else look_s):
+                        await changed
             finally:
                 self._leave(self.stored(execution_id), changed)
             look_s = min(look_s * 1.5, _LONGEST_LOOK_S)

@@ -62,13 +62,17 @@ class Wake:
         if least_s:
             await asyncio.sleep(least_s)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), self._poll_s)
+            # Not `wait_for`: until Python 3.12 it can lose a cancellation.
+            async with asyncio.timeout(self._poll_s):
+                await self._event.wait()
         self._event.clear()
 
     async def wait_for_upkeep(self, most_s: float) -> None:
         """Until something was recorded, here or elsewhere, or the time is up."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._upkeep.wait(), most_s)
+            # Not `wait_for`: until Python 3.12 it can lose a cancellation.
+            async with asyncio.timeout(most_s):
+                await self._upkeep.wait()
         self._upkeep.clear()
 
     def _end_listening(self, thread: threading.Thread) -> None:
