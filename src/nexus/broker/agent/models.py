@@ -89,12 +89,10 @@ class Models:
         self, name: str, *, input_tokens: int, cached_tokens: int, output_tokens: int
     ) -> int | None:
         """What so many tokens of a model cost, the cached ones among the input; None where nobody knows."""
-        from pydantic_ai.usage import RequestUsage
-
         from nexus.broker.agent import prices
 
         candidate = await self._candidate(name)
-        used = RequestUsage(
+        used = prices.Tokens(
             input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens
         )
         return prices.cost_microusd(

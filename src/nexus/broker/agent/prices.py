@@ -1,7 +1,7 @@
 """What a request cost: by the owner's own price of the model, else by the public list of prices."""
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -23,8 +23,18 @@ _ADDRESSES: Final = {
 """Where a provider is that has no address in the settings."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tokens:
+    """What a request would use. The library's class would import the library, as another thread may do."""
+
+    input_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int
+
+
 def cost_microusd(
-    usage: "RequestUsage",
+    usage: "RequestUsage | Tokens",
     *,
     model: str,
     base_url: str,
@@ -58,12 +68,10 @@ def cost_microusd(
 
 def estimate_microusd(config: Config, name: str, *, input_tokens: int, output_tokens: int) -> int | None:
     """What so many tokens of a model cost, by the settings or the list of prices; None if unknown."""
-    from pydantic_ai.usage import RequestUsage
-
     provider, _, model = name.partition("/")
     known = config.providers.get(provider, ProviderConfig())
     return cost_microusd(
-        RequestUsage(input_tokens=input_tokens, output_tokens=output_tokens),
+        Tokens(input_tokens=input_tokens, output_tokens=output_tokens),
         model=model,
         base_url=_address(known),
         price=config.prices.get(name),

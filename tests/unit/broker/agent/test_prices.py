@@ -1,5 +1,7 @@
 """Prices: the owner's own before the public list, and which models have none."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,3 +73,14 @@ async def test_what_is_reserved_and_billed_goes_by_the_owners_price(tmp_path: Pa
     assert attempt.cost_microusd == round(cost)
     assert estimate.cost_microusd is not None
     assert estimate.cost_microusd > cost
+
+
+def test_an_estimate_leaves_the_agent_library_to_its_own_thread() -> None:
+    program = (
+        "import sys\n"
+        "from nexus.broker.agent.prices import estimate_microusd\n"
+        "from nexus.config import Config\n"
+        "assert estimate_microusd(Config(), 'openai/gpt-4.1', input_tokens=1_000, output_tokens=10)\n"
+        "assert 'pydantic_ai' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
