@@ -39,12 +39,18 @@ def pack(home: Home, database: Path) -> int:
         ):
             known[path] = (mode, mtime_ns, size)
         for entry in _entries(home.root):
-            path, found = str(entry.relative_to(home.root)), entry.lstat()
-            is_file = stat.S_ISREG(found.st_mode)
-            now = (found.st_mode, found.st_mtime_ns if is_file else 0, found.st_size if is_file else 0)
-            if known.pop(path, None) == now:
+            path = str(entry.relative_to(home.root))
+            try:
+                found = entry.lstat()
+                is_file = stat.S_ISREG(found.st_mode)
+                now = (found.st_mode, found.st_mtime_ns if is_file else 0, found.st_size if is_file else 0)
+                is_known = known.get(path) == now
+                content = entry.read_bytes() if is_file and not is_known else None
+            except FileNotFoundError:
+                continue  # It went meanwhile, as git's lock files do.
+            known.pop(path, None)
+            if is_known:
                 continue
-            content = entry.read_bytes() if is_file else None
             connection.execute(
                 "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", (path, now[0], now[1], content)
             )
