@@ -29,7 +29,7 @@ from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Embedder, Vectors, embed_new
 from nexus.memory.recall.recall import Recall
 from nexus.request import Visibility
-from nexus.roles.memory_injection import candidates, triage
+from nexus.roles.memory_injection import injection, triage
 from nexus.roles.memory_injection.triage import LIMITS, Limits
 
 Half = Literal["tuning", "held out"]
@@ -145,7 +145,7 @@ async def ask_conversations(folder: Path, cache: Path, embedder: Embedder) -> Fa
 
 async def _chosen(recall: Recall, text: str) -> dict[str, list[str]]:
     """What would be injected under each choice of thresholds."""
-    answer = await candidates.find_candidates(recall, text, deadline_ms=_DEADLINE_MS)
+    answer = await injection.find_candidates(recall, text, deadline_ms=_DEADLINE_MS)
     if answer.late_arms:
         raise RuntimeError(f"late: {answer.late_arms}")
     return {

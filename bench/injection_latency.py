@@ -36,7 +36,7 @@ from nexus.memory import succession
 from nexus.memory.embedding import Vectors
 from nexus.memory.operations import Memory
 from nexus.request import Access, Agent, Event, Request
-from nexus.roles.memory_injection import candidates
+from nexus.roles.memory_injection import injection
 
 _PEOPLE, _FACTS_EACH = 1_000, 5
 _TASKS, _WARM = 200, 20
@@ -79,7 +79,7 @@ async def ask(app: App, tasks: list[str]) -> Spent:
     spent, recall = Spent(), await app.open_recall()
     for number, task in enumerate(tasks):
         begun, busy = time.perf_counter(), time.process_time()
-        answer = await candidates.find_candidates(recall, task)
+        answer = await injection.find_candidates(recall, task)
         if number >= _WARM:
             spent.clock_ms.append((time.perf_counter() - begun) * 1000)
             spent.processor_ms.append((time.process_time() - busy) * 1000)

@@ -27,7 +27,7 @@ from nexus.memory.embedding import MODELS, Embedder, find, load
 from nexus.memory.recall.item import Item, Query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import installed_reranker
-from nexus.roles.memory_injection import candidates, triage
+from nexus.roles.memory_injection import injection, triage
 
 # What is found must not depend on what else the machine does; bench/recall_latency.py measures the time.
 _DEADLINE_MS = 60_000
@@ -179,7 +179,7 @@ async def _injection(recall: Recall, filled: life_data.Filled, life: life_data.L
 
     async def shown(text: str) -> list[Item]:
         verdicts = triage.judge(
-            await candidates.find_candidates(recall, text, deadline_ms=_DEADLINE_MS), task=text
+            await injection.find_candidates(recall, text, deadline_ms=_DEADLINE_MS), task=text
         )
         return [verdict.result.item for verdict in verdicts if verdict.chosen]
 

@@ -6,7 +6,7 @@ from nexus.memory.recall import recall
 from nexus.memory.recall.item import PATIENT_MS, Query
 from nexus.memory.recall.reading import Deadline
 from nexus.roles import memory_injection
-from nexus.roles.memory_injection import candidates
+from nexus.roles.memory_injection import injection
 
 _LONG_MS = 25_000
 
@@ -15,7 +15,7 @@ _LONG_MS = 25_000
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time enough to recall, in this process. Tests of the limits override it."""
     monkeypatch.setattr(recall, "_deadline", _deadline)
-    monkeypatch.setattr(candidates, "_OPENING_S", _LONG_MS / 1000)
+    monkeypatch.setattr(injection, "_OPENING_S", _LONG_MS / 1000)
     monkeypatch.setattr(memory_injection, "TIMEOUT_MS", _LONG_MS + 5_000)
 
 

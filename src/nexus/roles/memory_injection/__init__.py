@@ -51,7 +51,7 @@ def _handlers(services: Services | None) -> tuple[Handler, Handler]:
     if services is None:
         return _closed, _closed
     # A command that only lists automations does not load what recall needs.
-    from nexus.roles.memory_injection.feedback import Use
+    from nexus.roles.memory_injection.formatting import Use
     from nexus.roles.memory_injection.injection import Injection
 
     return Injection(services), Use(services.ledgers)

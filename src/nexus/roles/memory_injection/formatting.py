@@ -1,55 +1,21 @@
-"""What an agent can see already: what was said and shown before in its session."""
+"""The lines that are put before a task, and whether an answer used them.
+
+Use is found by comparing words, without a model: an answer names the id, or says what only the memory could
+have told it. What was told apart from the task's own words counts; an answer that says a memory in entirely
+other words is not noticed.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from nexus.context import history
+from nexus.automations.context import Context
 from nexus.ledgers import Ledgers
-from nexus.ledgers.agents.history import Turn
+from nexus.ledgers.runtime import injections
+from nexus.ledgers.runtime.injections import Sign
+from nexus.memory.languages import DEFAULT, mixture
 from nexus.memory.recall.item import Item
-from nexus.request import Request
-
-_ID: Final = re.compile(r"\b[a-z]{3,}_[0-9A-HJKMNP-TV-Z]{26}\b")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
-    """Messages and memories that are in the conversation."""
-
-    event_ids: frozenset[str] = frozenset()
-    item_ids: frozenset[str] = frozenset()
-
-    def holds(self, item: Item) -> bool:
-        """Whether something was said or shown before."""
-        return item.id in self.item_ids or not self.event_ids.isdisjoint(
-            filter(None, (item.id, item.source_event_id))
-        )
-
-
-NOTHING_KNOWN: Final = Known()
-
-
-async def find_known(ledgers: Ledgers, request: Request, session_label: str) -> Known:
-    """Find what the history of a session holds for a request, as its agent is going to see it.
-
-    A message that was edited and sent again counts as known: its author took it back.
-    """
-    past = await history.load(ledgers, request, session_label)
-    known = [turn.derive(_named) for turn in past.blocks]
-    return Known(
-        event_ids=past.taken_back.union(*(each.event_ids for each in known)),
-        item_ids=frozenset[str]().union(*(each.item_ids for each in known)),
-    )
-
-
-def _named(turn: Turn) -> Known:
-    return Known(
-        event_ids=frozenset(message.event_id for message in turn.messages if message.event_id),
-        item_ids=frozenset(found for message in turn.messages for found in _ID.findall(message.content)),
-    )
-
+from nexus.memory.recall.words import function_words, split_words
 
 # What looks like a tag to a model could close the block that it stands in, or open another.
 _TAG = re.compile(r"<(?=[/!?]?[A-Za-z])")
@@ -116,3 +82,41 @@ def _learned(item: Item) -> str:
     if item.kind == "episode":
         return "a conversation summed up"
     return _LEARNED.get(item.source_type or "", "")
+
+
+# So many of the words that a memory has beyond the task, or this share of them where it has few.
+_WORDS: Final = 2
+_SHARE: Final = 0.5
+
+
+class Use:
+    """Records, after an answer, which injected memories it used."""
+
+    def __init__(self, ledgers: Ledgers) -> None:
+        self._ledgers = ledgers
+
+    async def __call__(self, context: Context) -> None:
+        told = parse_memories(str(context.request.enrichment.get("memories", "")))
+        if context.result is None or not told:
+            return
+        used = find_signs(told, task=context.request.event.content, answer=context.result.response.content)
+        await self._ledgers.runtime.write(
+            injections.mark_used, request_id=context.request.request_id, used=used
+        )
+
+
+def find_signs(told: dict[str, str], *, task: str, answer: str) -> dict[str, Sign | None]:
+    """Find for each memory, by its id, what shows that the answer used it."""
+    said, known = _find_words(answer), _find_words(task)
+    return {id_: _find_sign(id_, _find_words(text) - known, answer, said) for id_, text in told.items()}
+
+
+def _find_sign(id_: str, own: frozenset[str], answer: str, said: frozenset[str]) -> Sign | None:
+    if id_ in answer:
+        return "id"
+    shared = own & said
+    return "words" if shared and len(shared) >= min(_WORDS, _SHARE * len(own)) else None
+
+
+def _find_words(text: str) -> frozenset[str]:
+    return split_words(text).distinct - function_words(DEFAULT, *mixture(text))

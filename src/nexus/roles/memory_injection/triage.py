@@ -20,7 +20,6 @@ from nexus.memory.recall import need, ranker
 from nexus.memory.recall.item import Item, Kind, Match, Matches
 from nexus.memory.recall.selection import token_count
 from nexus.memory.recall.words import split_words
-from nexus.roles.memory_injection.formatting import NOTHING_KNOWN, Known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +50,23 @@ _LISTED: Final = re.compile(
 )
 # What is about an entity. The entity itself is a name with aliases; the task has the name already.
 _TELLING: Final[frozenset[Kind]] = frozenset({"fact", "observation", "mental_model"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """Messages and memories that are in the conversation."""
+
+    event_ids: frozenset[str] = frozenset()
+    item_ids: frozenset[str] = frozenset()
+
+    def holds(self, item: Item) -> bool:
+        """Whether something was said or shown before."""
+        return item.id in self.item_ids or not self.event_ids.isdisjoint(
+            filter(None, (item.id, item.source_event_id))
+        )
+
+
+NOTHING_KNOWN: Final = Known()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,8 +6,8 @@ import pytest
 
 from nexus.memory.recall.item import Item, Link, Replacement
 from nexus.roles.memory_injection import formatting
-from nexus.roles.memory_injection.asking import Choice, parse_choice
-from nexus.roles.memory_injection.feedback import find_signs
+from nexus.roles.memory_injection.formatting import find_signs
+from nexus.roles.memory_injection.injection import Choice, parse_choice
 
 _FACT = "fact_01J8ZQ5W4T3K9V7M2N6P8R0S1X"
 

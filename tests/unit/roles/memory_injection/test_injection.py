@@ -81,7 +81,7 @@ async def test_a_worker_that_writes_to_somebody_is_told_their_address(
     home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if so much is known of them that it takes up everything that is judged."""
-    monkeypatch.setattr("nexus.roles.memory_injection.candidates._JUDGED", 1)
+    monkeypatch.setattr("nexus.roles.memory_injection.injection._JUDGED", 1)
     task = "Write to Tyler about Friday"
     async with app_on(home, server) as app:
         await know(app, "Tyler", "Tyler wrote about Friday", "Tyler is free on Friday")
