@@ -235,7 +235,7 @@ def _light(colour: str) -> float:
 
 @contextmanager
 def _browser() -> Generator[Browser]:
-    program = shutil.which("chromium")
+    program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("there is no chromium on this machine: install it to run this part")
     with sync_playwright() as playwright:
