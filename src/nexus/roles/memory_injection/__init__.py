@@ -1,8 +1,8 @@
-"""Memory injection: what the memory knows about a message or a task, put before it, or nothing."""
+"""Memory injection: adds the few memories that a message or a task needs, or none."""
 
 from typing import Final
 
-from nexus.automations.context import Context, Handler
+from nexus.automations.context import Context
 from nexus.automations.loading import Plugin
 from nexus.errors import AutomationError
 from nexus.roles.instructions import role_text
@@ -14,8 +14,15 @@ TIMEOUT_MS: Final = 3_000
 
 
 def plugins(services: Services | None) -> tuple[Plugin, ...]:
-    """Those that inject, for workers and for conversations, and the one that records what came of it."""
-    inject, notice = _handlers(services)
+    """Return the automations that inject, for workers and conversations, and the one that records use."""
+    if services is None:
+        inject = feedback = _refuse
+    else:
+        # A command that only lists automations doesn't load what recall needs.
+        from nexus.roles.memory_injection.formatting import Feedback
+        from nexus.roles.memory_injection.injection import Injection
+
+        inject, feedback = Injection(services), Feedback(services.ledgers)
     role = role_text(__package__ or "")
     return (
         Plugin(
@@ -39,7 +46,7 @@ def plugins(services: Services | None) -> tuple[Plugin, ...]:
         Plugin(
             name="memory-use",
             hook_point="after:runAgent",
-            run=notice,
+            run=feedback,
             description="Records which of the injected memories an answer used.",
             triggers={"enriched": ["memories"]},
             timeout_ms=TIMEOUT_MS,
@@ -47,15 +54,5 @@ def plugins(services: Services | None) -> tuple[Plugin, ...]:
     )
 
 
-def _handlers(services: Services | None) -> tuple[Handler, Handler]:
-    if services is None:
-        return _closed, _closed
-    # A command that only lists automations does not load what recall needs.
-    from nexus.roles.memory_injection.formatting import Use
-    from nexus.roles.memory_injection.injection import Injection
-
-    return Injection(services), Use(services.ledgers)
-
-
-def _closed(context: Context) -> None:
+def _refuse(context: Context) -> None:
     raise AutomationError("The home is not open here", hint="It runs where the home is served.")

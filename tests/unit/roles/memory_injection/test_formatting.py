@@ -6,7 +6,7 @@ import pytest
 
 from nexus.memory.recall.item import Item, Link, Replacement
 from nexus.roles.memory_injection import formatting
-from nexus.roles.memory_injection.formatting import find_signs
+from nexus.roles.memory_injection.formatting import find_use
 from nexus.roles.memory_injection.injection import Choice, parse_choice
 
 _FACT = "fact_01J8ZQ5W4T3K9V7M2N6P8R0S1X"
@@ -106,4 +106,4 @@ def test_what_is_told_can_be_read_back_by_id() -> None:
 )
 def test_use_shows_by_the_id_or_by_words_that_the_task_did_not_have(answer: str, sign: str | None) -> None:
     told = {_FACT: "Tyler likes Italian food for dinner"}
-    assert find_signs(told, task="Plan Tyler's dinner", answer=answer) == {_FACT: sign}
+    assert find_use(told, task="Plan Tyler's dinner", answer=answer) == {_FACT: sign}
