@@ -42,6 +42,8 @@ def page() -> str:
         "returned from `after:resolveAccess` on; `log` and `flag` anywhere. A result that nothing reads, "
         "such as `enrich` of an async automation or a change of `ctx.request` in a script, is a warning in "
         "`nexus automations logs` and an error in `nexus automations test`.",
-        markdown.table(["Key", "Meaning"], [[markdown.code(key), text] for key, text in RETURNS.items()]),
+        markdown.table(
+            ["Key", "Meaning"], [[markdown.code(key), field.about] for key, field in RETURNS.items()]
+        ),
     ]
     return markdown.join(parts)

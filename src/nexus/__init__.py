@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from nexus.library import AsyncMemory, Fact, Hit, Memory, Recorded, Successor
     from nexus.memory.recall.item import Query
     from nexus.memory.recall.recall import Recall
-    from nexus.runs import Delta, Receipt, Result, Run, Totals
+    from nexus.runs import Answer, Delta, Receipt, Response, Result, Run, Totals
 
 __version__ = "0.1.0"
 
@@ -63,6 +63,7 @@ __all__ = [
     "HOOK_POINTS",
     "AccessError",
     "AgentError",
+    "Answer",
     "App",
     "AsyncMemory",
     "AutomationError",
@@ -99,6 +100,7 @@ __all__ = [
     "Recall",
     "Receipt",
     "Recorded",
+    "Response",
     "Result",
     "Run",
     "SandboxError",
@@ -135,8 +137,10 @@ _MODULES: Final = {
     "Successor": "nexus.library",
     "Query": "nexus.memory.recall.item",
     "Recall": "nexus.memory.recall.recall",
+    "Answer": "nexus.runs",
     "Delta": "nexus.runs",
     "Receipt": "nexus.runs",
+    "Response": "nexus.runs",
     "Result": "nexus.runs",
     "Run": "nexus.runs",
     "Totals": "nexus.runs",

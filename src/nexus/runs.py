@@ -91,12 +91,34 @@ def money(microusd: int) -> str:
     return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}"
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer before it is delivered, as an automation sees it and may change it."""
+
+    text: str
+    withheld: str = ""
+    """Why it may not be delivered. Empty: it may."""
+
+    @classmethod
+    def withhold(cls, why: str) -> Self:
+        """Deliver nothing; the owner reads why in the trace."""
+        return cls("", why or "no reason given")
+
+    def to_json(self) -> dict[str, str]:
+        """The form that scripts in their own process return."""
+        return {"withhold": self.withheld} if self.withheld else {"answer": self.text}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """What the agent answered, and which model did."""
+    """What was answered, and which model did."""
 
     content: str
     model: str | None = None
+    changed_by: str = ""
+    """The automation that changed or withheld the agent's answer, if one did."""
+    withheld: str = ""
+    """Why the answer was withheld, if it was; `content` is then what was delivered in its place."""
 
 
 @dataclass(frozen=True, kw_only=True)

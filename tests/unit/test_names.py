@@ -12,8 +12,8 @@ from nexus import errors, home, ledgers, testing
 
 _ROOT = Path(__file__).parents[2]
 _API = """
-App AsyncMemory Client Config Context Delta Fact HOOK_POINTS Hit Home HookPoint Memory Plugin Query
-Recall Receipt Recorded Result Run Successor Totals testing AccessError AgentError AutomationError
+Answer App AsyncMemory Client Config Context Delta Fact HOOK_POINTS Hit Home HookPoint Memory Plugin Query
+Recall Receipt Recorded Response Result Run Successor Totals testing AccessError AgentError AutomationError
 BudgetError CareError ConfigError FencedError GatewayError HomeBusyError HomeError HomeMissingError
 LedgerBusyError LedgerClosedError LedgerCorruptError LedgerError LedgerFullError LimitError
 MissingError ModelError ModelFileError ModelRefusedError NexusError SandboxError SchemaError

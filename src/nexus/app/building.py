@@ -117,6 +117,7 @@ class BuiltHome:
             self.streams,
             hooks=Hooks(
                 before_run=self._before_run,
+                may_change_answer=self._may_change_answer,
                 after_run=self._after_run,
                 after_failure=self._after_failure,
                 asked=self._asked,
@@ -230,8 +231,11 @@ class BuiltHome:
     async def _before_run(self, request: Request, context: AssembledContext, execution: Execution) -> None:
         await self.pipeline.before_run(request, context, execution)
 
-    async def _after_run(self, request: Request, context: AssembledContext, result: Result) -> None:
-        await self.pipeline.after_run(request, context, result)
+    async def _may_change_answer(self, request: Request, session_label: str) -> bool:
+        return await self.stages.may_change_answer(request, session_label)
+
+    async def _after_run(self, request: Request, context: AssembledContext, result: Result) -> Result:
+        return await self.pipeline.after_run(request, context, result)
 
     async def _after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
         await self.pipeline.after_failure(request, context, error)

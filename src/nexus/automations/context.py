@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from nexus import clock
@@ -13,7 +13,7 @@ from nexus.context.wrapping import wrapped
 from nexus.errors import AutomationError
 from nexus.ledgers.runtime.automations import Automation
 from nexus.request import Access, Agent, Event, Grant, Request, Stage
-from nexus.runs import Result
+from nexus.runs import Answer, Result
 
 
 def request_to_json(request: Request) -> dict[str, Any]:
@@ -128,6 +128,15 @@ class Context:
             self.time_limit.reschedule(asyncio.get_running_loop().time() + timeout_ms / 1000)
 
     @property
+    def answer(self) -> Answer:
+        """The answer, at hook points that come after it; an error at the others."""
+        if self.result is None:
+            raise AutomationError(
+                f"There is no answer at {self.hook_point}", hint="Register it at `before:deliverResponse`."
+            )
+        return Answer(self.result.response.content, self.result.response.withheld)
+
+    @property
     def config(self) -> dict[str, Any]:
         """The automation's own settings."""
         return self.automation.config
@@ -205,6 +214,11 @@ class Occasion:
     key: str | None = None
     """An id that stays the same when the occasion is repeated after a crash: async automations that were
     asked for then are not asked for again, and what others sent then is not sent again."""
+
+    def change_answer(self, text: str | None) -> None:
+        """Let the automations that run next see the answer as it was changed."""
+        if self.result is not None and text is not None:
+            self.result = replace(self.result, response=replace(self.result.response, content=text))
 
     def to_json(self) -> dict[str, Any]:
         return {

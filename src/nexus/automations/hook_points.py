@@ -6,12 +6,13 @@ and an error in a test.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from nexus.config import AutomationsConfig
 from nexus.errors import UnknownHookPointError
 
-SCHEDULE = "schedule"
-
+SCHEDULE: Final = "schedule"
+BEFORE_DELIVERY: Final = "before:deliverResponse"
 
 SENT = ("reply", "remember")
 ANYWHERE = ("log", "flag")
@@ -30,6 +31,8 @@ class HookPoint:
     """Whether `reply` and `remember` may be returned: only where it is known who asks."""
     is_last: bool = False
     """Whether nothing comes after it that could read `enrich`."""
+    guards: bool = False
+    """Whether the answer is withheld where a blocking automation fails, unless its settings say otherwise."""
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -81,6 +84,14 @@ HOOK_POINTS: tuple[HookPoint, ...] = (
         receives="the request and the result of the run",
     ),
     HookPoint(
+        name=BEFORE_DELIVERY,
+        when="Before an answer is sent to its channel. Not for workers' results.",
+        receives="the request and the answer, `ctx.answer`",
+        returns=("enrich", "answer", "withhold"),
+        budget="decision_budget_ms",
+        guards=True,
+    ),
+    HookPoint(
         name="after:deliverResponse",
         when="After the answer is sent to its channel.",
         receives="the request and the result of the run",
@@ -127,22 +138,56 @@ HOOK_POINTS: tuple[HookPoint, ...] = (
     ),
 )
 
-RETURNS: dict[str, str] = {
-    "context": "a text for the agent, put before the message or task and marked with the automation's name",
-    "memories": "the same for memories, in `<memory_context>`; a later automation's replace an earlier one's",
-    "reply": "a message to people: a text, sent where the request came from, or an object with `text` and "
-    "`session` or `channel`, or a list of these",
-    "remember": "what the memory is to keep, through its gate: a text, or an object such as "
-    '`{"fact": …, "about": …}`, or a list of these',
-    "enrich": "an object whose keys are added to `request.enrichment`, for automations that run later",
-    "content": "text that replaces the message from here on; the ledger keeps the original",
-    "narrow": "`tools` and `network`: narrows access; never widens it",
-    "deny": "a reason; the request stops here",
-    "route": "`session_label` and `role`: who answers, and in which session",
-    "handled": "true: no agent and no later automation runs",
-    "response": "the answer if handled; for a schedule, a message to the owner",
-    "log": "at every point: an object that is kept with the invocation, for `nexus automations logs`",
-    "flag": "at every hook point: why the result is not a success, for `nexus automations logs`",
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One key that may be returned: its types in JSON, and what becomes of it."""
+
+    kinds: tuple[type, ...]
+    about: str
+
+
+RETURNS: dict[str, Field] = {
+    "context": Field(
+        (str,), "a text for the agent, put before the message or task and marked with the automation's name"
+    ),
+    "memories": Field(
+        (str,), "the same for memories, in `<memory_context>`; a later automation's replace an earlier one's"
+    ),
+    "reply": Field(
+        (str, dict, list),
+        "a message to people: a text, sent where the request came from, or an object with `text` and "
+        "`session` or `channel`, or a list of these",
+    ),
+    "remember": Field(
+        (str, dict, list),
+        "what the memory is to keep, through its gate: a text, or an object such as "
+        '`{"fact": …, "about": …}`, or a list of these',
+    ),
+    "enrich": Field(
+        (dict,), "an object whose keys are added to `request.enrichment`, for automations that run later"
+    ),
+    "content": Field((str,), "text that replaces the message from here on; the ledger keeps the original"),
+    "narrow": Field((dict,), "`tools` and `network`: narrows access; never widens it"),
+    "deny": Field((str,), "a reason; the request stops here"),
+    "route": Field((dict,), "`session_label` and `role`: who answers, and in which session"),
+    "handled": Field((bool,), "true: no agent and no later automation runs"),
+    "response": Field((str,), "the answer if handled; for a schedule, a message to the owner"),
+    "answer": Field(
+        (str,),
+        "the text that is delivered in place of the answer, which the ledger keeps. In Python: "
+        "`Answer(text)`",
+    ),
+    "withhold": Field(
+        (str,),
+        "why the answer is not delivered; no later automation runs. In Python: `Answer.withhold(why)`",
+    ),
+    "log": Field(
+        (dict,), "at every point: an object that is kept with the invocation, for `nexus automations logs`"
+    ),
+    "flag": Field(
+        (str,), "at every hook point: why the result is not a success, for `nexus automations logs`"
+    ),
 }
 
 _BY_NAME = {point.name: point for point in HOOK_POINTS}

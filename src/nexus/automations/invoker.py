@@ -17,7 +17,7 @@ from nexus.automations.grants import Grants, MemorySockets
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.improvement.reflection import Reflected, reflect
 from nexus.automations.registry import Entry
-from nexus.automations.returned import Returned, parse
+from nexus.automations.returned import Returned, as_json, parse
 from nexus.automations.scripts import checked, sandbox
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
@@ -279,7 +279,7 @@ async def in_process(handler: Handler, context: Context, timeout_ms: float) -> E
             raise
         error = f"timed out after {context.timeout_ms:.0f} ms"
         return Ended(status="timeout", returned=Returned(), error=error)
-    return Ended(status="done", returned=Returned(), value=value)
+    return Ended(status="done", returned=Returned(), value=as_json(value))
 
 
 def _is_async(handler: Handler) -> bool:

@@ -5,29 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from nexus.automations.hook_points import HookPoint
+from nexus.automations.hook_points import RETURNS, HookPoint
 from nexus.context.wrapping import wrapped
 from nexus.errors import ScriptError
 from nexus.request import Request
+from nexus.runs import Answer
 
 MOST_BYTES = 256 * 1024
 CONTEXT = "context"
 """The key of a request's enrichment, and the tag of a prompt, that hold what automations say to agents."""
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "context": str,
-    "memories": str,
-    "reply": (str, dict, list),
-    "remember": (str, dict, list),
-    "log": dict,
-    "enrich": dict,
-    "content": str,
-    "narrow": dict,
-    "deny": str,
-    "route": dict,
-    "handled": bool,
-    "response": str,
-    "flag": str,
-}
 # Said by scripts that follow the older form; the registration decides, not the answer.
 _IGNORED = frozenset({"fire", "blocking"})
 _NARROWS = frozenset({"tools", "network"})
@@ -60,6 +46,10 @@ class Returned:
     route: dict[str, str] = field(default_factory=dict[str, str])
     handled: bool = False
     response: str | None = None
+    answer: str | None = None
+    withhold: str | None = None
+    changed_by: str = ""
+    """Which automation said `answer` or `withhold`."""
     flag: str | None = None
     """Why what came of it is not to be called a success."""
     warnings: list[str] = field(default_factory=list[str])
@@ -74,11 +64,14 @@ class Returned:
         self.route |= later.route
         self.handled = self.handled or later.handled
         self.response = later.response if later.response is not None else self.response
+        self.answer = later.answer if later.answer is not None else self.answer
+        self.withhold = self.withhold or later.withhold
+        self.changed_by = later.changed_by or self.changed_by
 
     @property
     def ends(self) -> bool:
         """Whether automations behind this one are not asked any more."""
-        return self.handled or self.deny is not None
+        return self.handled or self.deny is not None or self.withhold is not None
 
 
 def apply(request: Request, returned: Returned, source: str) -> None:
@@ -109,8 +102,14 @@ def contexts(request: Request) -> list[str]:
     return [as_context(text, source) for source, text in given.items()]
 
 
+def as_json(value: object) -> object:
+    """What an automation returned, as JSON can hold it: `Answer(text)` is short for an object."""
+    return value.to_json() if isinstance(value, Answer) else value
+
+
 def parse(value: object, point: HookPoint, *, blocking: bool = True) -> Returned:
     """Read what an automation returned; raises ScriptError where it may not return that here."""
+    value = as_json(value)
     if value is None or value is False:
         return Returned()
     if not isinstance(value, dict):
@@ -122,7 +121,7 @@ def parse(value: object, point: HookPoint, *, blocking: bool = True) -> Returned
                 f"It returned `{key}`, which is not for {point.name}",
                 hint=f"Allowed: {_listed(point.allowed)}.",
             )
-        kinds = _kinds(key)
+        kinds = RETURNS[key].kinds
         if each is not None and type(each) not in kinds:
             wanted = " or ".join(kind.__name__ for kind in kinds)
             raise ScriptError(f"`{key}` must be of type {wanted}, and is {_shown(each)}")
@@ -147,13 +146,10 @@ def _unread(returned: Returned, point: HookPoint, *, blocking: bool) -> Iterator
     if others and (point.is_last or not blocking):
         why = "nothing runs after it" if point.is_last else "later automations don't wait for an async one"
         yield f"nobody reads `enrich` ({_listed(others)}): {why}. Return `log`, `reply` or `remember`."
+    if not blocking and (returned.answer is not None or returned.withhold is not None):
+        yield "`answer` comes too late: the answer doesn't wait for an async automation. Make it blocking."
     if returned.response is not None and not returned.handled and "handled" in point.returns:
         yield "nobody reads `response` without `handled`. Return `reply`, or `handled` too."
-
-
-def _kinds(key: str) -> tuple[type, ...]:
-    kinds = _KINDS[key]
-    return kinds if isinstance(kinds, tuple) else (kinds,)
 
 
 def _built(given: dict[str, Any]) -> Returned:

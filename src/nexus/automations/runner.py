@@ -27,11 +27,14 @@ from nexus.errors import LedgerError, NexusError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.database import ungated
 from nexus.ledgers.runtime import invocations
+from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation, Status
 from nexus.request import Request
 
 _NOTHING = Returned()
 _TAG = "memory_context"
+ON_FAILURE = "on_failure"
+"""The setting of an automation that guards answers: `deliver` lets them pass where it fails."""
 # Between the attempts at a failed async invocation: 10 s, 1 min, 6 min, …
 _FIRST_PAUSE_S = 10.0
 _LONGER = 6
@@ -89,6 +92,11 @@ class Runner:
             if entry.automation.blocking and not merged.ends:
                 invocation, returned = await self._run(entry, point, occasion, deadline)
                 ended.append(invocation)
+                if point.guards and invocation.status not in {"done", "flagged"}:
+                    returned = _withheld(entry.automation, invocation)
+                if returned.answer is not None or returned.withhold is not None:
+                    returned.changed_by = entry.automation.name
+                    occasion.change_answer(returned.answer)
                 merged.add(returned)
                 apply(occasion.request, returned, entry.automation.name)
                 if occasion.assembled is not None and returned.context is not None:
@@ -98,6 +106,17 @@ class Runner:
         self._record(ended)
         await self._enqueue([entry for entry in due if not entry.automation.blocking], point, occasion)
         return merged
+
+    async def may_block(self, hook_point: str, request: Request) -> bool:
+        """Whether a blocking automation will run there for a request, as far as that can be known before."""
+        entries = self.registry.at(hook_point)
+        if entries is None:
+            entries = await self.registry.load(hook_point)
+        return any(
+            entry.automation.blocking
+            and triggers.met(entry.automation.triggers, request, ignoring={"enriched"})
+            for entry in entries
+        )
 
     async def run_now(self, entry: Entry, occasion: Occasion) -> Invocation:
         """Run one automation by hand, whatever its conditions and its circuit say."""
@@ -312,6 +331,13 @@ class Runner:
             entry = self.registry.known(each.automation_id)
             if self.queue and entry and reflection.is_due(entry.automation, each):
                 self.queue.improve(each.id, entry.automation.name)
+
+
+def _withheld(automation: Automation, invocation: Invocation) -> Returned:
+    """What follows where an automation that guards answers did not do its work."""
+    if automation.config.get(ON_FAILURE) == "deliver":
+        return Returned()
+    return Returned(withhold=f"{automation.name} did not review it: {invocation.error or invocation.status}")
 
 
 def _memories(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from nexus import clock, ids
 from nexus.automations import hook_points, returned
 from nexus.automations.context import Context, NoServices, Occasion, Run, Services
-from nexus.automations.hook_points import HookPoint
+from nexus.automations.hook_points import BEFORE_DELIVERY, HookPoint
 from nexus.automations.invoker import in_process
 from nexus.automations.registry import Entry
 from nexus.automations.scripts import checked, child, sandbox, script
@@ -34,7 +34,7 @@ from nexus.request import Access, Agent, Event, Request
 from nexus.runs import Result
 
 _WITH_CONTEXT = frozenset({"after:assembleContext", "worker:pre_execution"})
-_WITH_RESULT = frozenset({"after:runAgent", "after:deliverResponse", "finalize"})
+_WITH_RESULT = frozenset({"after:runAgent", BEFORE_DELIVERY, "after:deliverResponse", "finalize"})
 
 
 async def occasion_of(ledgers: Ledgers, request_id: str, hook_point: str) -> Occasion | None:

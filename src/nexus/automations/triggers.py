@@ -1,6 +1,6 @@
 """Further conditions for firing, as a registration states them. All that are given must hold."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
@@ -22,10 +22,12 @@ CONDITIONS: dict[str, Callable[[Request, list[str]], bool]] = {
 }
 
 
-def met(triggers: dict[str, Any], request: Request) -> bool:
+def met(triggers: dict[str, Any], request: Request, ignoring: Collection[str] = ()) -> bool:
     """Whether a request meets the conditions. What this program does not know is no condition."""
     return all(
-        CONDITIONS[name](request, _listed(given)) for name, given in triggers.items() if name in CONDITIONS
+        CONDITIONS[name](request, _listed(given))
+        for name, given in triggers.items()
+        if name in CONDITIONS and name not in ignoring
     )
 
 

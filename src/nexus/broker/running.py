@@ -68,8 +68,11 @@ _OWN_SESSIONS = "meeseeks:"
 BeforeRun = Callable[[Request, AssembledContext, Execution], Awaitable[None]]
 """Called when a run begins whose context is not prepared. It puts the rest together and records it with the
 run, so it is called again only where a crash came before that."""
-AfterRun = Callable[[Request, AssembledContext, Result], Awaitable[None]]
-"""Called when a run has its answer, before the run ends. After a crash it may be called again."""
+AfterRun = Callable[[Request, AssembledContext, Result], Awaitable[Result]]
+"""Called when a run has its answer, before the run ends; returns the result as it was delivered. After a
+crash it may be called again."""
+MayChangeAnswer = Callable[[Request, str], Awaitable[bool]]
+"""Says whether the answer of a request's run in a session may be changed before it is delivered."""
 AfterFailure = Callable[[Request, AssembledContext, str], Awaitable[None]]
 """Called when a run has failed or was cancelled, with the reason."""
 AskOwner = Callable[[Request, Approval], Awaitable[None]]
@@ -78,6 +81,14 @@ AskOwner = Callable[[Request, Approval], Awaitable[None]]
 
 async def _nothing(*_: object) -> None:
     pass
+
+
+async def _unchanged(request: Request, context: AssembledContext, result: Result) -> Result:
+    return result
+
+
+async def _never(request: Request, session_label: str) -> bool:
+    return False
 
 
 async def _nobody() -> list[str]:
@@ -93,7 +104,8 @@ class Hooks:
     """What the rooms above do around runs."""
 
     before_run: BeforeRun = _nothing
-    after_run: AfterRun = _nothing
+    may_change_answer: MayChangeAnswer = _never
+    after_run: AfterRun = _unchanged
     after_failure: AfterFailure = _nothing
     asked: AskOwner = _nothing
 
@@ -142,6 +154,7 @@ class AgentRun:
         stream = self._parts.streams.open(self._turn.execution.id)
         try:
             await self._prepare(request, context, self._turn.execution)
+            stream.is_held = await self._parts.hooks.may_change_answer(request, context.session_label)
             for other in await self._load_said(self._turn.collected):
                 context.current_message = f"{context.current_message}\n\n{other.current_message}"
                 context.attachments += other.attachments
@@ -164,7 +177,9 @@ class AgentRun:
             self._turn.context.require()
             # What runs after a turn may fork the conversation with it: it is over when they begin.
             await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status="done", error=None)
-            await self._parts.hooks.after_run(request, context, result)
+            result = await self._parts.hooks.after_run(request, context, result)
+            if stream.is_held or result.response.changed_by:
+                stream.replace(result.response.content)
         except asyncio.CancelledError:
             if self._turn.context.entry.reason not in {"cancelled", "timeout"}:
                 stream.close()  # the run goes on elsewhere, and everything stays open

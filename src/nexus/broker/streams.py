@@ -45,11 +45,15 @@ class Stream:
         """`answers`: how many are complete, with those of a process before this one."""
         self.partial = ""
         """The text of the answer that is being written."""
+        self.is_held = False
+        """Whether nothing of the answer is shown until `replace`."""
 
     def publish(self, delta: Delta) -> None:
         """Add a piece. It is written within moments; an answer's beginning and end at once."""
         if delta.kind == "begin" and self._open_answer:
             delta = Delta(kind="restart")
+        if self.is_held and delta.kind in {"text", "thinking"}:
+            return
         if delta.kind in {"begin", "restart", "done"}:
             self._open_answer = delta.kind != "done"
             self.answers += delta.kind == "done"
@@ -65,6 +69,12 @@ class Stream:
             self._flush()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._streams.gather_s(), self._flush)
+
+    def replace(self, answer: str) -> None:
+        """Show an answer in the place of what was written, or held back."""
+        self.is_held = False
+        for delta in (Delta(kind="begin"), Delta(kind="text", text=answer), Delta(kind="done")):
+            self.publish(delta)
 
     def close(self) -> None:
         """Write what waits. The run may go on elsewhere, so this is not its end."""

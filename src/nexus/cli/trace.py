@@ -15,7 +15,8 @@ from nexus import clock, config
 from nexus.cli.place import counted, opened_home
 from nexus.cli.terminal import printable
 from nexus.home import Home
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.events import ChangedAnswer
 from nexus.ledgers.runtime import requests
 from nexus.ledgers.runtime import trace as traces
 from nexus.ledgers.runtime.trace import Node
@@ -23,8 +24,8 @@ from nexus.runs import Totals, money
 
 _STYLES = {
     **dict.fromkeys(("ok", "done", "used"), "green"),
-    **dict.fromkeys(("error", "failed", "timeout", "denied"), "bold red"),
-    **dict.fromkeys(("running", "queued"), "yellow"),
+    **dict.fromkeys(("error", "failed", "timeout", "denied", "withheld"), "bold red"),
+    **dict.fromkeys(("running", "queued", "changed"), "yellow"),
     **dict.fromkeys(("cancelled", "taken", "skipped", "not used"), "dim"),
 }
 _ASKED_CHARACTERS = 72
@@ -45,7 +46,7 @@ def offset_ms(node: Node, since: str) -> float | None:
     return (clock.parse(node.started_at) - clock.parse(since)).total_seconds() * 1000
 
 
-def print_trace(node: Node, asked: str, *, ids: bool) -> None:
+def print_trace(node: Node, asked: str, changes: Sequence[ChangedAnswer] = (), *, ids: bool) -> None:
     """One request, with all that it led to."""
     console = _console()
     console.print(Text.assemble((node.id, "bold"), "  ", _when(node.started_at)))
@@ -56,7 +57,17 @@ def print_trace(node: Node, asked: str, *, ids: bool) -> None:
     _print_table(console, headings, rows, left=(0, 1), flexible=0, droppable=(2,))
     for error, where in _errors(node).items():
         console.print(Text.assemble(("✗ ", "bold red"), f"{where}: ", (error, "red")), soft_wrap=True)
+    for change in changes:
+        console.print(
+            Text.assemble((_change_line(change), "yellow"), f" Original: {printable(change.original)}")
+        )
     console.print(_sum(node))
+
+
+def _change_line(change: ChangedAnswer) -> str:
+    if change.withheld:
+        return f"Answer withheld by {change.changed_by}: {printable(change.withheld)}."
+    return f"Answer changed by {change.changed_by}."
 
 
 def print_latest(found: list[tuple[Node, str]]) -> None:
@@ -241,18 +252,20 @@ def trace(ctx: click.Context, id: str | None, ids: bool, limit: int, as_json: bo
         else:
             print_latest(latest)
         return
-    node, asked = asyncio.run(_traced(home, settings, id))
+    node, asked, changes = asyncio.run(_traced(home, settings, id))
     if as_json:
-        _print_json({"asked": asked, **_told(node, node.started_at)})
+        told = {"asked": asked, **_told(node, node.started_at)}
+        _print_json({**told, "changes": [asdict(each) for each in changes]})
     else:
-        print_trace(node, asked, ids=ids)
+        print_trace(node, asked, changes, ids=ids)
 
 
-async def _traced(home: Home, settings: config.Config, text: str) -> tuple[Node, str]:
+async def _traced(home: Home, settings: config.Config, text: str) -> tuple[Node, str, list[ChangedAnswer]]:
     async with Ledgers(home, settings.ledgers) as ledgers:
         request_id = await ledgers.runtime.read(traces.find, text=text)
         node = await ledgers.runtime.read(traces.load, request_id=request_id)
-        return node, await _asked(ledgers, node.id)
+        changes = await ledgers.events.read(events.changed_answers, request_ids=[request_id])
+        return node, await _asked(ledgers, node.id), changes
 
 
 async def _latest(home: Home, settings: config.Config, limit: int) -> list[tuple[Node, str]]:

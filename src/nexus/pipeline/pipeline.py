@@ -11,11 +11,14 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeVar
 
 import apsw
 
 from nexus import clock, ids
+from nexus.attachments import Attachment
+from nexus.automations.context import Occasion
+from nexus.automations.hook_points import BEFORE_DELIVERY
 from nexus.automations.returned import Returned
 from nexus.context import AssembledContext
 from nexus.errors import AccessError, NexusError
@@ -26,9 +29,10 @@ from nexus.ledgers.runtime.spans import Span
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.pipeline.stages import Stages
 from nexus.request import Request, Stage
-from nexus.runs import Result
+from nexus.runs import Response, Result
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Pipeline:
@@ -99,25 +103,30 @@ class Pipeline:
 
         await runtime.write(record)
 
-    async def after_run(self, request: Request, context: AssembledContext, result: Result) -> None:
-        """The second half. A worker's result goes to whoever dispatched it, not to a channel."""
+    async def after_run(self, request: Request, context: AssembledContext, result: Result) -> Result:
+        """The second half; returns the result with the answer that was delivered.
+
+        A worker's result goes to whoever dispatched it, not to a channel.
+        """
         if context.session_label != request.agent.session_label:
-            return
+            return result
         stages, journey = self._stages, _journey(request)
         journey.assembled, journey.key = context, result.execution_id
         journey.result = replace(result, session_label=context.session_label)
         journey.agent_ended = clock.timestamp(clock.now()), "ok"
         await self._fire("after:runAgent", journey)
         if request.depth == 0:
-            text, id_ = stages.with_unread(request, result.response.content), result.execution_id
+            text = stages.with_unread(request, result.response.content)
+            if text != result.response.content:
+                journey.result = replace(journey.result, response=replace(result.response, content=text))
             files = await stages.chosen_files(request)
-            delivery = stages.deliver_response(request, text, id_, files)
-            await self._stage(journey, "deliverResponse", delivery)
+            await self._deliver(journey, journey.result, result.execution_id, files)
             await self._fire("after:deliverResponse", journey)
             await self._stage(journey, "finalize", stages.finalize(journey))
         await stages.runner.settled()
         await self._record(journey)
         _tell_end(request, "done", result.execution_id)
+        return replace(result, response=journey.result.response)
 
     async def after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
         """The end of a message that an agent could not answer."""
@@ -145,11 +154,15 @@ class Pipeline:
 
     async def _answer_without_agent(self, journey: Journey) -> None:
         request, stages = journey.request, self._stages
-        if journey.response is not None:
-            answer_id = ids.derived("evt", request.request_id, "answer")
-            await self._stage(
-                journey, "deliverResponse", stages.deliver_response(request, journey.response, answer_id)
-            )
+        answer_id = ids.derived("evt", request.request_id, "answer")
+        if journey.response is not None and journey.denied is not None:
+            delivery = stages.deliver_response(request, journey.response, answer_id)
+            await self._stage(journey, "deliverResponse", delivery)
+        elif journey.response is not None:
+            answer = Response(content=journey.response)
+            result = Result(execution_id="", request_id=request.request_id, response=answer)
+            journey.key = answer_id
+            await self._deliver(journey, result, answer_id)
         if journey.denied is None:
             await self._fire("after:deliverResponse", journey)
             await self._stage(journey, "finalize", stages.finalize(journey))
@@ -161,6 +174,21 @@ class Pipeline:
 
         await stages.ledgers.runtime.write(end)
         _tell_end(request, "done" if journey.denied is None else "denied")
+
+    async def _deliver(
+        self, journey: Journey, result: Result, answer_id: str, files: tuple[Attachment, ...] = ()
+    ) -> None:
+        """Hand an answer to its channel as automations have left it, which the journey's result then says."""
+        stages, request, started = self._stages, journey.request, _Started()
+        occasion = Occasion(request=request, assembled=journey.assembled, result=result, key=journey.key)
+        decided = await stages.review_answer(occasion, answer_id)
+        if stages.runner.registry.at(BEFORE_DELIVERY):
+            is_changed = "changed" if decided.answer is not None else "ok"
+            outcome = is_changed if decided.withhold is None else "withheld"
+            self._note(journey, BEFORE_DELIVERY, started, outcome, kind="hook")
+        delivery = stages.deliver_answer(request, result.response, decided, answer_id, files)
+        response = await self._stage(journey, "deliverResponse", delivery)
+        journey.result, journey.response = replace(result, response=response), response.content
 
     async def _fail(self, journey: Journey, status: Literal["failed", "cancelled"], error: str) -> None:
         id_ = journey.request.request_id
@@ -178,14 +206,15 @@ class Pipeline:
             self._note(journey, hook_point, started, "ok", kind="hook")
         return returned
 
-    async def _stage(self, journey: Journey, name: str, work: Awaitable[None]) -> None:
+    async def _stage(self, journey: Journey, name: str, work: Awaitable[T]) -> T:
         started = _Started()
         try:
-            await work
+            result = await work
         except BaseException:
             self._note(journey, name, started, "error")
             raise
         self._note(journey, name, started, "ok")
+        return result
 
     def _note(
         self, journey: Journey, name: str, started: "_Started", outcome: str | None, kind: str = "stage"

@@ -1,13 +1,15 @@
 """The eight stages. Each is a short function that takes a journey one step further."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import apsw
 
 from nexus import clock, ids
 from nexus.attachments import Attachment
 from nexus.automations.context import Occasion
+from nexus.automations.hook_points import BEFORE_DELIVERY
 from nexus.automations.returned import Returned, contexts
 from nexus.automations.runner import Runner
 from nexus.broker.broker import Broker
@@ -29,10 +31,14 @@ from nexus.memory import candidates
 from nexus.pipeline import access
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.request import Agent, Event, Request
+from nexus.runs import Response
 
 AGENT = "nexus"
 
 """How the home's own agent is named in events."""
+
+WITHHELD = "Sorry, I can't answer this."
+"""What others than the owner get in place of an answer that was withheld."""
 
 UNREAD = "unread_files"
 """The enrichment of a request that came with files which could not be read."""
@@ -241,12 +247,73 @@ class Stages:
         for each in reversed(sent):
             context.prepend(wrapped("message", each.content, sender=AGENT, sent_at=each.occurred_at))
 
+    async def may_change_answer(self, request: Request, session_label: str) -> bool:
+        """Whether an automation may change what a run answers: until then nobody is shown it."""
+        is_answer = request.depth == 0 and session_label == request.agent.session_label
+        return (
+            is_answer
+            and request.event.channel is not None
+            and await self.runner.may_block(BEFORE_DELIVERY, request)
+        )
+
+    async def review_answer(self, occasion: Occasion, answer_id: str) -> Returned:
+        """Let automations change or withhold an answer, unless it is on record and was decided about."""
+        request = occasion.request
+        if request.event.channel is None or (
+            await self.runner.may_block(BEFORE_DELIVERY, request)
+            and await self.ledgers.events.read(
+                events.delivered, channel=request.event.channel, external_id=answer_id
+            )
+        ):
+            return Returned()
+        return await self.runner.fire(BEFORE_DELIVERY, occasion)
+
+    async def deliver_answer(
+        self,
+        request: Request,
+        response: Response,
+        decided: Returned,
+        answer_id: str,
+        files: tuple[Attachment, ...] = (),
+    ) -> Response:
+        """Record an answer and deliver it as automations have left it; what was recorded first stands."""
+        original = response.content
+        if decided.withhold is not None:
+            is_owner = request.access.level == "owner"
+            text = f"This answer was withheld: {decided.withhold}" if is_owner else WITHHELD
+            response = replace(response, content=text, withheld=decided.withhold)
+            files = ()
+        elif decided.answer is not None:
+            response = replace(response, content=decided.answer)
+        response = replace(response, changed_by=decided.changed_by)
+        metadata: dict[str, Any] = {}
+        if response.changed_by:
+            metadata = {
+                "original": original,
+                "changed_by": response.changed_by,
+                "withheld": response.withheld,
+            }
+        recorded = await self.deliver_response(request, response.content, answer_id, files, metadata)
+        if recorded is None:
+            return response
+        return replace(
+            response,
+            content=recorded.content,
+            changed_by=recorded.metadata.get("changed_by", ""),
+            withheld=recorded.metadata.get("withheld", ""),
+        )
+
     async def deliver_response(
-        self, request: Request, text: str, answer_id: str, files: tuple[Attachment, ...] = ()
-    ) -> None:
-        """Record the answer, once, and hand it to its channel."""
+        self,
+        request: Request,
+        text: str,
+        answer_id: str,
+        files: tuple[Attachment, ...] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> events.Event | None:
+        """Record a message, once, and hand it to its channel. Returns what is on record."""
         if request.event.channel is None:
-            return
+            return None
         answer = NewEvent(
             channel=request.event.channel,
             content=text,
@@ -256,16 +323,19 @@ class Stages:
             sender=AGENT,
             reply_to_event_id=request.event.id,
             request_id=request.request_id,
+            metadata=dict(metadata or {}),
         )
 
-        def record(connection: apsw.Connection) -> None:
+        def record(connection: apsw.Connection) -> events.Event | None:
             asked = events.get(connection, request.event.id) if request.event.id else None
             kind = "command" if asked and asked.kind == "command" else "message"
             (event_id,) = events.append(connection, [replace(answer, kind=kind)])
             events.attach(connection, event_id, files)
+            return events.get(connection, event_id)
 
-        await self.ledgers.events.write(record)
+        recorded = await self.ledgers.events.write(record)
         await self.deliver(request, text)
+        return recorded
 
     def with_unread(self, request: Request, text: str) -> str:
         """An answer that also names the files that could not be read: a model may not mention them."""

@@ -25,6 +25,7 @@ from nexus.pipeline.destinations import CHANNEL, SESSION
 from nexus.pipeline.reminding import LATE
 from nexus.pipeline.stages import Stages
 from nexus.request import Agent, Event, Request
+from nexus.runs import Response, Result
 from nexus.watch import Watch
 
 _PAUSE_S = 1.0
@@ -135,8 +136,11 @@ class Timetable:
 
     async def _deliver(self, request: Request, ended: Ended) -> None:
         if text := (ended.returned.response or "").strip():
-            answer_id = ids.derived("evt", request.request_id, "answer")
-            await self._stages.deliver_response(request, text, answer_id)
+            stages, answer_id = self._stages, ids.derived("evt", request.request_id, "answer")
+            result = Result(execution_id="", request_id=request.request_id, response=Response(content=text))
+            occasion = Occasion(request=request, result=result, key=answer_id)
+            decided = await stages.review_answer(occasion, answer_id)
+            await stages.deliver_answer(request, result.response, decided, answer_id)
         await self._end(request, None if ended.status == "flagged" else ended.error)
 
     async def _end(self, request: Request, error: str | None) -> None:

@@ -98,6 +98,7 @@ async def test_every_hook_point_fires_in_order_in_one_request(home: Home, server
         "agent:bootstrap",
         "after:assembleContext",
         "after:runAgent",
+        "before:deliverResponse",
         "after:deliverResponse",
     ]
     assert hooks == own
@@ -109,6 +110,7 @@ async def test_every_hook_point_fires_in_order_in_one_request(home: Home, server
         "worker:pre_execution",
         "after:runAgent",
         "after:runAgent",
+        "before:deliverResponse",
         "after:deliverResponse",
         "finalize",
     ]

@@ -29,6 +29,7 @@ from typing import Any, NoReturn, cast
 
 from nexus import clock
 from nexus.automations.context import Context, Handler, Occasion, request_from_json
+from nexus.automations.returned import as_json
 from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
 from nexus.errors import AutomationError, NexusError, ScriptError
@@ -169,7 +170,7 @@ async def _answer(given: int, answers: int) -> None:
             if job["given"].get("strict"):
                 raise ScriptError(lost)
             sys.stderr.write(f"WARNING {lost}\n")
-        wire.send({"returned": returned})
+        wire.send({"returned": as_json(returned)})
     except BaseException as error:  # whatever a script raises, SystemExit too, is its answer
         wire.send({"failed": _told(error), "trace": _trace(error, job["path"])})
     finally:

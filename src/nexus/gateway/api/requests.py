@@ -10,6 +10,7 @@ from nexus.gateway.dependencies import Home
 from nexus.gateway.views import requests as views
 from nexus.gateway.views.page import Page
 from nexus.gateway.views.requests import RequestLine
+from nexus.ledgers.events import ChangedAnswer
 from nexus.ledgers.runtime.requests import Status
 from nexus.ledgers.runtime.trace import Node
 from nexus.runs import Totals
@@ -56,6 +57,9 @@ class Trace(BaseModel):
     answered: str | None
     principal: str | None = Field(description="Who it acts for.")
     parent_request_id: str | None
+    changes: list[ChangedAnswer] = Field(
+        description="Answers that automations changed or withheld, with the originals."
+    )
     trace: Step
 
 
@@ -85,5 +89,6 @@ async def get_request(
         answered=found.answered,
         principal=found.principal,
         parent_request_id=found.parent,
+        changes=list(found.changes),
         trace=Step.of(found.node),
     )

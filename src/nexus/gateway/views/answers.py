@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import apsw
@@ -13,7 +13,7 @@ from nexus.gateway.views import injections, sessions
 from nexus.gateway.views.injections import Offered
 from nexus.gateway.views.sessions import Message
 from nexus.ledgers import Ledgers, events, sql
-from nexus.ledgers.events import Unasked
+from nexus.ledgers.events import ChangedAnswer, Unasked
 from nexus.ledgers.runtime import dispatches, usage
 from nexus.ledgers.runtime.dispatches import Dispatch
 from nexus.runs import Totals
@@ -65,6 +65,8 @@ class Answer:
     """By the key of the call that dispatched each."""
     usage: Totals
     offered: tuple[Offered, ...] = ()
+    change: ChangedAnswer | None = None
+    """How an automation changed it, if one did: then the messages hold what was delivered."""
 
     @property
     def model(self) -> str | None:
@@ -73,6 +75,8 @@ class Answer:
     @property
     def text_id(self) -> str | None:
         """The message whose text is copied: the last with one."""
+        if self.change is not None:
+            return None  # it holds the original
         return next((each.id for each in reversed(self.messages) if each.content), None)
 
 
@@ -87,6 +91,7 @@ async def lines(ledgers: Ledgers, said: Sequence[Message], running: Iterable[str
     came = await ledgers.events.read(
         _files, event_ids={each.event_id for each in said if each.role == "user"}
     )
+    changes = await _changes(ledgers, said)
     found: list[Line] = []
     left_out = set(running)
     for _, group in groupby(said, key=lambda each: each.turn_id):
@@ -95,13 +100,17 @@ async def lines(ledgers: Ledgers, said: Sequence[Message], running: Iterable[str
             continue
         found += [_asked(each, came.get(each.event_id, ())) for each in turn if each.role == "user"]
         if turn[0].execution_id not in left_out and turn[0].turn_status != "running":
-            found.append(await _answer(ledgers, turn, spent, given))
+            found.append(await _answer(ledgers, turn, spent, given, changes))
     return found
 
 
-async def of_run(ledgers: Ledgers, execution_id: str, status: str, error: str | None) -> Answer:
-    """The answer of one run so far."""
+async def of_run(
+    ledgers: Ledgers, execution_id: str, status: str, error: str | None, *, is_held: bool = False
+) -> Answer:
+    """The answer of one run so far. One that is held back has no texts until it is delivered."""
     said = await sessions.of_run(ledgers, execution_id, MOST_CHARACTERS)
+    if is_held:
+        said = tuple(replace(each, content="", characters=0) for each in said)
     spent = await ledgers.runtime.read(usage.of_executions, execution_ids=[execution_id])
     if not said:
         return Answer(
@@ -115,7 +124,14 @@ async def of_run(ledgers: Ledgers, execution_id: str, status: str, error: str | 
             usage=spent.get(execution_id, Totals()),
         )
     given = await injections.of_requests(ledgers, [said[0].request_id])
-    return await _answer(ledgers, said, spent, given)
+    return await _answer(ledgers, said, spent, given, await _changes(ledgers, said))
+
+
+async def _changes(ledgers: Ledgers, said: Sequence[Message]) -> dict[str, ChangedAnswer]:
+    """The answers that automations changed, by the runs that wrote them."""
+    wanted = {each.request_id for each in said if each.request_id}
+    found = await ledgers.events.read(events.changed_answers, request_ids=wanted)
+    return {each.key: each for each in found}
 
 
 async def worker(ledgers: Ledgers, dispatch_id: str) -> Worker:
@@ -158,8 +174,15 @@ async def _answer(
     turn: Sequence[Message],
     spent: dict[str, Totals],
     given: dict[str, tuple[Offered, ...]],
+    changes: dict[str, ChangedAnswer],
 ) -> Answer:
     first, run_id = turn[0], turn[0].execution_id or turn[0].turn_id
+    change = changes.get(run_id)
+    if change is not None:
+        *before, last = turn
+        text = change.delivered[:MOST_CHARACTERS]
+        shown = replace(last, content=text, characters=len(text))
+        turn = [*(replace(each, content="", characters=0) for each in before), shown]
     said = tuple(each for each in turn if each.role == "assistant" and (each.content or each.calls))
     dispatched: list[Dispatch] = []
     if any(call.tool_name == _DISPATCHES for each in said for call in each.calls):
@@ -174,6 +197,7 @@ async def _answer(
         workers=await _workers(ledgers, dispatched),
         usage=spent.get(run_id, Totals()),
         offered=given.get(first.request_id or "", ()),
+        change=change,
     )
 
 

@@ -11,7 +11,8 @@ from nexus import clock
 from nexus.errors import MissingError
 from nexus.gateway.views import names, sessions
 from nexus.gateway.views.page import ALWAYS, Page, Period, columns, named, page
-from nexus.ledgers import Ledgers, sql
+from nexus.ledgers import Ledgers, events, sql
+from nexus.ledgers.events import ChangedAnswer
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime import requests as stored
 from nexus.ledgers.runtime import trace as traces
@@ -62,6 +63,8 @@ class Trace:
     session: str | None
     """What its session is called."""
     parent: str | None
+    changes: tuple[ChangedAnswer, ...] = ()
+    """The answers that automations changed or withheld."""
 
 
 _RETRYABLE: Final = frozenset({"failed", "timeout", "cancelled"})
@@ -124,6 +127,7 @@ async def trace(ledgers: Ledgers, reference: str) -> Trace:
         principal=(await names.entities(ledgers, [principal])).get(principal or ""),
         session=(await sessions.titles(ledgers, [label])).get(label or "", label),
         parent=request.parent_request_id if request else None,
+        changes=tuple(await ledgers.events.read(events.changed_answers, request_ids=[request_id])),
     )
 
 

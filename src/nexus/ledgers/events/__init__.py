@@ -167,6 +167,27 @@ def delivered(connection: apsw.Connection, *, channel: str, external_id: str) ->
     return None if found is None else get(connection, cast("str", found))
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedAnswer:
+    """An answer that an automation changed or withheld before it was delivered."""
+
+    request_id: str
+    key: str
+    """The run that wrote it; another id where an automation had."""
+    delivered: str
+    original: str
+    changed_by: str
+    withheld: str
+    """Why it was withheld, if it was."""
+
+
+def changed_answers(connection: apsw.Connection, request_ids: Iterable[str]) -> list[ChangedAnswer]:
+    """The answers to some requests that were changed or withheld, in order."""
+    wanted = (json.dumps(list(request_ids)),)
+    rows = connection.execute(sql.queries("events")["changed_answers"], wanted).fetchall()
+    return [ChangedAnswer(*cast("Any", row)) for row in rows]
+
+
 def last_heard(connection: apsw.Connection, *, channel: str, thread: str) -> Event | None:
     """What somebody said last in a thread, by the channel's own id of it."""
     found = connection.execute(sql.queries("events")["last_heard"], (channel, storable(thread))).get

@@ -173,6 +173,12 @@ ORDER BY seq DESC LIMIT 1
 -- name: said_for_request
 SELECT content FROM events WHERE request_id = ? AND direction = 'outbound' ORDER BY seq
 
+-- name: changed_answers
+SELECT request_id, external_id, content, metadata_json ->> '$.original', metadata_json ->> '$.changed_by',
+       metadata_json ->> '$.withheld'
+FROM events WHERE request_id IN (SELECT value FROM json_each(?)) AND direction = 'outbound'
+  AND metadata_json ->> '$.changed_by' IS NOT NULL ORDER BY seq
+
 -- name: threads_of_events
 SELECT DISTINCT thread_id FROM events
 WHERE id IN (SELECT value FROM json_each(?)) AND thread_id IS NOT NULL

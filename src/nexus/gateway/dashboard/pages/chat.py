@@ -117,7 +117,7 @@ async def say(request: Request, app: App) -> Response:
         return await page(
             request, "part_said.html", asked=asked, said=result.response.content, run_id=run.id, **values
         )
-    answer = await answers.of_run(app.ledgers, run.id, "running", None)
+    answer = await _under_way(app, run.id)
     return await page(request, "part_said.html", asked=asked, said=None, answer=answer, **values)
 
 
@@ -129,7 +129,7 @@ async def again(request: Request, app: App) -> Response:
     label = state.session_label
     if not is_part(request):
         return back(address("chat", label))
-    answer = await answers.of_run(app.ledgers, run.id, "running", None)
+    answer = await _under_way(app, run.id)
     values: dict[str, Any] = {"label": label, "last": run.id, "sent": _seq(given.text("sent"))}
     return await page(request, "part_said.html", asked=None, said=None, answer=answer, **values)
 
@@ -250,13 +250,21 @@ async def _pending(app: App, run_id: str, *, asked: bool | None = None) -> tuple
     What the page was made of is from before: a turn that is recorded meanwhile is not on it.
     """
     state = await app.broker.run(run_id).state()
-    answer = await answers.of_run(app.ledgers, run_id, "running", None)
+    answer = await _under_way(app, run_id)
     if asked or (asked is None and answer.request_id is not None):
         return None, answer
     question = await _question(app, state.request_id, run_id)
     # A run that takes up a worker's result has the request of the message that dispatched it.
     given = cast("dict[str, Any]", state.input)["context"]["current_message"]
     return (question if question.text in given else None), answer
+
+
+async def _under_way(app: App, run_id: str) -> Answer:
+    """The answer so far, unless an automation may still change it."""
+    state = await app.broker.run(run_id).state()
+    request = await requests.restore(app.ledgers, state.request_id)
+    is_held = request is not None and await app.stages.may_change_answer(request, state.session_label)
+    return await answers.of_run(app.ledgers, run_id, "running", None, is_held=is_held)
 
 
 async def _question(app: App, request_id: str, run_id: str) -> Asked:
@@ -274,7 +282,7 @@ async def _current(app: App, run: BrokerRun) -> Answer:
     if state.taken_by is not None:
         return await _current(app, app.broker.run(state.taken_by))
     if state.status not in FINAL:
-        return await answers.of_run(app.ledgers, run.id, "running", None)
+        return await _under_way(app, run.id)
     status = "failed" if state.status == "timeout" else state.status
     return await answers.of_run(app.ledgers, run.id, status, await _error(run))
 
