@@ -107,7 +107,9 @@ def run(words: list[str], person: Path, environment: Mapping[str, str]) -> tuple
 
 def variables(person: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of what a person types."""
-    return {**environment, "HOME": str(person), "LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
+    # The month of the demo has the dates that the documents show.
+    fixed = {"LC_ALL": "C.UTF-8", "NO_COLOR": "1", "NEXUS_DEMO_UNTIL": "2026-05-31T18:00Z"}
+    return {**environment, **fixed, "HOME": str(person)}
 
 
 def shape(line: str) -> str:

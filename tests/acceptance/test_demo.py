@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from acceptance.program import nexus
+from nexus.demo import place
+from nexus.home import Home
 
 
 def test_the_doctor_finds_only_the_automation_that_fails_on_purpose(demo_month: Path) -> None:
@@ -27,3 +29,7 @@ def test_the_doctor_finds_only_the_automation_that_fails_on_purpose(demo_month: 
 def test_recall_finds_what_was_told(demo_month: Path, question: str, answer: str) -> None:
     found = json.loads(nexus(demo_month, "recall", question, "--json", "--limit", "8").stdout)
     assert answer in json.dumps(found)
+
+
+def test_a_demo_to_which_nothing_was_added_may_be_replaced(demo_month: Path) -> None:
+    assert place.is_untouched(Home(demo_month))

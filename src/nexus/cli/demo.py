@@ -1,7 +1,9 @@
 """`nexus demo`: a home with a month in it, to look at."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +15,7 @@ from nexus.home import Home
 
 if TYPE_CHECKING:
     from nexus.demo.filling import Demo
+    from nexus.memory.embedding.embedder import Embedder, Floats
 
 _LOOK = (
     'recall "why does the Tidal Room open later?"',
@@ -39,7 +42,13 @@ _TRUTH = (
     show_default=True,
     help="Multiply the everyday conversations, for benchmarks.",
 )
-@click.option("--until", metavar="TIME", help="End of the month, such as 2026-05-01. Default: now.")
+@click.option(
+    "--until",
+    metavar="TIME",
+    envvar="NEXUS_DEMO_UNTIL",
+    show_envvar=True,
+    help="End of the month, such as 2026-05-01. Default: now.",
+)
 @click.option(
     "--embed/--no-embed",
     default=True,
@@ -73,25 +82,58 @@ async def _fill(home: Home, demo: "Demo", *, embed: bool, again: bool) -> int:
     settings = config.load(home.config_file) if home.config_file.exists() else config.Config()
     await prepare(home, settings, again=again)
     with steps_shown("Writing the month") as told:
-        scenes = await fill(home, settings, demo, told)
+        written = asyncio.Event()
+        # Beside the writing: the model takes one core, and the story the other.
+        embedding = asyncio.create_task(_embed(home, settings, written)) if embed else None
+        try:
+            scenes = await fill(home, settings, demo, told)
+        finally:
+            written.set()
+    if embedding:
+        with steps_shown("Preparing search") as told:
+            told(0, 0)
+            await embedding
     finish(home)
-    if embed:
-        await _embed(home, settings)
     return scenes
 
 
-async def _embed(home: Home, settings: config.Config) -> None:
+async def _embed(home: Home, settings: config.Config, written: asyncio.Event) -> None:
+    """Embed what is there, again and again, until all is written."""
     from nexus.ledgers import Ledgers
-    from nexus.memory.embedding import Vectors, embed_new, opener
+    from nexus.memory.embedding import Vectors, embed_new, installed
+    from nexus.memory.embedding.embedder import load
     from nexus.memory.succession import derive
 
     async with Ledgers(home, settings.ledgers) as ledgers:
         try:
-            embedder = opener(settings.memory)(None)
+            model = await asyncio.to_thread(load, installed(settings.memory))
         except ModelFileError as error:
             click.echo(f"No embeddings created: {error.message}. {error.hint}", err=True)
             return
-        with steps_shown("Embedding") as told:
-            vectors = Vectors(ledgers.embeddings, embedder)
-            await embed_new(ledgers, vectors, lambda made: told(made, 0))
-            await derive(ledgers, vectors)
+        vectors = Vectors(ledgers.embeddings, _Remembering(model))
+        is_last = False
+        while not is_last:
+            is_last = written.is_set()
+            await embed_new(ledgers, vectors)
+        await derive(ledgers, vectors)
+
+
+class _Remembering:
+    """A model that reads each text once: many of the month's are said every day."""
+
+    def __init__(self, model: "Embedder") -> None:
+        self._model = model
+        self._vectors: dict[str, Any] = {}
+        self._threads = ThreadPoolExecutor(2)
+        self.model_id, self.dimensions = model.model_id, model.dimensions
+        self.embed_queries = model.embed_queries
+
+    def embed(self, texts: Sequence[str]) -> "Floats":
+        import numpy as np
+
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        # On two cores: by two calls, because the model's own threads spin while they wait for each other.
+        halves = [half for half in (new[::2], new[1::2]) if half]
+        for half, vectors in zip(halves, self._threads.map(self._model.embed, halves), strict=True):
+            self._vectors |= zip(half, vectors, strict=True)
+        return np.stack([self._vectors[text] for text in texts])

@@ -20,7 +20,7 @@ from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
 from nexus.roles.bundled import bundled
 
-_TOLD_EVERY = 200
+_TOLD_EVERY = 4
 Told = Callable[[int, int], None]
 """Hears how many scenes of how many are written."""
 

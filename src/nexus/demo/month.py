@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 DAYS = 30
-ERRANDS_A_DAY = 11
+ERRANDS_A_DAY = 6
 # More requests than this many months' worth would make the traces outgrow everything that they trace.
 _MOST_WORK = 20
 _DATE = re.compile(r"\{(day|weekday) (\d+)\}")
@@ -99,7 +99,8 @@ def _errands(draw: random.Random, start: datetime, scale: int) -> list[Scene]:
     for month in range(scale):
         chosen = kinds if month < _MOST_WORK else others
         weights = [kind["weight"] for kind in chosen]
-        for day in range(DAYS):
+        # The last day is the one on which the month ends, as far as it has come.
+        for day in range(DAYS + 1):
             for kind in draw.choices(chosen, weights, k=ERRANDS_A_DAY):
                 at = start + timedelta(days=day, seconds=draw.randrange(7 * 3600, 23 * 3600))
                 scenes.append(_errand(kind, draw, at))

@@ -25,6 +25,10 @@ def test_scenes_are_in_order_and_within_the_month() -> None:
     assert moments[-1] < _UNTIL
 
 
+def test_the_last_day_is_the_one_on_which_the_month_ends() -> None:
+    assert sum(scene.at.date() == _UNTIL.date() for scene in plan(3, _UNTIL)) > 2
+
+
 def test_dates_are_written_out() -> None:
     told = [text for scene in plan(3, _UNTIL) for _, text in scene.lines]
     assert any("14 June" in text for text in told)

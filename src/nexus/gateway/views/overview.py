@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Literal
 
 import apsw
@@ -59,19 +60,24 @@ class Health:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overview:
-    """The home today. Days are UTC days, as budgets count them."""
+    """The home on a day. Days are UTC days, as budgets count them."""
 
     day: str
+    """The last day on which anything was asked, if that is more than two weeks ago."""
+    is_today: bool
     waiting: tuple[Waiting, ...]
     requests: int
+    requests_of_week: int
+    """Of the seven days that end with this one."""
     running: int
     failed: int
     recent: tuple[RequestLine, ...]
     days: tuple[Spent, ...]
-    """What each of the last days cost, today last."""
+    """What each of the last days cost, this one last."""
     budgets: tuple[Budget, ...]
     learned: int
-    """How many facts were recorded today."""
+    """How many facts were recorded on this day."""
+    learned_in_week: int
     facts: tuple[Fact, ...]
     """The newest facts, of whatever day."""
     failing: tuple[AutomationLine, ...]
@@ -91,20 +97,26 @@ class Overview:
 
 async def overview(app: App, now: clock.Clock = clock.now) -> Overview:
     """Everything that the home page shows."""
-    ledgers, day = app.ledgers, clock.day(now())
+    ledgers = app.ledgers
+    end = await usage.end_of_usage(app.ledgers, days=_DAYS, now=now)
+    day, week = clock.day(end()), clock.day(end() - timedelta(days=6))
     counts = dict(await ledgers.runtime.read(sql.rows, sql.queries("runtime")["count_requests"], (day,)))
     lines = [line for place in await automations.by_hook_point(ledgers) for line in place.automations]
-    spent = await usage.spent(ledgers, days=_DAYS, now=now)
+    spent = await usage.spent(ledgers, days=_DAYS, now=end)
+    of_week = dict(await ledgers.runtime.read(sql.rows, sql.queries("runtime")["count_requests"], (week,)))
     return Overview(
         day=day,
+        is_today=day == clock.day(now()),
         waiting=await _waiting(app, lines),
         requests=sum(counts.values()),
+        requests_of_week=sum(of_week.values()),
         running=counts.get("running", 0),
         failed=counts.get("failed", 0),
         recent=(await requests.listed(ledgers, limit=_SHOWN)).items,
         days=spent.days,
         budgets=await usage.standing(ledgers, app.config.budgets, now=now),
         learned=await facts.count(ledgers, day),
+        learned_in_week=await facts.count(ledgers, week),
         facts=(await facts.listed(ledgers, limit=_SHOWN)).items,
         failing=tuple(line for line in lines if line.condition.needs_attention),
         upcoming=_upcoming(lines),

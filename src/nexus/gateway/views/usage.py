@@ -99,8 +99,7 @@ async def report(
 
     If no model was called in them, the days end with the last one on which one was.
     """
-    last = await ledgers.runtime.read(usage.last_day)
-    end = now if last is None or last >= _since(now(), days) else lambda: clock.parse(last)
+    end = await end_of_usage(ledgers, days=days, now=now)
     found = await spent(ledgers, days=days, now=end)
     return Report(
         **{each.name: getattr(found, each.name) for each in fields(Usage)},
@@ -111,6 +110,12 @@ async def report(
         unlimited_models=tuple(prices.unpriced(config)),
         estimated_calls=await ledgers.runtime.read(usage.estimated, day=_since(end(), days)),
     )
+
+
+async def end_of_usage(ledgers: Ledgers, *, days: int, now: clock.Clock = clock.now) -> clock.Clock:
+    """Now, or the last day on which a model was called, if none was in the last days."""
+    last = await ledgers.runtime.read(usage.last_day)
+    return now if last is None or last >= _since(now(), days) else lambda: clock.parse(last)
 
 
 async def spent(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clock.now) -> Usage:
