@@ -157,6 +157,28 @@ def test_a_damaged_backup_is_told_and_changes_nothing(furnished: Home, tmp_path:
     assert rows(furnished) == before
 
 
+def test_a_schedule_makes_encrypted_backups_and_a_person_restores_them(
+    furnished: Home, tmp_path: Path
+) -> None:
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    public, copy = key.with_suffix(".pub").read_text().strip(), tmp_path / "nightly.age"
+    # As cron starts it: no terminal, almost no environment, and the public key alone.
+    command = f'"{NEXUS}" --home "{furnished.root}" backup "{copy}" --encrypt-to "{public}" >/dev/null'
+    made = subprocess.run(
+        ["/bin/sh", "-c", command], env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}, capture_output=True
+    )
+    assert (made.returncode, made.stdout, made.stderr) == (0, b"", b"")
+
+    assert nexus(furnished.root, "backup", "--verify", str(copy), "--identity", str(key)).returncode == 0
+    keyless = nexus(tmp_path / "other", "restore", str(copy))
+    done = nexus(tmp_path / "other", "restore", str(copy), "--identity", str(key), "--trust")
+    assert keyless.returncode == 1
+    assert "--identity" in keyless.stderr
+    assert done.returncode == 0, done.stderr
+    assert files(Home(tmp_path / "other")) == files(furnished)
+
+
 def test_a_home_at_work_is_not_replaced(furnished: Home, tmp_path: Path) -> None:
     nexus(furnished.root, "backup", str(tmp_path / "copy"))
     with running("-c", _REFERRING, str(furnished.root)) as writer:

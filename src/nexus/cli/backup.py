@@ -3,7 +3,7 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -16,35 +16,54 @@ from nexus.home import Home
 from nexus.ledgers import backup as care
 from nexus.ledgers.backup import Manifest
 
+_IDENTITY: Final = "The private key of an encrypted backup, as `age-keygen` writes it, or an SSH key."
+
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--verify", is_flag=True, help="Verify the backup in FOLDER instead of creating one.")
+@click.option(
+    "--encrypt-to",
+    multiple=True,
+    metavar="KEY",
+    help="Encrypt to an age or SSH public key: FOLDER becomes one file. Repeat it for several keys.",
+)
+@click.option("--identity", type=click.Path(path_type=Path), metavar="FILE", help=_IDENTITY)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def backup(ctx: click.Context, folder: Path, verify: bool, as_json: bool) -> None:
+def backup(
+    ctx: click.Context,
+    folder: Path,
+    verify: bool,
+    encrypt_to: tuple[str, ...],
+    identity: Path | None,
+    as_json: bool,
+) -> None:
     """Back up the home to a new FOLDER, even while it is in use.
 
     Includes all six databases, the engine's, config.toml and state/, but no logs. Store the folder on another
     disk; it contains everything in the home.
     """
-    if verify:
-        ctx.exit(_verify(folder, as_json=as_json))
     home = chosen_home(ctx)
+    if verify:
+        ctx.exit(_verify(folder, home, identity, as_json=as_json))
     started = time.monotonic()
     with bytes_shown("Copying") as progress:
-        manifest = care.make(home, folder, progress)
+        manifest = care.make(home, folder, progress, encrypt_to=encrypt_to)
     seconds = time.monotonic() - started
     if as_json:
         _print_json({"home": str(home.root), "backup": str(folder.absolute()), **_summary(manifest)})
         return
-    click.echo(f"Copied {home.root} to {folder}: {_contents(manifest)}, verified, in {seconds:.1f} s.")
+    how = "verified, encrypted" if encrypt_to else "verified"
+    click.echo(f"Copied {home.root} to {folder}: {_contents(manifest)}, {how}, in {seconds:.1f} s.")
     for path in manifest.tree.left_out:
         click.echo(f"  skipped: {path} is not a file, folder or link")
     if manifest.engine is None and _on_a_server(home):
         click.echo("  skipped: the engine's Postgres database; back it up with pg_dump")
+    key = "--identity KEY_FILE " if encrypt_to else ""
     click.echo(
-        f"Next: `nexus backup --verify {folder}` to check it again, `nexus restore {folder}` to restore it."
+        f"Next: `nexus backup --verify {key}{folder}` to check it again, "
+        f"`nexus restore {key}{folder}` to restore it."
     )
 
 
@@ -52,9 +71,12 @@ def backup(ctx: click.Context, folder: Path, verify: bool, as_json: bool) -> Non
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--replace", is_flag=True, help="Replace an existing home; it is kept under another name.")
 @click.option("--trust", is_flag=True, help=TRUST)
+@click.option("--identity", type=click.Path(path_type=Path), metavar="FILE", help=_IDENTITY)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def restore(ctx: click.Context, folder: Path, replace: bool, trust: bool, as_json: bool) -> None:
+def restore(
+    ctx: click.Context, folder: Path, replace: bool, trust: bool, identity: Path | None, as_json: bool
+) -> None:
     """Restore the home from the backup in FOLDER.
 
     The backup is verified first. No other program may use the home. Automations, and settings that start
@@ -63,7 +85,9 @@ def restore(ctx: click.Context, folder: Path, replace: bool, trust: bool, as_jso
     """
     home = chosen_home(ctx)
     with bytes_shown("Restoring") as progress:
-        restored = care.restore(folder, home, replace=replace, trust=trust, progress=progress)
+        restored = care.restore(
+            folder, home, replace=replace, trust=trust, identity=identity, progress=progress
+        )
     manifest, kept = restored.manifest, restored.kept
     if as_json:
         held = [each.to_json() for each in restored.held]
@@ -85,9 +109,10 @@ def _on_a_server(home: Home) -> bool:
         return False
 
 
-def _verify(folder: Path, *, as_json: bool) -> int:
+def _verify(folder: Path, home: Home, identity: Path | None, *, as_json: bool) -> int:
     try:
-        manifest, problems = care.check(folder)
+        with care.opened(folder, home, identity) as readable:
+            manifest, problems = care.check(readable)
     except CareError as error:
         if not as_json:
             raise

@@ -1,6 +1,7 @@
 """Backups: made of a live home, checked, and brought back."""
 
 from nexus.ledgers.backup.copy import make
+from nexus.ledgers.backup.encryption import opened
 from nexus.ledgers.backup.manifest import Manifest
 from nexus.ledgers.backup.repair import Backup, create_empty, newest, rebuild, restore_ledger
 from nexus.ledgers.backup.restore import Restored, restore
@@ -14,6 +15,7 @@ __all__ = [
     "create_empty",
     "make",
     "newest",
+    "opened",
     "rebuild",
     "restore",
     "restore_ledger",

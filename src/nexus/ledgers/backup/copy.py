@@ -4,7 +4,7 @@ These functions wait for the disk: in a program with an event loop they belong o
 """
 
 import sqlite3
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import cast
@@ -15,7 +15,7 @@ from nexus import __version__, clock, ids
 from nexus.errors import CareError, LedgerFullError
 from nexus.home import LEDGERS, PRIVATE_DIRECTORY, Home
 from nexus.ledgers import files
-from nexus.ledgers.backup import repair, verification
+from nexus.ledgers.backup import encryption, repair, verification
 from nexus.ledgers.backup.manifest import ENGINE, File, Ledger, Manifest, Tree
 from nexus.ledgers.failures import translated
 from nexus.ledgers.staging import as_it_is, snapshots
@@ -64,25 +64,46 @@ def _told(home: Home) -> Generator[None]:
         ) from error
 
 
-def make(home: Home, destination: Path, progress: Progress = lambda done, total: None) -> Manifest:
-    """Copy a home, which others may be writing to, into a new folder: complete, or not at all."""
+def make(
+    home: Home,
+    destination: Path,
+    progress: Progress = lambda done, total: None,
+    *,
+    encrypt_to: Iterable[str] = (),
+) -> Manifest:
+    """Copy a home, which others may be writing to, into a new folder: complete, or not at all.
+
+    With public keys to encrypt to, it becomes one file that only their holders can read.
+    """
     destination = destination.expanduser().resolve()
+    keys = list(encrypt_to)
+    recipients = encryption.parse_recipients(keys) if keys else []
     _refuse_unusable(home.require(), destination)
+    if recipients and destination.exists():
+        raise CareError(f"{destination} already exists", hint="An encrypted backup is one new file.")
     building = destination.with_name(f".{destination.name}.unfinished-{ids.new('bak')}")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        building.mkdir(mode=PRIVATE_DIRECTORY)
         try:
-            manifest = _fill(home, building, progress)
-            manifest.write(building)
-            files.sync_folders(building)
+            if recipients:
+                with encryption.private_folder(home) as folder:
+                    manifest = _fill(home, folder, progress)
+                    manifest.write(folder)
+                    encryption.encrypt(folder, building, recipients)
+            else:
+                building.mkdir(mode=PRIVATE_DIRECTORY)
+                manifest = _fill(home, building, progress)
+                manifest.write(building)
+                files.sync_folders(building)
             # Takes the place of an empty folder; one that was filled meanwhile is refused.
             building.rename(destination)
         except BaseException:
             files.remove(building)
+            building.unlink(missing_ok=True)
             raise
         files.sync_file(destination.parent)
-        repair.record(home, destination)
+        if not recipients:  # a ledger is repaired from what can be read without a key
+            repair.record(home, destination)
     except (OSError, LedgerFullError) as error:
         raise CareError(
             f"Can't create the backup at {destination}: {files.reason(error)}",

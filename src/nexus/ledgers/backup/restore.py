@@ -10,7 +10,7 @@ from nexus.config import LedgersConfig
 from nexus.errors import CareError
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import attach, events, files, quarantine, staging
-from nexus.ledgers.backup import verification
+from nexus.ledgers.backup import encryption, verification
 from nexus.ledgers.backup.copy import Progress
 from nexus.ledgers.backup.manifest import Manifest
 from nexus.ledgers.connection import connect
@@ -34,23 +34,25 @@ def restore(
     *,
     replace: bool = False,
     trust: bool = False,
+    identity: Path | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Restored:
     """Make a home's content what a backup holds. What was there is kept, and needs `replace`.
 
-    Without `trust`, what could run arrives switched off.
+    Without `trust`, what could run arrives switched off. An encrypted backup needs the file of a private key.
     """
     source = source.expanduser().resolve()
-    Manifest.read(source)  # a wrong path is the first thing to say
+    if not source.is_file():
+        Manifest.read(source)  # a wrong path is the first thing to say
     if staging.occupied(home) and not replace:
         raise CareError(
             f"{home.root} already exists",
             hint="Pass `--replace` to move it aside and restore the backup in its place, "
             "or restore elsewhere: `nexus --home PATH restore …`.",
         )
-    manifest = verification.verified(source)
-    with staging.staged(home) as place:
-        _lay(source, manifest, place, progress)
+    with encryption.opened(source, home, identity) as folder, staging.staged(home) as place:
+        manifest = verification.verified(folder)
+        _lay(folder, manifest, place, progress)
         _check_again(place, manifest)
         held = () if trust else quarantine.hold(place)
         _announce(place, manifest)
