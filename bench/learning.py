@@ -37,8 +37,7 @@ from setting import embedder_for
 from nexus import clock
 from nexus.memory.embedding import Embedder, Vectors
 from nexus.memory.languages import DEFAULT
-from nexus.memory.recall import features
-from nexus.memory.recall import need as needed
+from nexus.memory.recall import features, ranker
 from nexus.memory.recall.item import Item, Named, Query
 from nexus.memory.recall.order import Found
 from nexus.memory.recall.ranker import LIKE
@@ -84,7 +83,7 @@ _STRENGTH["reranked"] = (*_STRENGTH["meaning"], "fit")
 _UNANSWERED_COUNTS = 4.0
 # So many near misses of one language tell where its line is.
 _ENOUGH_NEAR = 15
-# What tells that a task needs something, beside what need.py adds: for injection.
+# What tells that a task needs something, beside what ranker.columns adds: for injection.
 _LIKENESS = (
     "cosine",
     "gist",
@@ -442,11 +441,11 @@ class Offered:
 
 
 def offered(example: Example, scores: Floats) -> Offered:
-    best = np.argsort(-scores, kind="stable")[: needed.CONSIDERED]
+    best = np.argsort(-scores, kind="stable")[: ranker.CONSIDERED]
     values = {name: example.matrix[best, at].astype(np.float64) for at, name in enumerate(example.names)}
     values["score_gap"] = scores[best] - scores.max(initial=-np.inf)
     items = [example.items[row] for row in best]
-    use = needed.columns(example.question, items, values, named=example.named, now=example.now)
+    use = ranker.columns(example.question, items, values, named=example.named, now=example.now)
     columns = {name: values[name] for name in _LIKENESS} | use
     return Offered(example, best, list(columns), np.stack(list(columns.values()), axis=1))
 

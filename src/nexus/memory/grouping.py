@@ -245,7 +245,7 @@ async def _group_thread(
 ) -> int | None:
     """Make a thread's episodes. Returns the first event of the conversation that is not over yet."""
     # Imported at first use: recall brings numpy, which takes longer to import than most commands to run.
-    from nexus.memory.recall.selection import token_count
+    from nexus.memory.recall.words import token_count
 
     query = sql.queries("events")["events_to_group"]
     found = await ledgers.events.read(rows, query, (json.dumps(event_ids),))

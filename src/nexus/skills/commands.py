@@ -17,8 +17,7 @@ from nexus.memory.conclusions import mental_models
 from nexus.memory.gate import Rules
 from nexus.memory.operations import BATCH, BATCH_EXAMPLE, OPERATIONS, Memory
 from nexus.memory.recall.item import PATIENT_MS, Budget, Kind, Match, Query
-from nexus.memory.recall.naming import entities_named
-from nexus.memory.recall.question import understand
+from nexus.memory.recall.question import entities_named, understand
 from nexus.memory.recall.recall import Recall
 from nexus.memory.references import UnknownEntityError
 from nexus.memory.writing import Provenance

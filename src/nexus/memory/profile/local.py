@@ -18,10 +18,9 @@ from nexus.memory.gate import is_confidential
 from nexus.memory.languages import cues
 from nexus.memory.profile.versions import SQL, Line, fitting
 from nexus.memory.recall.item import Named
-from nexus.memory.recall.naming import with_families
-from nexus.memory.recall.phrases import Sentence
+from nexus.memory.recall.question import with_families
 from nexus.memory.recall.reading import SQL as RECALL
-from nexus.memory.recall.roles import Role
+from nexus.memory.recall.roles import Role, Sentence
 
 # Whom a person would mention first when telling about themselves.
 _CLOSE: Final = (

@@ -12,7 +12,7 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.sql import named
 from nexus.ledgers.text import storable
-from nexus.memory.recall.selection import token_count
+from nexus.memory.recall.words import token_count
 
 SQL: Final = named(Path(__file__).with_name("queries.sql"))
 MAX_TOKENS: Final = 300

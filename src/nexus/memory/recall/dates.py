@@ -2,13 +2,105 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from nexus.memory.languages import DEFAULT, lexicon
-from nexus.memory.recall import periods
-from nexus.memory.recall.periods import Window
+
+Window = tuple[datetime, datetime]
+Unit = Literal["day", "week", "weekend", "month", "quarter", "year"]
+
+_UNIT_DAYS: dict[str, int] = {"day": 1, "week": 7, "weekend": 7, "month": 30, "quarter": 91, "year": 365}
+
+
+def day_window(year: int, month: int, day: int) -> Window:
+    start = datetime(year, month, day, tzinfo=UTC)
+    return start, start + timedelta(days=1)
+
+
+def latest_day(month_number: int, day_number: int, now: datetime) -> Window:
+    """The last such day, today included."""
+    start, end = day_window(now.year, month_number, day_number)
+    return day_window(now.year - 1, month_number, day_number) if start > now else (start, end)
+
+
+def days_back(count: int, now: datetime) -> Window:
+    start = midnight(now) - timedelta(days=count)
+    return start, start + timedelta(days=1)
+
+
+def weekday_window(number: int, now: datetime) -> Window:
+    """The last such day before today; Monday is 0."""
+    return days_back((now.weekday() - number) % 7 or 7, now)
+
+
+def month_window(year: int, month: int) -> Window:
+    start = datetime(year, month, 1, tzinfo=UTC)
+    return start, months_on(start, 1)
+
+
+def latest_month(number: int, now: datetime) -> Window:
+    """The last such month, this one included."""
+    return month_window(now.year if number <= now.month else now.year - 1, number)
+
+
+def season_window(first_month: int, year: int | None, now: datetime, *, over: bool = False) -> Window:
+    """Three months. Without a year: the last one that has begun, or, if `over`, that has ended."""
+    start = datetime(now.year if year is None else year, first_month, 1, tzinfo=UTC)
+    if year is None and start > now:
+        start = start.replace(year=start.year - 1)
+    if year is None and over and months_on(start, 3) > now:
+        start = start.replace(year=start.year - 1)
+    return start, months_on(start, 3)
+
+
+def quarter_window(number: int, year: int | None, now: datetime) -> Window:
+    return season_window(3 * number - 2, year, now)
+
+
+def year_window(number: int) -> Window:
+    return datetime(number, 1, 1, tzinfo=UTC), datetime(number + 1, 1, 1, tzinfo=UTC)
+
+
+def window_ago(count: int, unit: str, now: datetime) -> Window:
+    """About so long ago: people round."""
+    days = count * _UNIT_DAYS[unit]
+    slack = max(1, days // 8)
+    middle = midnight(now) - timedelta(days=days)
+    return middle - timedelta(days=slack), middle + timedelta(days=slack + 1)
+
+
+def window_around(unit: str, now: datetime, *, this: bool) -> Window:
+    """This week, month or year, or the last one. A weekend is always the last one."""
+    today = midnight(now)
+    match unit:
+        case "day":
+            return days_back(0 if this else 1, now)
+        case "week":
+            start = today - timedelta(days=today.weekday() + (0 if this else 7))
+            return start, start + timedelta(days=7)
+        case "weekend":
+            start = today - timedelta(days=today.weekday() + 2)
+            return start, start + timedelta(days=2)
+        case "month":
+            first = today.replace(day=1)
+            return (first, months_on(first, 1)) if this else (months_on(first, -1), first)
+        case "quarter":
+            start = today.replace(month=3 * ((today.month - 1) // 3) + 1, day=1)
+            return (start, months_on(start, 3)) if this else (months_on(start, -3), start)
+        case _:
+            return year_window(today.year if this else today.year - 1)
+
+
+def months_on(start: datetime, count: int) -> datetime:
+    index = start.year * 12 + start.month - 1 + count
+    return start.replace(year=index // 12, month=index % 12 + 1)
+
+
+def midnight(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
 
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _ISO = re.compile(r"\b((?:19|20)\d\d)-(\d\d)-(\d\d)\b")
@@ -110,8 +202,8 @@ class Grammar:
 
     def windows(self, text: str, now: datetime) -> list[Window]:
         """Every time that the text names; where it names dates, relative times aren't looked for."""
-        found = [periods.day(int(m[1]), int(m[2]), int(m[3])) for m in _ISO.finditer(text)]
-        found += [periods.day(int(m[3]), int(m[2]), int(m[1])) for m in _NUMERIC.finditer(text)]
+        found = [day_window(int(m[1]), int(m[2]), int(m[3])) for m in _ISO.finditer(text)]
+        found += [day_window(int(m[3]), int(m[2]), int(m[1])) for m in _NUMERIC.finditer(text)]
         text = _NUMERIC.sub(" ", _ISO.sub(" ", text))
         ranges = list(self._ranges(text, now))
         return (
@@ -125,12 +217,12 @@ class Grammar:
             if match["year"]:
                 year = int(match["year"])
                 yield (
-                    periods.month(year if first <= last else year - 1, first)[0],
-                    periods.month(year, last)[1],
+                    month_window(year if first <= last else year - 1, first)[0],
+                    month_window(year, last)[1],
                 )
                 continue
-            end = periods.latest_month(last, now)
-            yield periods.month(end[0].year if first <= last else end[0].year - 1, first)[0], end[1]
+            end = latest_month(last, now)
+            yield month_window(end[0].year if first <= last else end[0].year - 1, first)[0], end[1]
 
     @staticmethod
     def _read(readers: Iterable[tuple[re.Pattern[str], Reader]], text: str, now: datetime) -> list[Window]:
@@ -173,7 +265,7 @@ class Grammar:
                 self._quarter,
             ),
             (rf"\b(?:{inside})?{full}\b(?:\s+{last}\b)?", self._bare_month),
-            (years, lambda match, _: periods.year(int(match["year"]))),
+            (years, lambda match, _: year_window(int(match["year"]))),
         ]
         relative: list[tuple[str, Reader]] = [
             *((rf"\b{each}\b", self._ago) for each in agos),
@@ -187,41 +279,37 @@ class Grammar:
 
     def _date(self, match: re.Match[str], now: datetime) -> Window:
         month, day = _number(self._months, match["month"]), int(match["day"])
-        return (
-            periods.day(int(match["year"]), month, day)
-            if match["year"]
-            else periods.latest_day(month, day, now)
-        )
+        return day_window(int(match["year"]), month, day) if match["year"] else latest_day(month, day, now)
 
     def _month_of_year(self, match: re.Match[str], _now: datetime) -> Window:
-        return periods.month(int(match["year"]), _number(self._months, match["month"]))
+        return month_window(int(match["year"]), _number(self._months, match["month"]))
 
     def _bare_month(self, match: re.Match[str], now: datetime) -> Window:
-        return periods.latest_month(_number(self._months, match["month"]), now)
+        return latest_month(_number(self._months, match["month"]), now)
 
     def _season(self, match: re.Match[str], now: datetime) -> Window:
         groups = match.groupdict()
         first_month = _FIRST_MONTHS[_number(self._seasons, match["season"]) - 1]
         year = int(groups["year"]) if groups.get("year") else None
-        return periods.season(first_month, year, now, over=self._is_last(groups.get("which") or ""))
+        return season_window(first_month, year, now, over=self._is_last(groups.get("which") or ""))
 
     def _quarter(self, match: re.Match[str], now: datetime) -> Window:
         number = next(n for n in range(1, 5) if match[f"q{n}"])
-        return periods.quarter(number, int(match["year"]) if match["year"] else None, now)
+        return quarter_window(number, int(match["year"]) if match["year"] else None, now)
 
     def _ago(self, match: re.Match[str], now: datetime) -> Window:
         count = match["count"].lower()
         number = int(count) if count.isdigit() else self._numbers[count]
-        return periods.ago(number, self._unit(match["unit"]), now)
+        return window_ago(number, self._unit(match["unit"]), now)
 
     def _weekday(self, match: re.Match[str], now: datetime) -> Window:
-        return periods.weekday(_number(self._weekdays, match["weekday"]) - 1, now)
+        return weekday_window(_number(self._weekdays, match["weekday"]) - 1, now)
 
     def _around(self, match: re.Match[str], now: datetime) -> Window:
-        return periods.around(self._unit(match["unit"]), now, this=not self._is_last(match["which"]))
+        return window_around(self._unit(match["unit"]), now, this=not self._is_last(match["which"]))
 
     def _named_day(self, match: re.Match[str], now: datetime) -> Window:
-        return periods.days_back(self._named_days[match["name"].lower()], now)
+        return days_back(self._named_days[match["name"].lower()], now)
 
     def _unit(self, written: str) -> str:
         return next(name for name, each in self._units.items() if re.fullmatch(each, written, re.IGNORECASE))
@@ -265,12 +353,12 @@ def window(text: str, now: datetime, language: str = DEFAULT) -> Window | None:
 
 
 def _absolute(text: str, now: datetime) -> list[Window]:
-    found = [periods.day(int(m[1]), int(m[2]), int(m[3])) for m in _ISO.finditer(text)]
+    found = [day_window(int(m[1]), int(m[2]), int(m[3])) for m in _ISO.finditer(text)]
     for pattern in _FULL_DATE:
         found += [_full_date(match, now) for match in pattern.finditer(text)]
         text = pattern.sub(" ", text)  # "7 May 2023" is a day, and not also the month
     found += [
-        periods.month(int(m["year"]), _MONTH_NUMBER[m["month"].lower()]) for m in _MONTH_YEAR.finditer(text)
+        month_window(int(m["year"]), _MONTH_NUMBER[m["month"].lower()]) for m in _MONTH_YEAR.finditer(text)
     ]
     return found or _periods(text, now)
 
@@ -279,11 +367,11 @@ def _periods(text: str, now: datetime) -> list[Window]:
     found = [_season(match, now) for match in _SEASON.finditer(text)]
     found += [_quarter(match, now) for match in _QUARTER.finditer(text)]
     found = found or [
-        periods.latest_month(_MONTH_NUMBER[match["month"].lower()], now)
+        latest_month(_MONTH_NUMBER[match["month"].lower()], now)
         for match in _BARE_MONTH.finditer(text)
         if _is_time(match)
     ]
-    return found or [periods.year(int(match["year"])) for match in _YEAR_ALONE.finditer(text)]
+    return found or [year_window(int(match["year"])) for match in _YEAR_ALONE.finditer(text)]
 
 
 def _relative(text: str, now: datetime) -> list[Window]:
@@ -291,36 +379,32 @@ def _relative(text: str, now: datetime) -> list[Window]:
     for match in _AGO.finditer(text):
         count = match["count"].lower()
         number = int(count) if count.isdigit() else _NUMBERS[count]
-        found.append(periods.ago(number, match["unit"].lower(), now))
+        found.append(window_ago(number, match["unit"].lower(), now))
     found += [
-        periods.around(match["unit"].lower(), now, this=match["which"].lower() == "this")
+        window_around(match["unit"].lower(), now, this=match["which"].lower() == "this")
         for match in _LAST_UNIT.finditer(text)
     ]
     found += [
-        periods.days_back(1 if match["name"].lower() == "yesterday" else 0, now)
+        days_back(1 if match["name"].lower() == "yesterday" else 0, now)
         for match in _NAMED_DAY.finditer(text)
     ]
-    found += [
-        periods.weekday(_WEEKDAYS.index(match["day"].lower()), now) for match in _WEEKDAY.finditer(text)
-    ]
+    found += [weekday_window(_WEEKDAYS.index(match["day"].lower()), now) for match in _WEEKDAY.finditer(text)]
     return found
 
 
 def _full_date(match: re.Match[str], now: datetime) -> Window:
     month, day = _MONTH_NUMBER[match["month"].lower()], int(match["day"])
-    return (
-        periods.day(int(match["year"]), month, day) if match["year"] else periods.latest_day(month, day, now)
-    )
+    return day_window(int(match["year"]), month, day) if match["year"] else latest_day(month, day, now)
 
 
 def _season(match: re.Match[str], now: datetime) -> Window:
     first_month = _SEASONS[match["season"].lower()]
-    return periods.season(first_month, _year_of(match), now, over=match["which"].lower() == "last")
+    return season_window(first_month, _year_of(match), now, over=match["which"].lower() == "last")
 
 
 def _quarter(match: re.Match[str], now: datetime) -> Window:
     number = int(match["number"] or 1 + ["first", "second", "third", "fourth"].index(match["word"].lower()))
-    return periods.quarter(number, _year_of(match), now)
+    return quarter_window(number, _year_of(match), now)
 
 
 def _year_of(match: re.Match[str]) -> int | None:

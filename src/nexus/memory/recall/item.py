@@ -1,6 +1,7 @@
 """What recall finds and says: items of the ledgers, who saw them, and the answer."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -12,6 +13,11 @@ from nexus.errors import UsageError
 Kind = Literal["event", "fact", "observation", "mental_model", "episode", "entity"]
 Budget = Literal["low", "mid", "high"]
 Strength = Literal["strong", "weak"]
+
+# A neighbour this near may itself be the answer.
+CANDIDATE_REACH = 2
+# Words this far away still tell what a turn is about (the widest window of the features).
+CONTEXT_REACH = 5
 
 SCOPES: Final[dict[str, Kind]] = {
     "events": "event",
@@ -108,6 +114,19 @@ class Item:
     caused_by: tuple[Link, ...] = ()  # facts that led to it, as far as the asker may see them
     leads_to: tuple[Link, ...] = ()
     outdated_by: Link | None = None  # of a stale conclusion: the fact that it doesn't know of
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Events that follow each other directly in one thread, and which of them may be answers."""
+
+    items: list[Item]
+    candidate: list[bool]
+
+    def keep(self, may_answer: Callable[[Item], bool]) -> "Stretch":
+        """Return it with those candidates only that may answer; the others lend their words."""
+        flags = zip(self.items, self.candidate, strict=True)
+        return Stretch(self.items, [flag and may_answer(item) for item, flag in flags])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

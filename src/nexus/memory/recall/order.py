@@ -1,20 +1,262 @@
 """From what the arms found to an answer: features, scores, the choice, and the reasons for each result."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from math import ceil
 
 import numpy as np
 
 from nexus import clock
 from nexus.memory.embedding.catalogue import MULTILINGUAL_MODEL
-from nexus.memory.recall import features, need, pool, ranker, selection, succession
-from nexus.memory.recall.item import Kind, Match, Matches, Named, Query, Reasons, Sighting, preset
-from nexus.memory.recall.loading import CANDIDATE_REACH
-from nexus.memory.recall.pool import Floats, Pool, Whole
+from nexus.memory.languages import DEFAULT
+from nexus.memory.recall import features, ranker
+from nexus.memory.recall.features import Floats, Pool, Whole
+from nexus.memory.recall.item import (
+    CANDIDATE_REACH,
+    Item,
+    Kind,
+    Match,
+    Matches,
+    Named,
+    Query,
+    Reasons,
+    Sighting,
+    preset,
+)
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.reading import Deadline, timed
 from nexus.memory.recall.reranker import Reranker
+from nexus.memory.recall.words import split_words, token_count
+
+# Two texts that share this much of their words say the same.
+_SAME = 0.8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranked:
+    """An item in its place."""
+
+    item: Item
+    score: float
+    probability: float
+    strong: bool = False
+    need: float = 0.0
+    factors: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chosen:
+    """An item that made it, its size, and those that say the same."""
+
+    ranked: Ranked
+    tokens: int
+    also: tuple[str, ...]
+
+
+def choose(ranked: Sequence[Ranked], *, max_results: int, max_tokens: int) -> list[Chosen]:
+    """The best that fit.
+
+    One that is too large for what is left of the tokens is passed over, not the end.
+    """
+    chosen: list[Chosen] = []
+    said = _Said()
+    left = max_tokens
+    for entry in ranked:
+        if len(chosen) >= max_results:
+            break
+        words = split_words(entry.item.text).distinct
+        twin = said.same_as(words)
+        if twin is not None:
+            old = chosen[twin]
+            chosen[twin] = Chosen(ranked=old.ranked, tokens=old.tokens, also=(*old.also, entry.item.id))
+            continue
+        size = token_count(entry.item.text)
+        if size <= left:
+            chosen.append(Chosen(ranked=entry, tokens=size, also=()))
+            said.add(words)
+            left -= size
+    return chosen
+
+
+class _Said:
+    """The words of each text that was chosen, found again by a few of them.
+
+    Of two sorted sets that share so much, each has one of its first words among the first of the other:
+    as many as it may lack, and one. So only texts with such a word in common are compared.
+    """
+
+    def __init__(self) -> None:
+        self._texts: list[frozenset[str]] = []
+        self._by_word: dict[str, list[int]] = {}
+
+    def same_as(self, words: frozenset[str]) -> int | None:
+        """The place of the first text that says the same."""
+        found = {place for word in _first(words) for place in self._by_word.get(word, ())}
+        return min((place for place in found if _same(words, self._texts[place])), default=None)
+
+    def add(self, words: frozenset[str]) -> None:
+        for word in _first(words):
+            self._by_word.setdefault(word, []).append(len(self._texts))
+        self._texts.append(words)
+
+
+def _first(words: frozenset[str]) -> list[str]:
+    return sorted(words)[: len(words) - ceil(_SAME * len(words)) + 1]
+
+
+def _same(one: frozenset[str], other: frozenset[str]) -> bool:
+    if min(len(one), len(other)) < _SAME * max(len(one), len(other)):
+        return False  # even if the shorter one were part of the longer one
+    shared = len(one & other)
+    total = len(one) + len(other) - shared
+    if total == 0 or shared < _SAME * total:
+        return False
+    # Numbers tell things apart that are otherwise said in the same words.
+    return not any(word.isdigit() for word in one ^ other)
+
+
+def place_successors(
+    ranked: Sequence[Ranked],
+    *,
+    asks_past: bool = False,
+    asks_first: bool = False,
+    followed_by: frozenset[str] = frozenset(),
+    until: datetime | None = None,
+    language: str = DEFAULT,
+) -> list[Ranked]:
+    """Rank a replaced fact behind its successor; everything else keeps its place.
+
+    Of a chain A → B → C, C takes the place of the highest. Asked about the past, or about a time that ended
+    (`until`) before the successor was known, the highest of the replaced ones takes the place of the current
+    one; asked what was first (`asks_first`), the oldest does; asked what was before something (its stemmed
+    words, `followed_by`), the one that this replaced. Corrected facts were never true and come last; before
+    them those whose replacement is judged, not stated. What moves up counts as much as what it passes.
+    The same holds for two messages if what the question asks of them is such a pair.
+    """
+    links = _links(ranked)
+    if not links:
+        return list(ranked)
+    if asks_past:
+        named = {
+            entry.item.id: followed_by & split_words(entry.item.text, language).distinct for entry in ranked
+        }
+        preceded = {old: len(named[new] - named[old]) for old, new in links.items()}
+        return _past_first(ranked, links, preceded, oldest=asks_first)
+    at = {entry.item.id: entry.item.at for entry in ranked}
+    end = "" if until is None else clock.timestamp(until)
+    held_then = {old: new for old, new in links.items() if at[old] <= end < at[new]}
+    now = _current_first(ranked, {old: new for old, new in links.items() if old not in held_then})
+    return _past_first(now, held_then) if held_then else now
+
+
+def _current_first(ranked: Sequence[Ranked], links: dict[str, str]) -> list[Ranked]:
+    by_id = {entry.item.id: entry for entry in ranked}
+    placed: dict[str, Ranked] = {}
+    waiting: dict[str, list[Ranked]] = {}
+
+    def place(entry: Ranked) -> None:
+        placed[entry.item.id] = entry
+        for follower in waiting.pop(entry.item.id, []):
+            place(_below(follower, entry))
+
+    for entry in ranked:
+        if entry.item.id in placed:
+            continue
+        head = _head(entry.item.id, links)
+        if head not in placed:
+            place(_above(by_id[head], entry))
+        successor = links.get(entry.item.id)
+        if entry.item.id in placed:
+            continue
+        if successor is None or successor in placed:
+            place(entry)
+        else:
+            waiting.setdefault(successor, []).append(entry)
+    return list(placed.values())
+
+
+def _past_first(
+    ranked: Sequence[Ranked],
+    links: dict[str, str],
+    preceded: Mapping[str, int] | None = None,
+    *,
+    oldest: bool = False,
+) -> list[Ranked]:
+    replaced = {entry.item.id: entry.item.replaced_by for entry in ranked}
+    # "The booking is off" is not how things were: what it called off is.
+    cancellations = {
+        by.next_id or by.id for by in replaced.values() if by is not None and by.how == "cancelled"
+    }
+
+    def rank(place: int, entry: Ranked) -> tuple[bool, int, bool, bool, str, int]:
+        id_, by = entry.item.id, replaced[entry.item.id]
+        leads_to = [id_, links[id_]] if links[id_] in cancellations else [id_]
+        return (
+            id_ in cancellations,
+            -max((preceded or {}).get(each, 0) for each in leads_to),
+            by is not None and by.how == "corrected",
+            by is not None and by.basis != "stated",
+            entry.item.at if oldest else "",
+            place,
+        )
+
+    chains: dict[str, list[tuple[int, Ranked]]] = {}
+    for place, entry in enumerate(ranked):
+        if entry.item.id in links:
+            chains.setdefault(_head(entry.item.id, links), []).append((place, entry))
+    wanted = {head: min(old, key=lambda each: rank(*each))[1] for head, old in chains.items()}
+    placed: dict[str, Ranked] = {}
+    for entry in ranked:
+        asked = wanted.get(_head(entry.item.id, links))
+        if asked is not None and asked.item.id not in placed:
+            placed[asked.item.id] = _above(asked, entry)
+        placed.setdefault(entry.item.id, entry)
+    return list(placed.values())
+
+
+def _links(ranked: Sequence[Ranked]) -> dict[str, str]:
+    """What replaced what, as far as both are here."""
+    here = {entry.item.id for entry in ranked}
+    links: dict[str, str] = {}
+    event_of = {entry.item.id: entry.item.source_event_id for entry in ranked if entry.item.kind == "fact"}
+    told: set[str] = set()
+    for entry in ranked:
+        item = entry.item
+        by = item.replaced_by
+        # The next of the chain that is here, so that what it names can be asked for.
+        following = next((id_ for id_ in (by.next_id, by.id) if id_ in here), None) if by else None
+        if following is not None and _head(following, links) != item.id:
+            links[item.id] = following
+        # A message stands for the best of the facts that were taken from it.
+        said = event_of.get(item.id)
+        if said is None or said not in here or said in told:
+            continue
+        told.add(said)
+        later = event_of.get(by.next_id or by.id) if by is not None else None
+        if later is not None and later in here and later != said and _head(later, links) != said:
+            links[said] = later
+    return links
+
+
+def _head(id_: str, links: dict[str, str]) -> str:
+    """The end of the chain that an item is in."""
+    while id_ in links:
+        id_ = links[id_]
+    return id_
+
+
+def _above(entry: Ranked, passed: Ranked) -> Ranked:
+    return replace(
+        entry,
+        score=max(entry.score, passed.score),
+        probability=max(entry.probability, passed.probability),
+    )
+
+
+def _below(entry: Ranked, before: Ranked) -> Ranked:
+    return replace(entry, score=min(entry.score, before.score))
+
 
 _NEIGHBOUR_ARM = "neighbour"
 # The factors are small: what lies far down the order is not moved by them into the answer.
@@ -66,7 +308,7 @@ class Found:
     """What the arms brought together, before it is ordered."""
 
     question: Question
-    pool: pool.Pool
+    pool: Pool
     sightings: dict[str, list[Sighting]]
     late: tuple[str, ...] = ()
     entities: dict[str, Named] = field(default_factory=dict[str, Named])
@@ -102,8 +344,8 @@ def order(
             *_judged(best, found, table, now()),
             *_rest(found, rows, scores, {entry.row for entry in best}),
         ]
-        chosen = selection.choose(
-            succession.order(
+        chosen = choose(
+            place_successors(
                 place_causes(ranked, asks_why=found.question.asks_why),
                 asks_past=found.question.asks_past,
                 asks_first=found.question.asks_first,
@@ -129,7 +371,7 @@ def order(
     )
 
 
-def place_causes(ranked: Sequence[selection.Ranked], *, asks_why: bool) -> list[selection.Ranked]:
+def place_causes(ranked: Sequence[Ranked], *, asks_why: bool) -> list[Ranked]:
     """Place the causes of each of the best right behind it, if it was asked why.
 
     A cause that is ahead of its effect stays there. The two answer together: both are strong if one is.
@@ -137,7 +379,7 @@ def place_causes(ranked: Sequence[selection.Ranked], *, asks_why: bool) -> list[
     if not asks_why:
         return list(ranked)
     by_id = {entry.item.id: entry for entry in ranked}
-    ordered: dict[str, selection.Ranked] = {}
+    ordered: dict[str, Ranked] = {}
     for place, entry in enumerate(ranked):
         here = ordered.setdefault(entry.item.id, entry)
         for link in here.item.caused_by if place < _EFFECTS else ():
@@ -194,9 +436,7 @@ def _reranked(
     return sorted([*read, *rest], key=lambda entry: -entry.score)
 
 
-def _judged(
-    entries: list[_Entry], found: Found, table: dict[str, Floats], now: datetime
-) -> list[selection.Ranked]:
+def _judged(entries: list[_Entry], found: Found, table: dict[str, Floats], now: datetime) -> list[Ranked]:
     """Each with the probability that it answers, and whether that makes it strong."""
     learned = ranker.load()
     # Of a model that nothing was learned for, cosines say how to order, not how sure to be.
@@ -210,14 +450,14 @@ def _judged(
     values["fit"] = np.array([entry.fit or 0.0 for entry in entries])
     values["score_gap"] = np.array([entry.score for entry in entries])
     values["score_gap"] -= values["score_gap"].max(initial=-np.inf)
-    needed = _needed(entries[: need.CONSIDERED], found, values, now)
+    needed = _needed(entries[: ranker.CONSIDERED], found, values, now)
     chances = {given: learned.strength[given].probability(values) for given in (by_meaning, "reranked")}
-    ranked: list[selection.Ranked] = []
+    ranked: list[Ranked] = []
     for at, entry in enumerate(entries):
         given = by_meaning if entry.fit is None else "reranked"
         probability = float(chances[given][at])
         ranked.append(
-            selection.Ranked(
+            Ranked(
                 item=found.pool.items[entry.row],
                 score=entry.score,
                 probability=probability,
@@ -233,20 +473,20 @@ def _needed(entries: list[_Entry], found: Found, values: dict[str, Floats], now:
     """How likely a task needs each of the best."""
     items = [found.pool.items[entry.row] for entry in entries]
     best = {name: column[: len(entries)] for name, column in values.items()}
-    use = need.columns(found.question.text, items, best, named=found.entities, now=now)
+    use = ranker.columns(found.question.text, items, best, named=found.entities, now=now)
     return ranker.load().need.probability({**best, **use})
 
 
-def _rest(found: Found, rows: Whole, scores: Floats, placed: set[int]) -> list[selection.Ranked]:
+def _rest(found: Found, rows: Whole, scores: Floats, placed: set[int]) -> list[Ranked]:
     """What lies too far down for anything but its score to count."""
     return [
-        selection.Ranked(item=found.pool.items[int(rows[i])], score=float(scores[i]), probability=0.0)
+        Ranked(item=found.pool.items[int(rows[i])], score=float(scores[i]), probability=0.0)
         for i in np.argsort(-scores, kind="stable")
         if int(rows[i]) not in placed
     ]
 
 
-def _result(chosen: selection.Chosen, found: Found, row: int, now: datetime) -> Match:
+def _result(chosen: Chosen, found: Found, row: int, now: datetime) -> Match:
     ranked = chosen.ranked
     return Match(
         item=ranked.item,
@@ -260,7 +500,7 @@ def _result(chosen: selection.Chosen, found: Found, row: int, now: datetime) -> 
     )
 
 
-def _reasons(ranked: selection.Ranked, found: Found, row: int, now: datetime) -> Reasons:
+def _reasons(ranked: Ranked, found: Found, row: int, now: datetime) -> Reasons:
     item = ranked.item
     said = found.pool.counts[row] > 0
     seen = found.sightings.get(item.id, [])

@@ -8,10 +8,10 @@ always used.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast, get_args
 
 import apsw
 
@@ -19,14 +19,120 @@ from nexus import clock
 from nexus.ledgers import keywords, sql
 from nexus.ledgers.text import match_any
 from nexus.memory.embedding.vectors import Floats, Vectors
-from nexus.memory.recall import naming
 from nexus.memory.recall.item import Kind, Named, Preset, Query, Sighting
-from nexus.memory.recall.question import Question, gist
+from nexus.memory.recall.question import (
+    Question,
+    Referents,
+    entities_misspelt,
+    entities_named,
+    gist,
+    narrowed_to,
+)
 from nexus.memory.recall.reading import SQL, Deadline, timed
-from nexus.memory.recall.referents import Referents
-from nexus.memory.recall.scope import Scope
 from nexus.memory.recall.words import ROLE_WORDS, Index, spellings, unspaced
 from nexus.memory.writing import SCOPED_CHANNELS
+from nexus.request import Visibility
+
+# What was said in a place, and what is known to come from there. Conclusions may rest on other places.
+_HAS_A_PLACE: Final[frozenset[Kind]] = frozenset({"event", "fact", "episode"})
+# In a thread several may speak, and what was learned from the owner's turn may rest on more than was said.
+_IS_SAID: Final[frozenset[Kind]] = frozenset({"event"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scope:
+    """What one question may be answered with: what its asker may see, narrowed by what was asked."""
+
+    places: Visibility
+    kinds: frozenset[Kind]
+    after: datetime | None
+    before: datetime | None
+    without: frozenset[str] = frozenset()
+    """Ids of what is never an answer."""
+
+    @classmethod
+    def of(cls, query: Query, visible: Visibility, without: frozenset[str] = frozenset()) -> "Scope":
+        """The query's own limits can only narrow what the principal may see."""
+        channel = None if query.channel is None else frozenset({query.channel})
+        places = Visibility(
+            channels=_both(visible.channels, channel),
+            thread_ids=_both(visible.thread_ids, query.thread_ids),
+        )
+        return cls(
+            places=places,
+            kinds=query.kinds & _kinds(places),
+            after=query.time_after,
+            before=query.time_before,
+            without=without,
+        )
+
+    @property
+    def open(self) -> bool:
+        """Whether every place and every time is inside."""
+        return self.places.everything and self.after is None and self.before is None
+
+    @property
+    def parameters(self) -> dict[str, str | None]:
+        """As the statements take it."""
+        return {
+            "threads": _list(self.places.thread_ids),
+            "channels": _list(self.places.channels),
+            "after": clock.timestamp(self.after) if self.after else None,
+            "before": clock.timestamp(self.before) if self.before else None,
+        }
+
+    def holds_time(self, at: str) -> bool:
+        """Whether a moment is inside."""
+        parameters = self.parameters
+        return (parameters["after"] or "") <= at < (parameters["before"] or "~")
+
+
+def keep_permitted(
+    connection: apsw.Connection, scope: Scope, sightings: Sequence[Sighting]
+) -> list[Sighting]:
+    """Return the sightings that lie inside the scope."""
+    seen = [
+        sighting
+        for sighting in sightings
+        if sighting.kind in scope.kinds and sighting.id not in scope.without
+    ]
+    if scope.open or not seen:
+        return seen
+    allowed = _find_events(connection, scope, {each.id for each in seen if each.kind == "event"})
+    others = {each.id for each in seen if each.kind not in ("event", "entity")}
+    # Episodes by their own place; facts by that of the event they came from; the rest by their time.
+    given = {"ids": json.dumps(sorted(others)), **scope.parameters}
+    rows = sql.rows(connection, SQL["permitted_others"], given) if others else []
+    if scope.places.everything:
+        allowed |= {id_ for id_, _ in rows}
+    else:
+        untimed = replace(scope, after=None, before=None)
+        sources = _find_events(connection, untimed, {source for _, source in rows if source})
+        allowed |= {id_ for id_, source in rows if source in sources or id_.startswith("epi_")}
+    # Entities have no time and no place: the kinds let them through only where no place is asked for.
+    return [each for each in seen if each.id in allowed or each.kind == "entity"]
+
+
+def _find_events(connection: apsw.Connection, scope: Scope, ids: set[str]) -> set[str]:
+    given = {"ids": json.dumps(sorted(ids)), **scope.parameters}
+    return {id_ for (id_,) in sql.rows(connection, SQL["permitted_events"], given)} if ids else set()
+
+
+def _kinds(places: Visibility) -> frozenset[Kind]:
+    if places.everything:
+        return frozenset(get_args(Kind))
+    return _HAS_A_PLACE if places.thread_ids is None else _IS_SAID
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def _list(values: frozenset[str] | None) -> str | None:
+    return None if values is None else json.dumps(sorted(values))
+
 
 Log = Literal["event", "fact", "summary"]
 """What has a full-text index. Summaries are observations, mental models and episodes."""
@@ -101,7 +207,7 @@ class Search:
         if given is None:
             return {}
         if self._narrowed is None:
-            self._narrowed = naming.narrowed_to(self.connection, given)
+            self._narrowed = narrowed_to(self.connection, given)
             if self.by_owner and not any(named.name for named in self._narrowed.values()):
                 meant = {
                     id_: replace(named, via="filter")
@@ -122,8 +228,8 @@ class Search:
         # A word that hardly anybody has used may be a name with a slip.
         unknown = {word for word, count in rows.items() if count <= _HARDLY_USED}
         meant = Referents(self.connection).find(self.question.text, language) if self.by_owner else {}
-        misspelt = naming.entities_misspelt(self.connection, unknown, language)
-        named = naming.entities_named(self.connection, self.question)
+        misspelt = entities_misspelt(self.connection, unknown, language)
+        named = entities_named(self.connection, self.question)
         self.entities = self._keep_scoped(meant | misspelt | named | self.narrow())
         return self.entities
 

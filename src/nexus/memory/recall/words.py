@@ -26,6 +26,7 @@ _UNSPACED = re.compile(
 )
 Index = Literal["events", "facts", "summaries"]
 
+_CHARACTERS_A_TOKEN = 4
 # Fewer letters begin too many words.
 _SHORTEST_BEGINNING = 3
 _MOST_LOOKED_AT = 400
@@ -207,3 +208,8 @@ def _common(one: str, other: str) -> str:
             break
         length += 1
     return one[:length]
+
+
+def token_count(text: str) -> int:
+    """About how many tokens a model reads for it."""
+    return 1 + len(text) // _CHARACTERS_A_TOKEN

@@ -24,11 +24,11 @@ from nexus.ledgers.memory import reviews
 from nexus.ledgers.runtime import injections, requests
 from nexus.memory.conclusions import batches
 from nexus.memory.languages import cues
-from nexus.memory.recall import need
+from nexus.memory.recall import ranker
 from nexus.memory.recall.item import Item, Kind, Match, Matches, Query, Reasons, kinds
 from nexus.memory.recall.reading import Deadline
 from nexus.memory.recall.recall import Recall
-from nexus.memory.recall.selection import token_count
+from nexus.memory.recall.words import token_count
 from nexus.request import Request, Visibility
 from nexus.roles.instructions import role_text
 from nexus.roles.memory_injection import triage
@@ -313,7 +313,7 @@ async def find_candidates(
         retained=False,
     )
     candidates = await recall.find(query if kinds is None else replace(query, kinds=kinds))
-    if not need.reaches_somebody(task) or (kinds is not None and "entity" not in kinds):
+    if not ranker.reaches_somebody(task) or (kinds is not None and "entity" not in kinds):
         return candidates
     # An entity ranks below the facts about it, but its addresses are needed.
     found = {match.item.id for match in candidates.results}

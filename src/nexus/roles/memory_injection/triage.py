@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from nexus.memory.languages import cues, detect
-from nexus.memory.recall import need, ranker
+from nexus.memory.recall import ranker
 from nexus.memory.recall.item import Item, Kind, Match, Matches
-from nexus.memory.recall.selection import token_count
-from nexus.memory.recall.words import split_words
+from nexus.memory.recall.words import split_words, token_count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,13 +168,13 @@ def _find_recipients(answer: Matches, task: str) -> frozenset[str]:
 
     These are the first one it names, and those listed with it: "write to Ann and Bob about Cid".
     """
-    if not need.reaches_somebody(task):
+    if not ranker.reaches_somebody(task):
         return frozenset()
     text = task.lower()
     places = {
         each.item.id: (text.find(said), text.find(said) + len(said))
         for each in answer.results
-        if each.item.kind == "entity" and need.identifiers(each.item.text)
+        if each.item.kind == "entity" and ranker.identifiers(each.item.text)
         if (named := answer.named.get(each.item.id)) and not named.is_owner
         if (said := named.said.lower()) and said in text
     }

@@ -14,8 +14,8 @@ from nexus.errors import UnusableAnswerError, UsageError
 from nexus.ledgers.memory import newest_about
 from nexus.memory.operations import BATCH
 from nexus.memory.recall.item import Item, Query
+from nexus.memory.recall.question import find_referents
 from nexus.memory.recall.reading import Deadline, LateError
-from nexus.memory.recall.referents import find_referents
 from nexus.memory.writing import Provenance
 from nexus.request import EVERYTHING, Access, Request
 from nexus.roles import instructions

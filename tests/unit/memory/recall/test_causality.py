@@ -8,9 +8,8 @@ import pytest
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
 from nexus.memory.recall.item import Item, Link, Match, Query
-from nexus.memory.recall.order import place_causes
+from nexus.memory.recall.order import Ranked, place_causes
 from nexus.memory.recall.recall import Recall
-from nexus.memory.recall.selection import Ranked
 from nexus.request import Visibility
 from unit.memory.recall.homes import LONG_MS, NOW, say
 

@@ -4,9 +4,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from nexus.memory.recall import features, pool
-from nexus.memory.recall.item import Item
-from nexus.memory.recall.loading import Stretch
+from nexus.memory.recall import features
+from nexus.memory.recall.item import Item, Stretch
 from nexus.memory.recall.question import understand
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
@@ -20,7 +19,7 @@ def said(
 
 def table(text: str, *stretches: list[Item]) -> dict[str, np.ndarray]:
     question = understand(text, NOW)
-    built = pool.build(
+    built = features.build_pool(
         question,
         [Stretch(items, [True] * len(items)) for items in stretches],
         {},

@@ -7,8 +7,7 @@ from nexus.ledgers import Ledgers, memory
 from nexus.memory.recall.item import Query
 from nexus.memory.recall.question import understand
 from nexus.memory.recall.recall import Recall
-from nexus.memory.recall.scope import Scope
-from nexus.memory.recall.search import Log, count_words, find_by_words
+from nexus.memory.recall.search import Log, Scope, count_words, find_by_words
 from nexus.memory.recall.words import spellings
 from nexus.request import EVERYTHING
 from unit.memory.recall.homes import LONG_MS, NOW, learn, say

@@ -5,8 +5,7 @@ import pytest
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
 from nexus.memory.recall.item import Match, Query
-from nexus.memory.recall.naming import entities_misspelt, entities_named
-from nexus.memory.recall.question import understand
+from nexus.memory.recall.question import entities_misspelt, entities_named, understand
 from nexus.memory.recall.reading import Deadline
 from nexus.memory.recall.recall import Recall
 from nexus.request import Visibility

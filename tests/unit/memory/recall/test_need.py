@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from nexus.memory.recall import need
+from nexus.memory.recall import ranker
 
 TODAY = date(2026, 11, 1)
 
@@ -26,8 +26,8 @@ TODAY = date(2026, 11, 1)
     ],
 )
 def test_addresses_and_numbers_are_told_by_their_form(text: str, kinds: set[str]) -> None:
-    assert need.identifiers(text) - {"phone"} == kinds - {"phone"}
-    assert ("phone" in kinds) <= ("phone" in need.identifiers(text))
+    assert ranker.identifiers(text) - {"phone"} == kinds - {"phone"}
+    assert ("phone" in kinds) <= ("phone" in ranker.identifiers(text))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_addresses_and_numbers_are_told_by_their_form(text: str, kinds: set[str]
     ],
 )
 def test_a_day_that_is_over_is_past_unless_something_began_then(text: str, is_past: bool) -> None:
-    assert need.is_past(text, "2026-02-01T09:00:00.000Z", TODAY) is is_past
+    assert ranker.is_past(text, "2026-02-01T09:00:00.000Z", TODAY) is is_past
 
 
 def test_writing_calling_paying_and_sending_reach_somebody_and_cooking_does_not() -> None:
@@ -53,5 +53,5 @@ def test_writing_calling_paying_and_sending_reach_somebody_and_cooking_does_not(
         "Pay the garage",
         "Make a label for Peg's parcel",
     ):
-        assert need.reaches_somebody(task), task
-    assert not need.reaches_somebody("Cook dinner for Sarah")
+        assert ranker.reaches_somebody(task), task
+    assert not ranker.reaches_somebody("Cook dinner for Sarah")

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nexus.memory.recall import features, need, pool, ranker
-from nexus.memory.recall.item import Item
-from nexus.memory.recall.loading import Stretch
+from nexus.memory.recall import features, ranker
+from nexus.memory.recall.item import Item, Stretch
 from nexus.memory.recall.question import understand
 
 
@@ -65,10 +64,10 @@ def test_the_weights_name_features_that_exist() -> None:
     learned = ranker.load()
     asked = understand("Who is Ada?", datetime(2026, 1, 1, tzinfo=UTC))
     item = Item(kind="fact", id="fact_1", text="Ada is a mathematician", at="2026-01-01T00:00:00.000Z")
-    known = features.table(asked, pool.build(asked, [Stretch([item], [True])], {}, {}))
+    known = features.table(asked, features.build_pool(asked, [Stretch([item], [True])], {}, {}))
     for weighted in (*learned.order.values(), *learned.strength.values()):
         assert set(weighted.weights) <= {*known, "fit"}
-    use = need.columns(
+    use = ranker.columns(
         asked.text, [item], known | {"score_gap": np.zeros(1)}, named={}, now=datetime(2026, 1, 1, tzinfo=UTC)
     )
     assert set(learned.need.weights) <= {*known, "score_gap", *use}

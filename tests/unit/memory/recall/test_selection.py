@@ -1,7 +1,7 @@
 """From an order to an answer: twins and the token budget."""
 
 from nexus.memory.recall.item import Item
-from nexus.memory.recall.selection import Chosen, Ranked, choose
+from nexus.memory.recall.order import Chosen, Ranked, choose
 
 
 def ranked(id_: str, text: str, score: float = 1.0) -> Ranked:

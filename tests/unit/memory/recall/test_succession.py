@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nexus.memory.recall.item import Item, Kind, Replacement
-from nexus.memory.recall.selection import Ranked
-from nexus.memory.recall.succession import order
+from nexus.memory.recall.order import Ranked, place_successors
 
 AT = "2026-01-01T00:00:00.000Z"
 
@@ -71,7 +70,7 @@ def test_a_replaced_fact_never_ranks_above_its_successor(
     if given == "A C X":
         # The one between them was not found: what leads on from it still counts.
         entries = ranked(*given.split(), links={"A": "C"})
-    assert ids(order(entries)) == wanted.split()
+    assert ids(place_successors(entries)) == wanted.split()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def test_a_replaced_fact_never_ranks_above_its_successor(
     [("C X B Y A", "B C X Y A"), ("A X C B", "A X C B"), ("C A B", "A C B"), ("X C", "X C")],
 )
 def test_asked_about_the_past_a_replaced_fact_comes_first(given: str, wanted: str) -> None:
-    assert ids(order(ranked(*given.split(), links=CHAIN), asks_past=True)) == wanted.split()
+    assert ids(place_successors(ranked(*given.split(), links=CHAIN), asks_past=True)) == wanted.split()
 
 
 LONG_CHAIN = {"A": "B", "B": "C", "C": "D"}
@@ -100,18 +99,26 @@ def test_asked_what_was_before_something_the_one_that_it_replaced_comes_first(
 ) -> None:
     entries = ranked("D", "C", "B", "A", links=LONG_CHAIN, texts=HOMES)
     named = frozenset({before}) if before else frozenset[str]()
-    assert ids(order(entries, asks_past=True, followed_by=named)) == wanted.split()
+    assert ids(place_successors(entries, asks_past=True, followed_by=named)) == wanted.split()
 
 
 def test_what_was_never_true_or_only_judged_is_not_how_things_were() -> None:
-    assert ids(order(ranked("C", "A", "B", links=CHAIN, corrected="A"), asks_past=True)) == ["B", "C", "A"]
-    assert ids(order(ranked("C", "B", "A", links=CHAIN, judged="B"), asks_past=True)) == ["A", "C", "B"]
+    assert ids(place_successors(ranked("C", "A", "B", links=CHAIN, corrected="A"), asks_past=True)) == [
+        "B",
+        "C",
+        "A",
+    ]
+    assert ids(place_successors(ranked("C", "B", "A", links=CHAIN, judged="B"), asks_past=True)) == [
+        "A",
+        "C",
+        "B",
+    ]
 
 
 def test_asked_about_the_past_what_was_called_off_comes_before_the_cancellation() -> None:
     texts = {"A": "The party is at the barn", "B": "The barn is off", "C": "The party is at the hall"}
     entries = ranked("C", "B", "A", links=CHAIN, texts=texts, cancelled="A")
-    assert ids(order(entries, asks_past=True, followed_by=frozenset({"hall"}))) == ["A", "C", "B"]
+    assert ids(place_successors(entries, asks_past=True, followed_by=frozenset({"hall"}))) == ["A", "C", "B"]
 
 
 @pytest.mark.parametrize(("given", "wanted"), [("C X B Y A", "A C X B Y"), ("B C A", "A B C")])
@@ -121,7 +128,7 @@ def test_asked_what_was_first_the_oldest_comes_first(given: str, wanted: str) ->
         replace(entry, item=replace(entry.item, at=f"2025-0{months.get(entry.item.id, 9)}-01T00:00:00.000Z"))
         for entry in ranked(*given.split(), links=CHAIN)
     ]
-    assert ids(order(entries, asks_past=True, asks_first=True)) == wanted.split()
+    assert ids(place_successors(entries, asks_past=True, asks_first=True)) == wanted.split()
 
 
 def test_asked_about_a_time_before_the_change_the_old_value_comes_first() -> None:
@@ -129,27 +136,27 @@ def test_asked_about_a_time_before_the_change_the_old_value_comes_first() -> Non
     old, new = new, replace(old, item=replace(old.item, at="2025-06-01T00:00:00.000Z"))
     entries = [new, replace(old, item=replace(old.item, at="2025-01-01T00:00:00.000Z"))]
     march, july = (datetime(2025, month, 31, tzinfo=UTC) for month in (3, 7))
-    assert ids(order(entries, until=march)) == ["A", "B"]
-    assert ids(order(entries, until=july)) == ["B", "A"]
+    assert ids(place_successors(entries, until=march)) == ["A", "B"]
+    assert ids(place_successors(entries, until=july)) == ["B", "A"]
 
 
 def test_a_successor_counts_as_much_as_what_it_passes() -> None:
-    first, second, _ = order(ranked("A", "X", "B", links={"A": "B"}))
+    first, second, _ = place_successors(ranked("A", "X", "B", links={"A": "B"}))
     assert (first.item.id, first.score, first.probability) == ("B", 10.0, 1.0)
     assert second.item.id == "A"
 
 
 def test_a_statement_of_two_facts_each_replacing_the_other_ends() -> None:
-    assert sorted(ids(order(ranked("A", "B", links={"A": "B", "B": "A"})))) == ["A", "B"]
+    assert sorted(ids(place_successors(ranked("A", "B", links={"A": "B", "B": "A"})))) == ["A", "B"]
 
 
 def test_a_message_with_the_replaced_fact_follows_the_one_with_its_successor() -> None:
     said_in = {"A": "evt_1", "B": "evt_2", "Z": "evt_1"}
     entries = ranked("evt_1", "A", "evt_2", "B", "Z", links={"A": "B"}, said_in=said_in)
-    assert ids(order(entries)) == ["evt_2", "evt_1", "B", "A", "Z"]
+    assert ids(place_successors(entries)) == ["evt_2", "evt_1", "B", "A", "Z"]
 
 
 def test_a_message_keeps_its_place_if_another_of_its_facts_fits_better() -> None:
     said_in = {"A": "evt_1", "B": "evt_2", "Z": "evt_1"}
     entries = ranked("evt_1", "Z", "evt_2", "B", "A", links={"A": "B"}, said_in=said_in)
-    assert ids(order(entries)) == ["evt_1", "Z", "evt_2", "B", "A"]
+    assert ids(place_successors(entries)) == ["evt_1", "Z", "evt_2", "B", "A"]
