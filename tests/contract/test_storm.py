@@ -1,5 +1,6 @@
 """A storm for each database, with a seed of the day; long ones are run by hand, see `contract.storm`."""
 
+import faulthandler
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Postgres | None]:
 def test_nothing_is_lost_in_a_storm(
     server: Postgres | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # On a slow machine a storm may outlast the ten minutes after which a test counts as hung: it has a limit of its own.
+    faulthandler.cancel_dump_traceback_later()
     weather = Weather(
         seed=seed_of_the_day(),
         database="sqlite" if server is None else "postgres",
