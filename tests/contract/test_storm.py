@@ -27,7 +27,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Postgres | None]:
 def test_nothing_is_lost_in_a_storm(
     server: Postgres | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # On a slow machine a storm may outlast the ten minutes after which a test counts as hung: it has a limit of its own.
+    # A storm on a slow machine outlasts the ten minutes after which a test counts as hung.
     faulthandler.cancel_dump_traceback_later()
     weather = Weather(
         seed=seed_of_the_day(),
