@@ -52,7 +52,9 @@ if TYPE_CHECKING:
         WorkspaceError,
     )
     from nexus.home import Home
-    from nexus.library import AsyncMemory, Fact, Hit, Memory, Recorded, Successor
+    from nexus.library.blocking import Memory
+    from nexus.library.items import Fact, Hit, Recorded, Successor
+    from nexus.library.memory import AsyncMemory
     from nexus.memory.recall.item import Query
     from nexus.memory.recall.recall import Recall
     from nexus.runs import Answer, Delta, Receipt, Response, Result, Run, Totals
@@ -129,12 +131,12 @@ _MODULES: Final = {
     "Client": "nexus.client",
     "Config": "nexus.config",
     "Home": "nexus.home",
-    "AsyncMemory": "nexus.library",
-    "Fact": "nexus.library",
-    "Hit": "nexus.library",
-    "Memory": "nexus.library",
-    "Recorded": "nexus.library",
-    "Successor": "nexus.library",
+    "AsyncMemory": "nexus.library.memory",
+    "Fact": "nexus.library.items",
+    "Hit": "nexus.library.items",
+    "Memory": "nexus.library.blocking",
+    "Recorded": "nexus.library.items",
+    "Successor": "nexus.library.items",
     "Query": "nexus.memory.recall.item",
     "Recall": "nexus.memory.recall.recall",
     "Answer": "nexus.runs",

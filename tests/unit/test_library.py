@@ -25,7 +25,7 @@ from nexus.config import LedgersConfig, MemoryConfig
 from nexus.errors import HomeMissingError, LedgerClosedError, MissingError, UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
-from nexus.library import Message
+from nexus.library.items import Message
 from nexus.memory import operations, succession
 from nexus.memory.embedding import embed_new
 from nexus.memory.embedding import opened as open_vectors

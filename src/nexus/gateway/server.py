@@ -2,8 +2,8 @@
 
 The gateway is made of rooms: `api` under /api, `hooks` under /hooks, `dashboard` under / and `mcp` under
 /mcp. A room has a function `def join(server: FastAPI) -> None`, named in `ROOMS` below, which adds its routes
-(`server.include_router(…)`, `server.mount(…)`). One application serves any number of homes: an endpoint asks
-`dependencies.served_by` for the home of its request.
+(`server.router.routes.extend(…)`, `server.mount(…)`). One application serves any number of homes: an endpoint
+asks `dependencies.served_by` for the home of its request.
 
 A room need not ask who is there: `Guard` stands in front of everything, so a request that reaches a room came
 from the owner, by the token or by a browser's session, with a body that is whole and small enough. Endpoints
@@ -65,7 +65,7 @@ def build(served: Served | None = None) -> FastAPI:
 def document() -> dict[str, Any]:
     """The OpenAPI document of every home's API."""
     server = _application()
-    server.include_router(api.routes())
+    api.join(server)
     return server.openapi()
 
 

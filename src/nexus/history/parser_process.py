@@ -12,8 +12,9 @@ import threading
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import IO, Final, TypeVar, cast
+from typing import IO, Any, Final, cast
 
 from pydantic import TypeAdapter
 
@@ -33,10 +34,6 @@ _IDLE_S: Final = 60
 _END_S: Final = 1.0
 _COSTLY: Final = "it takes too much"
 _FAILED: Final = "its parser failed"
-_Found = TypeVar("_Found")
-_MAIL: Final = TypeAdapter(mime.Mail)
-_CARD: Final = TypeAdapter[components.Card | None](components.Card | None)
-_APPOINTMENT: Final = TypeAdapter[components.Appointment | None](components.Appointment | None)
 
 
 class UnreadableError(UsageError):
@@ -55,7 +52,8 @@ class ParserProcess:
 
     def read_mail(self, data: bytes) -> mime.Mail:
         """Read a mail."""
-        mail, parts = self._read("mail", data, _MAIL)
+        mail: mime.Mail
+        mail, parts = self._read("mail", data)
         if len(parts) != len(mail.parts):
             raise UnreadableError(f"The mail can't be read: {_FAILED}")
         whole = zip(mail.parts, parts, strict=True)
@@ -63,18 +61,18 @@ class ParserProcess:
 
     def read_card(self, data: bytes) -> components.Card | None:
         """Read an entry of an address book; None if it says nothing."""
-        return self._read("contact", data, _CARD)[0]
+        return self._read("contact", data)[0]
 
     def read_appointment(self, data: bytes) -> components.Appointment | None:
         """Read an entry of a calendar; None if it has no beginning."""
-        return self._read("appointment", data, _APPOINTMENT)[0]
+        return self._read("appointment", data)[0]
 
     def close(self) -> None:
         """End the process, if it runs."""
         with self._lock:
             self._stop()
 
-    def _read(self, kind: str, data: bytes, adapter: "TypeAdapter[_Found]") -> tuple[_Found, list[bytes]]:
+    def _read(self, kind: str, data: bytes) -> tuple[Any, list[bytes]]:
         with self._lock:
             answer, status = self._ask(kind, data), None
             if answer is None and (status := self._stop(_END_S)) == 0:
@@ -84,7 +82,7 @@ class ParserProcess:
         if answer is not None:
             error = answer[0].decode("utf-8", "replace") or _FAILED
             with suppress(ValueError, IndexError):
-                return adapter.validate_json(answer[1]), answer[2:]
+                return _adapter(kind).validate_json(answer[1]), answer[2:]
         raise UnreadableError(f"The {kind} can't be read: {error}")
 
     def _ask(self, kind: str, data: bytes) -> list[bytes] | None:
@@ -120,6 +118,13 @@ class ParserProcess:
             with suppress(OSError):  # what it never read
                 cast("IO[bytes]", stream).close()
         return process.wait()
+
+
+@cache
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    # When it is first needed: a home starts sooner without them.
+    types = {"mail": mime.Mail, "contact": components.Card, "appointment": components.Appointment}
+    return TypeAdapter(types[kind] if kind == "mail" else types[kind] | None)
 
 
 def _start() -> subprocess.Popen[bytes]:

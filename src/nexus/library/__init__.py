@@ -4,9 +4,3 @@
 on it is seen, corrected and forgotten there alone, and the names of its entities mean nothing outside it.
 Every fact has an event as its source: the message that it was taken from, or a note of its own words.
 """
-
-from nexus.library.blocking import Memory
-from nexus.library.items import Extract, Fact, Hit, Message, Recorded, Successor
-from nexus.library.memory import AsyncMemory
-
-__all__ = ["AsyncMemory", "Extract", "Fact", "Hit", "Memory", "Message", "Recorded", "Successor"]

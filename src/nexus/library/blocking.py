@@ -12,10 +12,8 @@ from typing import Any, Self, TypeVar
 
 from nexus.errors import LedgerClosedError, UsageError
 from nexus.home import Home
-from nexus.ledgers.memory import How
-from nexus.library.items import Extract, Fact, Hit, Message, Recorded
-from nexus.library.memory import KINDS, AsyncMemory
-from nexus.memory.recall.item import Kind
+from nexus.library.items import KINDS, Extract, Fact, Hit, Message, Recorded
+from nexus.memory.recall.item import How, Kind
 
 T = TypeVar("T")
 
@@ -29,6 +27,9 @@ class Memory:
 
     def __init__(self, home: Home | Path | str | None = None, *, create: bool = False) -> None:
         """`home` defaults to the one that NEXUS_HOME names. With `create` it is made if it is missing."""
+        # The ledgers and all that writes and finds: a program that only names this class starts sooner.
+        from nexus.library.memory import AsyncMemory
+
         self._memory = AsyncMemory(home, create=create)
         self._loop = asyncio.new_event_loop()
         self._process_id = os.getpid()

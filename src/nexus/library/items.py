@@ -3,12 +3,13 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from nexus import clock
-from nexus.ledgers.events import NewEvent
-from nexus.ledgers.memory import How
-from nexus.memory.recall.item import Kind, Match, Strength
+from nexus.memory.recall.item import How, Kind, Match, Strength
+
+KINDS: Final[frozenset[Kind]] = frozenset({"event", "fact", "episode", "observation", "mental_model"})
+"""What is searched unless a caller says otherwise: all but entities."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,21 +91,6 @@ def text_of(message: Message) -> str:
         return content.strip()
     parts = cast("Sequence[Mapping[str, Any]]", content or ())
     return "\n".join(str(part["text"]) for part in parts if part.get("type") == "text").strip()
-
-
-def event_of(message: Message, channel: str, thread_id: str, speaker: str) -> NewEvent:
-    """The event that a message is recorded as; `speaker` is who the user is."""
-    role = str(message.get("role") or "user")
-    return NewEvent(
-        channel=channel,
-        content=text_of(message),
-        direction="outbound" if role == "assistant" else "inbound" if role == "user" else "internal",
-        # Nobody is to answer it: it was said elsewhere.
-        kind="transcript",
-        thread_id=thread_id,
-        sender=str(message.get("name") or (speaker if role == "user" else role)),
-        occurred_at=moment(message.get("at")),
-    )
 
 
 def moment(at: datetime | str | None) -> datetime | None:

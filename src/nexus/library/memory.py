@@ -22,13 +22,13 @@ from nexus.home import Home, locate
 from nexus.ledgers import Ledgers, attach, events, forgetting, sql
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.forgetting import Beside, Target
-from nexus.ledgers.memory import How, find_fact
-from nexus.library.items import Extract, Fact, Hit, Message, Recorded, event_of, hit_of, moment, text_of
+from nexus.ledgers.memory import find_fact
+from nexus.library.items import KINDS, Extract, Fact, Hit, Message, Recorded, hit_of, moment, text_of
 from nexus.memory import correction, operations
 from nexus.memory.embedding import Vectors, chosen_id, opener
 from nexus.memory.embedding.background import Background, Turns
 from nexus.memory.normalisation import normalised
-from nexus.memory.recall.item import PATIENT_MS, Kind, Query
+from nexus.memory.recall.item import PATIENT_MS, How, Kind, Query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import Reranker, ready_reranker
 from nexus.memory.references import called, is_known
@@ -38,8 +38,6 @@ from nexus.serving import Serving, serving
 
 CHANNEL: Final = "library"
 """The channel of what is written without a scope."""
-KINDS: Final[frozenset[Kind]] = frozenset({"event", "fact", "episode", "observation", "mental_model"})
-"""What is searched unless a caller says otherwise: all but entities."""
 _ACTOR: Final = "library"
 # How many facts are written in one transaction of each ledger.
 _TOGETHER: Final = 500
@@ -165,7 +163,7 @@ class AsyncMemory:
             name = thread or ids.new("conversation")
             thread_id = events.ensure_thread(connection, channel=channel, external_id=name, kind="session")
             speaker = "user" if scope else "owner"
-            return events.append(connection, [event_of(each, channel, thread_id, speaker) for each in given])
+            return events.append(connection, [_event_of(each, channel, thread_id, speaker) for each in given])
 
         event_ids = await self._ledgers.events.write(record) if given else []
         await self._wake()
@@ -396,6 +394,21 @@ def _create(home: Home) -> None:
         home.create()
         ledgers.create(home)
         attach.ensure(home)
+
+
+def _event_of(message: Message, channel: str, thread_id: str, speaker: str) -> NewEvent:
+    """The event that a message is recorded as; `speaker` is who the user is."""
+    role = str(message.get("role") or "user")
+    return NewEvent(
+        channel=channel,
+        content=text_of(message),
+        direction="outbound" if role == "assistant" else "inbound" if role == "user" else "internal",
+        # Nobody is to answer it: it was said elsewhere.
+        kind="transcript",
+        thread_id=thread_id,
+        sender=str(message.get("name") or (speaker if role == "user" else role)),
+        occurred_at=moment(message.get("at")),
+    )
 
 
 def _channel(scope: str | None) -> str:

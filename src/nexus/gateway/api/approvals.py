@@ -2,15 +2,15 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import BaseModel, Field
 
 from nexus.broker.approvals import Decision
 from nexus.broker.questions import NOT_A_BOUNDARY, code_of, describe_rule
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 from nexus.ledgers.runtime import approvals
 
-router = APIRouter(prefix="/approvals", tags=["approvals"])
+router = api_router("approvals", "/approvals")
 ApprovalId = Annotated[str, Path(description="Approval id, `apr_…`.")]
 
 

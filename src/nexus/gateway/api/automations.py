@@ -5,7 +5,7 @@ import json
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nexus import home as homes
@@ -14,14 +14,14 @@ from nexus.automations.changes import Changes
 from nexus.automations.scripts.script import HOOK_FILE
 from nexus.errors import MissingError, UsageError
 from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 from nexus.gateway.views import automations as views
 from nexus.gateway.views.automations import AutomationView, Place
 from nexus.gateway.views.page import Page
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.invocations import Invocation
 
-router = APIRouter(prefix="/automations", tags=["automations"])
+router = api_router("automations", "/automations")
 Name = Annotated[str, Path(max_length=200, description="Automation name.")]
 
 InvocationId = Annotated[str, Path(max_length=200, description="Invocation id, `inv_…`.")]

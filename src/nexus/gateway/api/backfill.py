@@ -3,15 +3,14 @@
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 from nexus.ledgers.memory import backfills
 from nexus.ledgers.memory.backfills import Limits
 from nexus.runs import MICRO
 
-router = APIRouter(prefix="/backfill", tags=["backfill"])
+router = api_router("backfill", "/backfill")
 _LARGEST = 2**53
 Whole = Annotated[int, Field(ge=1, le=_LARGEST)]
 

@@ -1,13 +1,12 @@
 """Channels: their state, and the messages they couldn't process or deliver."""
 
-from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from nexus.errors import MissingError
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 from nexus.ledgers.runtime import channels as ledger
 
-router = APIRouter(tags=["channels"])
+router = api_router("channels")
 
 
 class Channel(BaseModel):

@@ -5,19 +5,19 @@ from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path
+from fastapi import Depends, Header, Path
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, Field
 
 from nexus.broker.run import Run
 from nexus.engine.errors import EndedError
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 from nexus.gateway.errors import JSON_PROBLEMS
 from nexus.gateway.views import sessions as views
 from nexus.ledgers.runtime.executions import Status
 from nexus.runs import Result
 
-router = APIRouter(prefix="/executions", tags=["executions"])
+router = api_router("executions", "/executions")
 ExecutionId = Annotated[str, Path(description="Run id, `exe_…`.")]
 
 

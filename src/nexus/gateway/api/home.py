@@ -2,19 +2,19 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 
 from nexus import __version__
-from nexus.gateway.dependencies import Home, HomeMetrics
+from nexus.gateway.dependencies import Home, HomeMetrics, api_router
 from nexus.gateway.errors import JSON_PROBLEMS
 from nexus.gateway.metrics import TYPE as METRICS_TYPE
 from nexus.gateway.views import settings, usage
 from nexus.gateway.views.settings import Section
 from nexus.gateway.views.usage import Report
 
-router = APIRouter(tags=["home"])
+router = api_router("home")
 
 
 class Standing(BaseModel):

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from pydantic import BaseModel, Field
 
 from nexus import history
 from nexus.errors import MissingError
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 from nexus.history.uploads import Upload
 from nexus.ledgers.events import imports
 
-router = APIRouter(tags=["imports"])
+router = api_router("imports")
 UploadId = Annotated[str, Path(max_length=60, description="The upload's id: `upl_…`.")]
 ImportId = Annotated[str, Path(max_length=60, description="The import's id: `imp_…`.")]
 

@@ -1,13 +1,13 @@
 """Ways in: a login link for a browser."""
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel, Field
 
 from nexus.gateway.browsers import LINK_S
-from nexus.gateway.dependencies import Home, HomeKeys
+from nexus.gateway.dependencies import Home, HomeKeys, api_router
 from nexus.gateway.guard import LOGIN, public_address
 
-router = APIRouter(tags=["login"])
+router = api_router("login")
 
 
 class Link(BaseModel):

@@ -3,13 +3,13 @@
 from datetime import timedelta
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Body, Path, Query
+from fastapi import Body, Path, Query
 from pydantic import BaseModel, Field
 
 from nexus import clock
 from nexus.errors import UsageError
 from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 from nexus.gateway.views import entities as entity_views
 from nexus.gateway.views import episodes as episode_views
 from nexus.gateway.views import events as event_views
@@ -24,7 +24,7 @@ from nexus.ledgers.memory.reviews import Decision, State
 from nexus.memory.operations import BATCH, OPERATIONS
 from nexus.memory.writing import Provenance
 
-router = APIRouter(prefix="/memory", tags=["memory"])
+router = api_router("memory", "/memory")
 _ACTOR: Final = Provenance(actor="owner:api", kind="owner", channel="api")
 Matching = Annotated[str | None, Query(max_length=500, description="Search words.")]
 FactId = Annotated[str, Path(max_length=100)]

@@ -2,14 +2,14 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header
+from fastapi import Header
 from pydantic import Base64Bytes, BaseModel, Field
 
 from nexus.attachments import File
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 from nexus.ledgers.runtime.executions import Mode
 
-router = APIRouter(tags=["messages"])
+router = api_router("messages")
 Channel = Literal["api", "cli", "web"]
 """Where the owner says something by the gateway."""
 

@@ -3,13 +3,13 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 from nexus.memory.recall import item
 from nexus.memory.recall.item import Budget, Matches, kinds
 
-router = APIRouter(tags=["recall"])
+router = api_router("recall")
 
 
 @router.get("/recall")

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import BaseModel, Field
 
 from nexus import clock
@@ -12,9 +12,9 @@ from nexus.automations.reminders import Draft, Reminder, of
 from nexus.automations.when import When
 from nexus.errors import UsageError
 from nexus.gateway.api.messages import Channel
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 
-router = APIRouter(prefix="/reminders", tags=["reminders"])
+router = api_router("reminders", "/reminders")
 Name = Annotated[str, Path(max_length=200, description="The reminder's name: `reminder-1`.")]
 
 

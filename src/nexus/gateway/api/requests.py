@@ -2,11 +2,11 @@
 
 from typing import Annotated, Any, Self
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import BaseModel, Field
 
 from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 from nexus.gateway.views import requests as views
 from nexus.gateway.views.page import Page
 from nexus.gateway.views.requests import RequestLine
@@ -15,7 +15,7 @@ from nexus.ledgers.runtime.requests import Status
 from nexus.ledgers.runtime.trace import Node
 from nexus.runs import Totals
 
-router = APIRouter(prefix="/requests", tags=["requests"])
+router = api_router("requests", "/requests")
 
 
 class Step(BaseModel):

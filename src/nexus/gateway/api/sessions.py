@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import BaseModel
 
 from nexus.gateway.api.messages import Channel
 from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, api_router
 from nexus.gateway.views import sessions as views
 from nexus.gateway.views.page import Page
 from nexus.gateway.views.sessions import Kind, Message, SessionLine
@@ -15,7 +15,7 @@ from nexus.ledgers import events
 from nexus.ledgers.runtime import executions, usage
 from nexus.runs import Totals
 
-router = APIRouter(prefix="/sessions", tags=["sessions"])
+router = api_router("sessions", "/sessions")
 Label = Annotated[str, Path(min_length=1, max_length=200, pattern=r"\S", description="Session label.")]
 
 

@@ -8,15 +8,17 @@ import asyncio
 import json
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from nexus import __version__
 from nexus.gateway.dashboard import parts, periods, words
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 # No script or style inside of a page, nothing from elsewhere, no frame around it, no form to elsewhere.
@@ -37,8 +39,10 @@ _PRETTIER: Final = 2
 
 
 @cache
-def environment() -> Environment:
+def environment() -> "Environment":
     """The templates with what they may call."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # a home starts sooner without it
+
     made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,

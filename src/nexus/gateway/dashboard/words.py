@@ -4,16 +4,19 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
-from markdown_it.token import Token
-from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from nexus import clock
 from nexus.memory.recall.item import Reasons
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
+    from markdown_it.token import Token
+    from markdown_it.utils import EnvType, OptionsDict
 
 _GOOD: Final = frozenset({"ok", "done", "active", "closed", "accepted", "connected"})
 _BAD: Final = frozenset({"error", "failed", "timeout", "denied", "open", "refused", "rejected"})
@@ -242,7 +245,7 @@ def ticked(text: str | None) -> Markup:
 
 
 def _link_open(
-    renderer: RendererHTML, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
+    renderer: "RendererHTML", tokens: "list[Token]", index: int, options: "OptionsDict", env: "EnvType"
 ) -> str:
     if not str(tokens[index].attrGet("href")).startswith("#"):
         tokens[index].attrSet("rel", "noopener noreferrer nofollow")
@@ -250,15 +253,17 @@ def _link_open(
     return renderer.renderToken(tokens, index, options, env)
 
 
-def _markdown() -> MarkdownIt:
+@cache
+def _markdown() -> "MarkdownIt":
     """Without HTML, and without pictures: what somebody wrote must not load anything from elsewhere."""
+    from markdown_it import MarkdownIt  # a home starts sooner without it
+
     made = MarkdownIt("commonmark", {"html": False, "linkify": False})
     made.enable(["table", "strikethrough"]).disable("image")
     made.add_render_rule("link_open", _link_open)
     return made
 
 
-_MARKDOWN: Final = _markdown()
 _BREAKS: Final = frozenset({"softbreak", "hardbreak"})
 
 
@@ -267,13 +272,13 @@ def markdown(text: str | None) -> Markup:
     plain = Markup('<div class="said">{}</div>').format(text or "")
     if len(text or "") > _LONGEST:
         return plain
-    shown = Markup(_MARKDOWN.render(text or ""))  # noqa: S704 - raw HTML is off: all of it is escaped
+    shown = Markup(_markdown().render(text or ""))  # noqa: S704 - raw HTML is off: all of it is escaped
     return shown if len(shown) <= _LARGER * len(plain) + 1_000 else plain
 
 
 def preview(text: str | None, length: int) -> str:
     """The beginning of a Markdown text in one line, without its marks."""
-    blocks = _MARKDOWN.parse((text or "")[: 4 * length])
+    blocks = _markdown().parse((text or "")[: 4 * length])
     inside = (block.children or [block] for block in blocks if block.content)
     lines = ("".join(" " if part.type in _BREAKS else part.content for part in parts) for parts in inside)
     return short(" ".join(lines), length)

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from nexus.errors import UsageError
 
+How = Literal["corrected", "changed", "cancelled"]
 Kind = Literal["event", "fact", "observation", "mental_model", "episode", "entity"]
 Budget = Literal["low", "mid", "high"]
 Strength = Literal["strong", "weak"]
@@ -78,7 +79,7 @@ class Replacement:
     id: str  # of the end of the chain, as is the text
     text: str
     at: str
-    how: Literal["corrected", "changed", "cancelled"] = "changed"
+    how: How = "changed"
     basis: str = "stated"  # or judged
     signals: tuple[str, ...] = ()  # what the judge went by, the strongest first
     next_id: str | None = None  # the fact that replaced it directly, where that was replaced as well

@@ -4,9 +4,9 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -41,36 +41,43 @@ _SENTENCES: Final = re.compile(r"(?<=[.!?;\u2026\n])\s+|\s+-\s+")
 _FEW_SENTENCES: Final = 2
 
 
-def _phrases(name: str) -> re.Pattern[str]:
-    longest_first = sorted(map(re.escape, cast("list[str]", _WORDS[name])), key=len, reverse=True)
-    return re.compile(rf"(?<!\S)(?:{'|'.join(longest_first)})(?!\S)")
+class _Phrases:
+    """A pattern of whole phrases, compiled when it is first looked for: all of them take a while."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @cached_property
+    def search(self) -> Callable[[str], re.Match[str] | None]:
+        longest_first = sorted(map(re.escape, cast("list[str]", _WORDS[self._name])), key=len, reverse=True)
+        return re.compile(rf"(?<!\S)(?:{'|'.join(longest_first)})(?!\S)").search
 
 
 def _beginnings(words: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(word if len(word) <= _WHOLE_UP_TO else rf"{word}\w*" for word in words))
 
 
-CHANGE: Final = _phrases("change")
+CHANGE: Final = _Phrases("change")
 """Something is different from now on, or from a given date."""
-END: Final = _phrases("end")
+END: Final = _Phrases("end")
 """Something that held has ended."""
-CORRECTION: Final = _phrases("correction")
+CORRECTION: Final = _Phrases("correction")
 """Something that was said a moment ago was wrong."""
-RESCHEDULING: Final = _phrases("reschedule")
+RESCHEDULING: Final = _Phrases("reschedule")
 """Something takes place at another time."""
-CANCELLATION: Final = _phrases("cancellation")
+CANCELLATION: Final = _Phrases("cancellation")
 """Something that was arranged won't happen."""
-ADDITION: Final = _phrases("addition")
+ADDITION: Final = _Phrases("addition")
 """Something holds beside what was there before."""
-EXCEPTION: Final = _phrases("exception")
+EXCEPTION: Final = _Phrases("exception")
 """Something holds for a while, and the rule stays."""
-MANY: Final = _phrases("many")
+MANY: Final = _Phrases("many")
 """Something of which one can have, do or like many."""
-PLAN: Final = _phrases("plan")
+PLAN: Final = _Phrases("plan")
 """Something was only planned, expected or wished for."""
-HEARSAY: Final = _phrases("hearsay")
+HEARSAY: Final = _Phrases("hearsay")
 """Something was joked, rumored, considered or offered."""
-PAST: Final = _phrases("past")
+PAST: Final = _Phrases("past")
 """Something was so before, and is told again."""
 WEEKDAYS: Final = frozenset(cast("list[str]", _WORDS["weekdays"]))
 MONTHS: Final = frozenset(cast("list[str]", _WORDS["months"]))
@@ -83,10 +90,12 @@ _FROM_DATE: Final = re.compile(
     rf"(?:\d{{1,2}} (?:de )?)?(?:{'|'.join(sorted(MONTHS))})|(?:19|20)\d\d)\b"
 )
 
+
 # What somebody or something has one of at a time, by the beginnings of the words that speak of it.
-_ATTRIBUTES: Final = {
-    name: _beginnings(words) for name, words in cast("dict[str, list[str]]", _WORDS["attributes"]).items()
-}
+@cache
+def _attribute_patterns() -> dict[str, re.Pattern[str]]:
+    words_of = cast("dict[str, list[str]]", _WORDS["attributes"])
+    return {name: _beginnings(words) for name, words in words_of.items()}
 
 
 # Of these nearly everybody has one at a time.
@@ -97,7 +106,9 @@ def attributes(words: Iterable[str]) -> frozenset[str]:
     """The attributes that a text speaks of, by its folded words."""
     spoken = list(words)
     return frozenset(
-        name for name, pattern in _ATTRIBUTES.items() if any(pattern.fullmatch(word) for word in spoken)
+        name
+        for name, pattern in _attribute_patterns().items()
+        if any(pattern.fullmatch(word) for word in spoken)
     )
 
 
