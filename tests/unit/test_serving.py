@@ -1,8 +1,13 @@
 """Who serves a home."""
 
 import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -38,6 +43,42 @@ def test_a_second_one_is_refused_and_told_by_whom(home: Home) -> None:
 def test_what_a_killed_process_left_says_nothing(home: Home) -> None:
     (home.run / "serving").write_text('{"pid": 1, "url": "http://127.0.0.1:1", "since": "x"}')
     assert serving(home) is None
+
+
+_STOPPED_IN_A_WRITE = """
+import os, signal, sys
+from pathlib import Path
+import apsw
+from nexus.home import Home
+from nexus.serving import Serving
+
+home = Home(Path(sys.argv[1]))
+with Serving(home):
+    connection = apsw.Connection(str(home.ledger("runtime")))
+    connection.execute("BEGIN IMMEDIATE")
+    os.kill(os.getpid(), signal.SIGSTOP)
+    connection.execute("ROLLBACK")
+"""
+
+
+def test_a_command_names_the_stopped_process_that_holds_what_it_waits_for(home: Home) -> None:
+    holding = subprocess.Popen([sys.executable, "-c", _STOPPED_IN_A_WRITE, str(home.root)])
+    try:
+        while (service := serving(home)) is None or not service.is_stopped:
+            assert holding.poll() is None
+            time.sleep(0.02)
+        nexus = str(Path(sys.executable).with_name("nexus"))
+        command = [nexus, "--home", str(home.root), "automations", "list"]
+        null, pipe = subprocess.DEVNULL, subprocess.PIPE
+        with subprocess.Popen(command, stdout=null, stderr=pipe, text=True) as asking:
+            assert asking.stderr is not None
+            told = asking.stderr.readline()
+            holding.send_signal(signal.SIGCONT)
+        assert asking.returncode == 0
+        assert told.startswith(f"Process {holding.pid}, which serves this home, is stopped")
+    finally:
+        holding.kill()
+        holding.wait()
 
 
 def test_a_process_that_does_not_respond_is_named_once_and_waited_for() -> None:

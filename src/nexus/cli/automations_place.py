@@ -13,7 +13,7 @@ from nexus.automations import registration
 from nexus.automations.condition import Condition, Surroundings, used_up
 from nexus.automations.loading import load
 from nexus.automations.scripts.checked import SANDBOX
-from nexus.cli.place import opened_home
+from nexus.cli.place import opened_home, tell_if_stopped
 from nexus.config import Config
 from nexus.home import Home, HomeLock
 from nexus.ledgers.connection import connect
@@ -128,7 +128,7 @@ class Place:
 def opened(ctx: click.Context) -> Generator[Place]:
     """The automations of the chosen home, with what lies there and is installed loaded into the table."""
     home, config = opened_home(ctx)
-    with HomeLock(home, "shared"):
+    with tell_if_stopped(home), HomeLock(home, "shared"):
         connection = connect(
             home.ledger("runtime"), "runtime", config.ledgers, writes=True, checkpoints=not home.is_copied
         )

@@ -2,6 +2,9 @@
 
 import os
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +15,7 @@ import click
 from nexus import clock, hosted
 from nexus.errors import ConfigError, UsageError
 from nexus.home import Home, locate
-from nexus.serving import serving
+from nexus.serving import SILENCE_S, serving
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -82,6 +85,23 @@ def answering_home(ctx: click.Context, model: str, role: str = "manager") -> "tu
     return home, settings
 
 
+@contextmanager
+def tell_if_stopped(home: Home) -> Generator[None]:
+    """Tell the person if this takes a while and the serving process is stopped: it may hold a lock."""
+
+    def tell() -> None:
+        if (service := serving(home)) is not None and service.is_stopped:
+            note(service.silence)
+
+    timer = threading.Timer(SILENCE_S, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def with_ledgers(
     ctx: click.Context,
     work: "Callable[Concatenate[Ledgers, P], Awaitable[T]]",
@@ -100,7 +120,8 @@ def with_ledgers(
         async with Ledgers(home, settings.ledgers) as ledgers:
             return await work(ledgers, *args, **kwargs)
 
-    return asyncio.run(opened())
+    with tell_if_stopped(home):
+        return asyncio.run(opened())
 
 
 def user_name() -> str:
