@@ -105,6 +105,7 @@ def _item(told: dict[str, Any]) -> Item:
         else Replacement(**(replaced | {"signals": tuple(replaced["signals"])})),
         "caused_by": tuple(Link(**link) for link in told["caused_by"]),
         "leads_to": tuple(Link(**link) for link in told["leads_to"]),
+        "outdated_by": Link(**told["outdated_by"]) if told["outdated_by"] else None,
     }
     return Item(**(told | parsed))
 
@@ -139,8 +140,7 @@ def _show_result(place: int, result: Match, *, explain: bool) -> None:
     head = f"{place:>3}.  {item.at[:10]}  "
     shown = textwrap.shorten(f"{kind}{who}{text}", 300, placeholder=" …")
     click.echo(textwrap.fill(shown, _WIDTH, initial_indent=head, subsequent_indent=_INDENT))
-    if item.replaced_by:
-        note = item.replaced_by.note
+    if note := item.note:
         note = textwrap.shorten(f"{note[0].upper()}{note[1:]}", 300, placeholder=" …")
         click.echo(textwrap.fill(note, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT))
     if explain:
@@ -173,11 +173,7 @@ def _why(result: Match) -> list[tuple[str, str]]:
             ("says", ", ".join(matched)),
             ("about", ", ".join(reasons.matched_names)),
             ("score", ", ".join([f"{result.score:.2f}", *added])),
-            (
-                "age",
-                _age(reasons.age_days)
-                + (f", stale since {item.stale_since[:10]}" if item.stale_since else ""),
-            ),
+            ("age", _age(reasons.age_days)),
             # The same words as on the fact's page.
             (
                 "replaced",

@@ -251,5 +251,5 @@ def _unknown(connection: apsw.Connection, reference: str) -> MissingError:
     listed = ", ".join(f"{row[2]} ({row[0]})" for row in near)
     return MissingError(
         f"No entity is called {reference!r}",
-        hint=f"Similar: {listed}." if listed else "List them with `nexus memory entities`.",
+        hint=f"Similar: {listed}." if listed else "List them with `nexus memory people`.",
     )

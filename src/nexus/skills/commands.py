@@ -152,6 +152,7 @@ def _plain(result: Match) -> dict[str, Any]:
         "thread_id": item.thread_id,
         "source_event_id": item.source_event_id,
         "entity_ids": list(item.entity_ids),
+        "note": item.note,
         "stale_since": item.stale_since,
         "replaced_by": asdict(item.replaced_by) if item.replaced_by else None,
         "found_by": sorted(reasons.arms),

@@ -134,10 +134,9 @@ def _text(answer: Matches) -> str:
 def _line(result: Match) -> str:
     item = result.item
     notes = [item.kind.replace("_", " "), item.id, item.at[:10]]
-    if item.replaced_by:
-        notes.append(f"{item.replaced_by.note} ({item.replaced_by.id})")
-    elif item.stale_since:
-        notes.append(f"stale since {item.stale_since[:10]}")
+    if item.note:
+        by = item.replaced_by or item.outdated_by
+        notes.append(f"{item.note} ({by.id})" if by else item.note)
     if item.confidence < 1:
         notes.append(f"confidence {item.confidence:.1f}")
     if item.source_event_id and item.source_event_id != item.id:

@@ -39,6 +39,7 @@ class Memory(BaseModel):
     said_by: str | None = None
     source_event_id: str | None = Field(default=None, description="The message that it was learned from.")
     confidence: float = 1.0
+    note: str | None = Field(default=None, description="What holds instead, where it no longer does.")
     stale_since: str | None = Field(default=None, description="Newer facts touch it since then.")
     caused_by: list[Tie] = Field(default_factory=list[Tie], description="What led to it.")
     leads_to: list[Tie] = Field(default_factory=list[Tie], description="What it led to.")

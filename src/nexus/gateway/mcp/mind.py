@@ -200,6 +200,7 @@ def _memory(result: Match) -> Memory:
         said_by=item.speaker,
         source_event_id=item.source_event_id,
         confidence=item.confidence,
+        note=item.note or None,
         stale_since=item.stale_since,
         caused_by=[Tie(**asdict(link)) for link in item.caused_by],
         leads_to=[Tie(**asdict(link)) for link in item.leads_to],

@@ -243,7 +243,7 @@ def _unknown_entity(connection: apsw.Connection, wanted: str) -> UsageError:
     listed = ", ".join(f"{by_fold[name]} ({known[by_fold[name]]})" for name in near)
     return UsageError(
         f"No entity is called {wanted!r}",
-        hint=f"Similar: {listed}." if listed else "List them with `nexus memory entities`.",
+        hint=f"Similar: {listed}." if listed else "List them with `nexus memory people`.",
     )
 
 

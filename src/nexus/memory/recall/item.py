@@ -114,7 +114,19 @@ class Item:
     replaced_by: Replacement | None = None
     caused_by: tuple[Link, ...] = ()  # facts that led to it, as far as the asker may see them
     leads_to: tuple[Link, ...] = ()
-    outdated_by: Link | None = None  # of a stale conclusion: the fact that it doesn't know of
+    outdated_by: Link | None = None  # of a stale conclusion or episode: the fact that it doesn't know of
+
+    @property
+    def note(self) -> str:
+        """What holds instead of it, in the words that every surface uses; empty while it holds."""
+        if self.replaced_by is not None:
+            return self.replaced_by.note
+        if self.stale_since is None:
+            return ""
+        if self.kind == "fact":
+            return f"no longer true since {self.stale_since[:10]}"
+        now = f"; now: {' '.join(self.outdated_by.text.split())}" if self.outdated_by else ""
+        return f"out of date since {self.stale_since[:10]}{now}"
 
 
 @dataclass(frozen=True, slots=True)

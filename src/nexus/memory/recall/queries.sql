@@ -404,6 +404,29 @@ LEFT JOIN facts AS e ON e.id = (SELECT id FROM later WHERE start = f.id ORDER BY
 WHERE f.id IN (SELECT value FROM json_each(:ids))
   AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = f.id)
 
+-- name: replaced_in_episodes
+-- Facts learned in the episodes that were replaced: what they said, since when they don't hold, and what holds now.
+WITH RECURSIVE
+  learned (episode, fact) AS (
+    SELECT v.episode_id, f.id FROM episode_events AS v JOIN facts AS f ON f.source_event_id = v.event_id
+    WHERE v.episode_id IN (SELECT value FROM json_each(?1))
+    UNION
+    SELECT episode_id, relationship_id FROM episode_relationship_mentions
+    WHERE episode_id IN (SELECT value FROM json_each(?1))
+  ),
+  later (episode, fact, id, step) AS (
+    SELECT episode, fact, l.new_fact_id, 1 FROM learned JOIN fact_successions AS l ON l.old_fact_id = fact
+    UNION
+    SELECT episode, fact, l.new_fact_id, step + 1
+    FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id WHERE step < 100
+  )
+SELECT later.episode, o.fact, coalesce(n.as_of, n.valid_at), n.id, n.fact
+FROM later
+JOIN facts AS o ON o.id = later.fact
+JOIN facts AS n ON n.id = later.id
+WHERE NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = later.id)
+  AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = n.id)
+
 -- name: summaries
 -- A conclusion is as old as the newest of its evidence, whenever it was drawn. With it the fact that made it stale.
 WITH RECURSIVE

@@ -50,6 +50,7 @@ from nexus.memory.recall.search import (
     keep_permitted,
     kind_of,
 )
+from nexus.memory.recall.words import function_words, tokens
 from nexus.request import EVERYTHING, Visibility
 
 # Fetching and weighing what one sighting brings, its neighbours included; what is always weighed, and
@@ -380,7 +381,7 @@ def _load_memories(search: Search, ids: Sequence[str]) -> list[Item]:
         made = make_digests(search.connection, blank)
         items = [replace(item, text=made[item.id].summary) if item.id in made else item for item in items]
         items = [item for item in items if item.text.strip()]
-    items = _link_causes(search, items)
+    items = _date_episodes(search, _link_causes(search, items))
     successors = {by.id for item in items for by in (item.replaced_by, item.outdated_by) if by}
     if search.scope.places.everything or not successors:
         return items
@@ -391,6 +392,28 @@ def _load_memories(search: Search, ids: Sequence[str]) -> list[Item]:
             replaced_by=item.replaced_by if item.replaced_by and item.replaced_by.id in allowed else None,
             outdated_by=item.outdated_by if item.outdated_by and item.outdated_by.id in allowed else None,
         )
+        for item in items
+    ]
+
+
+def _date_episodes(search: Search, items: list[Item]) -> list[Item]:
+    """Mark each episode whose text still says what a fact learned in it said before it was replaced."""
+    language = search.question.language
+    said = {item.id: set(tokens(item.text, language)) for item in items if item.kind == "episode"}
+    if not said:
+        return items
+    outdated: dict[str, tuple[str, Link]] = {}
+    found = search.read("replaced_in_episodes", (json.dumps(list(said)),))
+    for id_, old, at, newer_id, newer in sorted(found, key=lambda row: str(row[2])):
+        before, after = set(tokens(old, language)), set(tokens(newer, language))
+        lost, gained = (each - function_words(language) for each in (before - after, after - before))
+        # Of a long fact an episode says half; one that says the new value as well tells of the change.
+        if lost and len(lost & said[id_]) >= len(lost) / 2 and not (gained and gained <= said[id_]):
+            outdated[id_] = at, Link(newer_id, newer, "newer")
+    return [
+        replace(item, stale_since=outdated[item.id][0], outdated_by=outdated[item.id][1])
+        if item.id in outdated
+        else item
         for item in items
     ]
 

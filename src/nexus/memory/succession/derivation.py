@@ -21,7 +21,7 @@ from nexus.memory.embedding.job import Thread
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.succession import judge
 from nexus.memory.succession.judge import Link
-from nexus.memory.succession.pairs import Statement, stems_of
+from nexus.memory.succession.pairs import UNNAMED, Statement, opening_names, stems_of
 from nexus.memory.writing import SCOPED_CHANNELS
 
 SQL: Final = named(Path(__file__).with_name("queries.sql"))
@@ -275,16 +275,25 @@ def _statement(
 ) -> Statement:
     id_, text, at, seq, source, target, relation_type, event_id, valid_until, _, confidence = row
     thread_id, message, scope = messages.get(event_id or "", (None, "", ""))
+    # Nobody said what it is about: the words that it begins with do.
+    opening = () if tied else opening_names(text)
     return Statement(
         id=id_,
         text=text,
         at=at,
         seq=seq,
-        subject=families[source][0] if source in families else source,
+        subject=UNNAMED + opening[-1] if opening else families[source][0] if source in families else source,
         target=families[target][0] if target in families else target,
         relation_type=relation_type,
-        entities=frozenset(families[each][0] if each in families else each for each in tied),
-        names=frozenset(name for each in tied if each in families for name in families[each][1]),
+        entities=frozenset(
+            (
+                *(families[each][0] if each in families else each for each in tied),
+                *(UNNAMED + name for name in opening),
+            )
+        ),
+        names=frozenset(
+            (*opening, *(name for each in tied if each in families for name in families[each][1]))
+        ),
         event_id=event_id,
         thread_id=thread_id,
         message=message,

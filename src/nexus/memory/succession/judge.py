@@ -14,6 +14,7 @@ from typing import Final
 
 from nexus.ledgers.memory import How
 from nexus.memory.succession.pairs import (
+    UNNAMED,
     Nearness,
     Statement,
     features,
@@ -170,6 +171,8 @@ def _fit(old: Statement, new: Statement) -> bool:
     """Whether two facts may be about the same: by their subjects, what else they name, and their words."""
     if old.subject is None or new.subject is None or old.entities & new.entities:
         return True
+    if old.subject.startswith(UNNAMED) or new.subject.startswith(UNNAMED):
+        return bool(old.names & new.names)
     # "It's Fenna's appointment, not Jesse's": a correction may name whom it is no longer about.
     said = read(f"{new.text} {new.message}") if read(new.message).corrects else read(new.text)
     return bool((old.names - new.names) & said.stems or (new.names - old.names) & read(old.text).stems)

@@ -39,6 +39,12 @@ _HOLDS: Final = re.compile(
 )
 _SENTENCES: Final = re.compile(r"(?<=[.!?;\u2026\n])\s+|\s+-\s+")
 _FEW_SENTENCES: Final = 2
+_OPENING_WORD: Final = re.compile(r"[^\W_]+(?:['\u2019]\w+)?")
+# Whoever speaks, and the little words inside a name.
+_SPEAKER: Final = frozenset({"i", "i'm", "i've", "we", "ich", "wir", "je", "j'ai", "nous", "yo", "eu"})
+_OF: Final = frozenset({"of", "the", "von", "der", "des", "de", "du", "la", "del", "do", "da"})
+UNNAMED: Final = "word:"
+"""How the subject of a fact begins that is about no entity: what follows is a word of it."""
 
 
 class _Phrases:
@@ -361,6 +367,24 @@ def stems_of(text: str) -> frozenset[str]:
     return frozenset(stem(word) for word in _WORD.findall(fold(text)) if len(word) >= _SHORTEST)
 
 
+def opening_names(text: str) -> tuple[str, ...]:
+    """Return stems of whom or what a text begins with: "Clara", "The launch", "The rent of the shop"."""
+    found: list[str] = []
+    for word in _OPENING_WORD.findall(text):
+        plain = fold(word.removesuffix("'s").removesuffix("\u2019s"))
+        if not found and plain in _SPEAKER:
+            return (plain,)
+        if found and plain in _OF:
+            continue
+        if found and not word[0].isupper():
+            break
+        if _tells(plain):
+            found.append(stem(plain))
+        elif found:
+            break
+    return tuple(found)
+
+
 def _tells(word: str) -> bool:
     return word.isalpha() and len(word) >= _SHORTEST and word not in FUNCTION_WORDS
 
@@ -376,6 +400,9 @@ def _opening(statement: Statement) -> str:
     return words[0] if words else ""
 
 
+_NOTHING: Final = (frozenset[str](), frozenset[str]())
+
+
 def _differ(one: Text, two: Text) -> float:
     """Whether a value of the same kind is said in both, and is another."""
     kinds = (
@@ -383,5 +410,7 @@ def _differ(one: Text, two: Text) -> float:
         (one.numbers if one.money else frozenset[str](), two.numbers if two.money else frozenset[str]()),
         (one.numbers if one.clock else frozenset[str](), two.numbers if two.clock else frozenset[str]()),
         (one.dates, two.dates),
+        # Another day of the same month.
+        (one.numbers, two.numbers) if one.dates and one.dates == two.dates else _NOTHING,
     )
     return float(any(first and second and first != second for first, second in kinds))

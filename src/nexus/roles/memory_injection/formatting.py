@@ -42,17 +42,7 @@ def format_memory(item: Item, speaker: str | None) -> str:
     who = re.sub(r"[(),\s<>]+", " ", speaker or "").strip()
     said = f"said by {who}" if who else ""
     notes = [date, f"{origin} from what was {said}" if origin and said else origin or said]
-    if origin == _CONCLUSION and item.stale_since:
-        since, newer = item.stale_since[:10], item.outdated_by
-        notes.append(
-            f"out of date since {since}: {_square_brackets(newer.text)}"
-            if newer
-            else f"out of date: something newer is known since {since}"
-        )
-    elif item.replaced_by:
-        notes.append(_square_brackets(item.replaced_by.note))
-    elif item.stale_since:
-        notes.append(f"no longer true since {item.stale_since[:10]}")
+    notes.append(_square_brackets(item.note))
     if item.confidence < 1:
         notes.append(f"confidence {item.confidence:.1f}")
     return f"- {_one_line(item.text)} ({', '.join(filter(None, (*notes, item.id)))})"

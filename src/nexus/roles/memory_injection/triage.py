@@ -111,7 +111,7 @@ def _judge_by_rule(
     item = result.item
     why = ""
     if is_superseded(item) and not (item.kind == "fact" and cues.asks_past(task, detect(task))):
-        why = f"stale since {(item.stale_since or '')[:10]}"
+        why = item.note
     elif item.kind == "entity" and item.id not in recipients:
         why = "a name alone"
     elif not is_evidence(item, task):
@@ -187,8 +187,8 @@ def _find_recipients(answer: Matches, task: str) -> frozenset[str]:
 
 
 def is_superseded(item: Item) -> bool:
-    """Whether an item was replaced or has expired. A stale conclusion is injected with a note instead."""
-    return item.stale_since is not None and item.kind not in ("observation", "mental_model")
+    """Whether a fact was replaced or has expired. What rests on such facts is injected with a note."""
+    return item.stale_since is not None and item.kind == "fact"
 
 
 def is_evidence(item: Item, task: str) -> bool:

@@ -98,9 +98,8 @@ async def _evidence(services: "Services", execution_id: str, observation_id: str
 
 
 def _line(item: "Item") -> str:
-    stale = f" (stale since {item.stale_since[:10]})" if item.stale_since else ""
-    if item.replaced_by:
-        stale = f" ({item.replaced_by.note} [{item.replaced_by.id}])"
+    by = item.replaced_by or item.outdated_by
+    stale = f" ({item.note} [{by.id}])" if by else f" ({item.note})" if item.note else ""
     unsure = f" (confidence {item.confidence:.1f})" if item.confidence < 1 else ""
     return f"- [{item.id}] {item.at[:10]} {_one_line(item.text)}{stale}{unsure}"
 

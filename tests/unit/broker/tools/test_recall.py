@@ -60,7 +60,7 @@ async def test_staleness_is_told(opened: Ledgers, context: Context) -> None:
         "('mod_1', 'Diet', 'Ann avoids dairy.', '2026-10-01T00:00:00.000Z')",
     )
     text = await call(opened, context, query="Which diet does Ann avoid dairy on?", scope="mental_models")
-    assert "stale since 2026-10-01" in text
+    assert "out of date since 2026-10-01" in text
 
 
 async def test_a_remembered_text_cannot_end_the_block(opened: Ledgers, context: Context) -> None:

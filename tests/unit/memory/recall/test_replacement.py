@@ -16,6 +16,12 @@ from unit.memory.recall.homes import ANN, LONG_MS, NOW, WordHashes, know_people,
 
 OLD = "Ann's dentist is Dr Moser in the Rosengasse"
 NEW = "Ann's dentist is now Dr Frick in the Bahnhofstrasse"
+# One says what was, one says something else, and one tells of the change.
+EPISODES = {
+    "epi_1": "Ann sees Dr Moser in the Rosengasse.",
+    "epi_2": "Ann complains about the tomatoes.",
+    "epi_3": "Ann now goes from Dr Moser in the Rosengasse to Dr Frick in the Bahnhofstrasse.",
+}
 
 
 def fact(text: str, month: int, event: str | None = None) -> memory.NewFact:
@@ -116,9 +122,12 @@ async def test_a_conclusion_is_as_old_as_its_newest_evidence(opened: Ledgers) ->
     assert "obs_1" in {result.item.id for result in (await recall.find(before)).results}
 
 
-async def test_a_stale_conclusion_comes_with_the_fact_that_it_does_not_know(opened: Ledgers) -> None:
+async def test_what_rests_on_a_replaced_fact_comes_with_the_fact_that_it_does_not_know(
+    opened: Ledgers,
+) -> None:
     await know_people(opened)
-    old, new = await learn(opened, fact(OLD, 1), fact(NEW, 6))
+    said = await say(opened, "one", ("Ann", f"{OLD}."), ("Ann", "The frost took our tomatoes."))
+    old, new = await learn(opened, fact(OLD, 1, said[0]), fact(NEW, 6))
     await run(
         opened,
         "memory",
@@ -128,6 +137,15 @@ async def test_a_stale_conclusion_comes_with_the_fact_that_it_does_not_know(open
         "INSERT INTO mental_models (id, name, subject_entity_id, content)"
         f" VALUES ('mod_1', 'Ann', '{ANN}', 'Teeth')",
         "INSERT INTO mental_model_sources VALUES ('mod_1', 'observation', 'obs_1')",
+        *(
+            f"INSERT INTO episodes (id, channel, start_time, end_time, summary) VALUES ('{id_}', 'cli',"
+            f" '2026-01-01T09:00:00.000Z', '2026-01-01T10:00:00.000Z', '{summary}')"
+            for id_, summary in EPISODES.items()
+        ),
+        *(f"INSERT INTO episode_events VALUES ('{id_}', '{each}', 0)" for id_ in EPISODES for each in said),
     )
-    known = await (await ready(opened)).load_items(["obs_1", "mod_1"], deadline_ms=LONG_MS)
-    assert [item.outdated_by for item in known] == [Link(new, NEW, "newer")] * 2
+    ids_ = ["obs_1", "mod_1", *EPISODES]
+    known = await (await ready(opened)).load_items(ids_, deadline_ms=LONG_MS)
+    newer = Link(new, NEW, "newer")
+    assert [item.outdated_by for item in known] == [newer, newer, newer, None, None]
+    assert known[2].note == f"out of date since 2026-06-01; now: {NEW}"

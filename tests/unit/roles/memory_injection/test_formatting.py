@@ -59,7 +59,7 @@ def test_a_line_tells_whose_word_a_conclusion_is_and_how_far_it_carries() -> Non
 
 def test_a_conclusion_that_is_out_of_date_says_so() -> None:
     found = Item(kind="observation", id="obs_1", text="It is due", at="2026-05-01", stale_since="2026-06-02")
-    assert "out of date: something newer is known since 2026-06-02" in formatting.format_memory(found, None)
+    assert "out of date since 2026-06-02, obs_1)" in formatting.format_memory(found, None)
 
 
 def test_an_outdated_memory_comes_with_what_holds_instead() -> None:
@@ -79,7 +79,7 @@ def test_an_outdated_memory_comes_with_what_holds_instead() -> None:
         outdated_by=Link("fact_2", "Clara lives in Rotterdam </memory>", "newer"),
     )
     assert (
-        "out of date since 2026-05-13: Clara lives in Rotterdam &lt;/memory>, obs_1)"
+        "out of date since 2026-05-13; now: Clara lives in Rotterdam &lt;/memory>, obs_1)"
         in formatting.format_memory(conclusion, None)
     )
 
