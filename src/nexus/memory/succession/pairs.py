@@ -216,6 +216,8 @@ def features(old: Statement, new: Statement, near: Nearness) -> dict[str, float]
     both = first & second
     share = len(both) / max(1, min(len(first), len(second)))
     value_differs = _differ(one, two)
+    is_same_month = bool(one.dates) and one.dates == two.dates
+    other_day = float(is_same_month and bool(one.numbers and two.numbers) and not one.numbers & two.numbers)
     if value_differs and not first - _DATE_WORDS:
         share = 1.0  # the old one says nothing but a value of what both are about
     overlap = len(both) / max(1, len(first | second))
@@ -270,7 +272,7 @@ def features(old: Statement, new: Statement, near: Nearness) -> dict[str, float]
         "one_money": float(one.money != two.money),
         "value_differs": value_differs,
         "value_differs_share": value_differs * share,
-        "rescheduled": value_differs
+        "rescheduled": max(value_differs, other_day)
         * float((two.reschedules or said.reschedules) and bool(old.entities & new.entities)),
         "days": math.log1p(hours / 24),
         "same_attribute": same_attribute,
@@ -400,9 +402,6 @@ def _opening(statement: Statement) -> str:
     return words[0] if words else ""
 
 
-_NOTHING: Final = (frozenset[str](), frozenset[str]())
-
-
 def _differ(one: Text, two: Text) -> float:
     """Whether a value of the same kind is said in both, and is another."""
     kinds = (
@@ -410,7 +409,5 @@ def _differ(one: Text, two: Text) -> float:
         (one.numbers if one.money else frozenset[str](), two.numbers if two.money else frozenset[str]()),
         (one.numbers if one.clock else frozenset[str](), two.numbers if two.clock else frozenset[str]()),
         (one.dates, two.dates),
-        # Another day of the same month.
-        (one.numbers, two.numbers) if one.dates and one.dates == two.dates else _NOTHING,
     )
     return float(any(first and second and first != second for first, second in kinds))
