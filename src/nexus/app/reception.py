@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -74,11 +74,26 @@ class Reception:
         return text, found.attachments
 
     async def accept(self, incoming: Incoming) -> Receipt:
-        """Take a message from a channel, from anyone; a repeated delivery is not taken twice."""
-        # The lock keeps two simultaneous deliveries of one message apart.
-        async with self._receiving.setdefault(incoming.external_id or ids.new("key"), asyncio.Lock()):
-            receipt = await _received_before(self.ledgers, self.broker, incoming)
-            return receipt or await self._received(incoming)
+        """Take a message from a channel, from anyone; a repeated delivery is not taken twice.
+
+        One that has its event already is taken as it is.
+        """
+        is_direct = incoming.channel not in self.config.channels and not incoming.is_scheduled
+        async with AsyncExitStack() as stack:
+            if incoming.external_id is not None and incoming.event_id is None:
+                # The lock keeps two simultaneous deliveries of one message apart.
+                lock = self._receiving.setdefault(incoming.external_id, asyncio.Lock())
+                await stack.enter_async_context(lock)
+                if (known := await _received_before(self.ledgers, self.broker, incoming)) is not None:
+                    return known
+            async with self.broker.pace.reception(is_direct=is_direct):
+                journey = await self.pipeline.receive(incoming)
+            if journey.denied is not None:
+                raise refused(journey)
+            id_ = journey.request.request_id
+            if journey.run is None:
+                return Receipt(request_id=id_, run=FinishedRun.of(id_, journey.response or ""))
+            return Receipt(request_id=id_, run=journey.run, execution_id=journey.run.id)
 
     async def from_channel(self, channel: str, message: Message) -> IsWorking | None:
         """Take in a message from a channel. Its answer leaves by the channel, when there is one.
@@ -130,7 +145,7 @@ class Reception:
             is_owner = incoming.is_verified and self.is_owners(incoming.channel, incoming.sender)
             with suppress(AccessError):
                 replaces = incoming.replaces or lost_run
-                await self._received(replace(incoming, is_owner=is_owner, replaces=replaces))
+                await self.accept(replace(incoming, is_owner=is_owner, replaces=replaces))
 
     async def take_salvaged(self, message: Salvaged) -> bool:
         """Take in a message that another host had accepted, under its old id. False: it is known here."""
@@ -204,17 +219,6 @@ class Reception:
         if not message.is_verified:
             return None
         return await self.ledgers.events.read(events.delivered, channel=channel, external_id=message.id)
-
-    async def _received(self, incoming: Incoming) -> Receipt:
-        is_direct = incoming.channel not in self.config.channels and not incoming.is_scheduled
-        async with self.broker.pace.reception(is_direct=is_direct):
-            journey = await self.pipeline.receive(incoming)
-        if journey.denied is not None:
-            raise refused(journey)
-        id_ = journey.request.request_id
-        if journey.run is None:
-            return Receipt(request_id=id_, run=FinishedRun.of(id_, journey.response or ""))
-        return Receipt(request_id=id_, run=journey.run, execution_id=journey.run.id)
 
 
 def _recorded(connection: apsw.Connection, event_id: str) -> Incoming:

@@ -169,9 +169,7 @@ class Dispatcher:
         given = await self._ledgers.runtime.read(dispatches.of_execution, execution_id=execution_id)
         return sum(one.status == "running" for one in given)
 
-    async def end_request(
-        self, request: Request, status: Literal["done", "failed", "cancelled"], error: str | None
-    ) -> None:
+    async def end_request(self, request: Request, status: Literal["failed", "cancelled"], error: str) -> None:
         """End a request, unless workers are at work for it, whichever of its runs dispatched them."""
         id_ = request.request_id
 

@@ -494,7 +494,8 @@ class AgentRun:
             return
         if request.depth > 0:
             await workers.deliver(request.request_id, status, text)
-        await workers.end_request(request, status, error)
+        if status != "done":  # otherwise it ends with the run, in one commit
+            await workers.end_request(request, status, text)
 
     async def _keep_partial(self, text: str) -> None:
         """Keep what a stopped run has written of its answer, and end its turn, in one transaction."""

@@ -12,6 +12,7 @@ migration, a forget), SQLite may refuse a statement once, and the work is run ag
 """
 
 import asyncio
+import logging
 import threading
 import time
 from collections import deque
@@ -19,6 +20,7 @@ from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -32,6 +34,7 @@ from nexus.ledgers.failures import translated
 from nexus.ledgers.fencing import Fence
 from nexus.ledgers.threads import Workers
 
+_log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 Work = Callable[Concatenate[apsw.Connection, P], T]
@@ -48,6 +51,8 @@ _COMMIT_TOGETHER = 64
 # steps it is looked at the time.
 _NOW_S = 0.002
 _STEPS_BETWEEN_LOOKS = 1_000
+# How long a write that nobody waits for lets others go first, to be committed with them.
+_ALONG_S = 0.05
 # How many waiting reads a thread does before it makes way for other databases.
 _READ_TOGETHER = 16
 
@@ -104,6 +109,19 @@ class Database:
             await let_pass()
         return await self._submit(self._writes, _bound(work, *args, **kwargs))
 
+    def write_along(self, work: Work[P, object], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run `work` with the next write, or soon: nobody waits for it, and its failure is only logged.
+
+        It stays in order: whoever sees a later write sees this one.
+        """
+        outcome = _Outcome()
+        outcome.future.add_done_callback(partial(_log_failure, self.ledger))
+        with self._lock:
+            if self._closing:
+                raise LedgerClosedError(f"The {self.ledger} ledger is closed")
+            self._writes.append((_bound(work, *args, **kwargs), outcome))
+        asyncio.get_running_loop().call_later(_ALONG_S, self._write_waiting)
+
     async def read(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` on one consistent snapshot. It must return values, not open cursors."""
         if (let_pass := gate.get()) is not None:
@@ -137,6 +155,7 @@ class Database:
         """
         with self._lock:
             first, self._closing = not self._closing, True
+            self._dispatch()
             idle = first and self._settled()
         if idle and (self._writer or self._readers or self._near):
             self._threads.submit(self._disconnect)
@@ -152,6 +171,10 @@ class Database:
             queue.append((work, outcome))
             self._dispatch()
         return outcome.future
+
+    def _write_waiting(self) -> None:
+        with self._lock:
+            self._dispatch()
 
     def _dispatch(self) -> None:
         """Hand waiting work to threads: one for writing, a few for reading. Called with the lock held."""
@@ -316,6 +339,11 @@ def _bound(work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> _Bound[T]:
         return work(connection, *args, **kwargs)
 
     return run
+
+
+def _log_failure(ledger: str, done: "asyncio.Future[object]") -> None:
+    if not done.cancelled() and (error := done.exception()):
+        _log.warning("A write to the %s ledger failed: %s", ledger, error)
 
 
 class _Outside:

@@ -58,7 +58,13 @@ class Pipeline:
             if not journey.is_over:
                 await self._stage(journey, "runAutomations", stages.run_automations(journey))
             if not journey.is_over:
-                await stages.queue_run(journey, partial(_write_request, journey))
+                # It ends in whatever process serves the home, which takes the journey further.
+                journey.run = await stages.broker.start_execution(
+                    journey.request,
+                    stages.new_context(journey),
+                    mode=incoming.mode,
+                    record=partial(_write_request, journey),
+                )
                 return journey
             await self._answer_without_agent(journey)
         except Exception as error:
@@ -124,7 +130,7 @@ class Pipeline:
             await self._fire("after:deliverResponse", journey)
             await self._stage(journey, "finalize", stages.finalize(journey))
         await stages.runner.settled()
-        await self._record(journey)
+        stages.ledgers.runtime.write_along(_write_trace, journey)
         _tell_end(request, "done", result.execution_id)
         return replace(result, response=journey.result.response)
 
@@ -239,7 +245,7 @@ class Pipeline:
 
     async def _record(self, journey: Journey) -> None:
         """Write the trace, in one transaction."""
-        await self._stages.ledgers.runtime.write(partial(_write_trace, journey))
+        await self._stages.ledgers.runtime.write(_write_trace, journey)
 
 
 class _Started:
@@ -257,10 +263,10 @@ class _Started:
 def _write_request(journey: Journey, connection: apsw.Connection) -> None:
     """Record what became known of a request, and its trace."""
     requests.update(connection, journey.request)
-    _write_trace(journey, connection)
+    _write_trace(connection, journey)
 
 
-def _write_trace(journey: Journey, connection: apsw.Connection) -> None:
+def _write_trace(connection: apsw.Connection, journey: Journey) -> None:
     id_ = journey.request.request_id
     if journey.agent_ended is not None:
         ended_at, outcome = journey.agent_ended

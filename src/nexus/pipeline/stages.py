@@ -13,7 +13,6 @@ from nexus.automations.hook_points import BEFORE_DELIVERY
 from nexus.automations.returned import Returned, contexts
 from nexus.automations.runner import Runner
 from nexus.broker.broker import Broker
-from nexus.broker.queue import Record
 from nexus.broker.tools import send_file
 from nexus.config import Config
 from nexus.context import AssembledContext
@@ -105,7 +104,8 @@ class Stages:
         request = Request(event=event, agent=agent)
         if incoming.unread_files:
             request.enrichment[UNREAD] = list(incoming.unread_files)
-        await self.ledgers.runtime.write(requests.create, request=request)
+        # It is committed with its run, or with what an automation does for it before.
+        self.ledgers.runtime.write_along(requests.create, request=request)
         return Journey(incoming=incoming, request=request)
 
     async def resolve_identity(self, journey: Journey) -> None:
@@ -201,13 +201,10 @@ class Stages:
         if returned.handled:
             journey.response = returned.response or ""
 
-    async def queue_run(self, journey: Journey, record: Record) -> None:
-        """Queue the run of the agent, whose context is put together when it begins.
-
-        It ends in whatever process serves the home, which takes the journey further.
-        """
+    def new_context(self, journey: Journey) -> AssembledContext:
+        """What a message's run begins with. The rest of its context is put together then."""
         request, incoming = journey.request, journey.incoming
-        context = AssembledContext(
+        return AssembledContext(
             session_label=request.agent.session_label,
             role=request.agent.role,
             system_prompt="",
@@ -226,7 +223,6 @@ class Stages:
             model=incoming.model,
             is_prepared=False,
         )
-        journey.run = await self.broker.start_execution(request, context, mode=incoming.mode, record=record)
 
     async def assemble_context(self, request: Request, context: AssembledContext) -> None:
         """Put together what the agent is shown that answers a message."""

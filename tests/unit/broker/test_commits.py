@@ -1,6 +1,10 @@
-"""What a turn costs: commits, each a wait for the disk, and reads, each a way to a thread and back."""
+"""What a turn costs: commits, each a wait for the disk, reads, and the functions on its way to the model."""
 
+import asyncio
+import sys
+import threading
 from collections import Counter
+from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
@@ -9,6 +13,7 @@ import apsw
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
+from turn_profile import Trace
 
 from apps import app_on
 from memory_writers import quiet, rows
@@ -23,7 +28,7 @@ from nexus.testing import HttpError, ModelServer
 
 _MOST: Final = {
     "commits events": 2,
-    "commits runtime": 12,
+    "commits runtime": 8,
     "commits agents": 3,
     "commits identity": 0,
     "commits memory": 0,
@@ -31,6 +36,9 @@ _MOST: Final = {
     "statements engine": 30,
 }
 """From when a message is sent until its result is there, with a little room for a slow machine."""
+_MOST_STOPS: Final = 39
+_MOST_FUNCTIONS: Final = 790
+"""Of ours that run until the provider is called."""
 
 
 async def test_a_model_call_is_recorded_with_four_commits(
@@ -120,7 +128,16 @@ async def test_a_turn_reads_its_ledgers_at_most_22_times(home: Home, monkeypatch
     assert threaded <= 5, fewest
 
 
-async def test_a_turn_makes_one_model_call_and_few_statements_and_commits(
+@pytest.fixture
+def no_profile() -> Iterator[None]:
+    """Let no later test be traced."""
+    yield
+    threading.setprofile(None)
+    sys.setprofile(None)
+
+
+@pytest.mark.usefixtures("no_profile")
+async def test_a_turn_makes_one_model_call_and_few_statements_commits_and_stops(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counts, not times: whoever adds weight to every turn finds it here."""
@@ -150,6 +167,8 @@ async def test_a_turn_makes_one_model_call_and_few_statements_and_commits(
     try:
         with ModelServer() as server:
             server.always("Yes.")
+            trace = Trace(server.url)
+            trace.follow(asyncio.get_running_loop())
             async with app_on(home, server) as app:
                 for day in ("now", "today", "tomorrow", "on Sunday"):
                     await quiet(app)
@@ -158,6 +177,9 @@ async def test_a_turn_makes_one_model_call_and_few_statements_and_commits(
                     await (await app.send(f"Is it so {day}?")).result()
                     turns.append(counts.copy())
                     assert len(server.exchanges) - asked == 1
+                await quiet(app)
+                with trace.watching():
+                    await (await app.send("Is it so on Monday?")).result()
     finally:
         event.remove(sa.Engine, "before_cursor_execute", execute)
         event.remove(sa.Engine, "commit", commit)
@@ -165,3 +187,6 @@ async def test_a_turn_makes_one_model_call_and_few_statements_and_commits(
     fewest = {name: min(turn[name] for turn in turns[1:]) for name in _MOST}
     assert fewest["statements engine"] > fewest["commits engine"] > 0
     assert all(fewest[name] <= most for name, most in _MOST.items()), fewest
+    # As `bench/turn_profile.py` counts them, which adds those of HTTP.
+    assert 20 < len(trace.way()) <= _MOST_STOPS, [code.co_qualname for code in trace.way()]
+    assert 100 < len(trace.before) <= _MOST_FUNCTIONS

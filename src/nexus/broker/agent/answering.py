@@ -133,39 +133,40 @@ class Answering:
         """The complete answer. Its deltas are published as they come."""
         self._began = time.monotonic()
         self._started_at = clock.timestamp(clock.now())
-        messages = self.asked.messages
         await pace.let_pass()
-        answer = await self._streamed(messages)
-        while answer.state == "suspended":  # the provider pauses amid a long search with a tool of its own
-            self._paused += answer.usage
-            more = await self._streamed([*messages, answer])
-            answer = replace(more, parts=[*answer.parts, *more.parts])
-        return replace(answer, state="complete", usage=self._paused + answer.usage)
-
-    async def _streamed(self, messages: list[ModelMessage]) -> ModelResponse:
         model, parameters = self._candidate.model, self.asked.parameters
         settings = merge_model_settings(self._candidate.settings, self.asked.settings)
-        prepared = model.prepare_messages(messages, parameters)
-        loop = asyncio.get_running_loop()
-        limit = asyncio.timeout(self._first_ms / 1000)
-        if self.asked.known.streams is False:
-            return await self._whole(model.request(prepared, settings, parameters))
-        try:
-            async with limit, model.request_stream(prepared, settings, parameters) as response:
-                self._response = response
-                async for event in response:
-                    await pace.let_pass()
-                    limit.reschedule(loop.time() + self._stall_ms / 1000)
-                    self._publish(event)
-                    if self._repeating is not None:
-                        return self._cut_off(response.get())
-        except TimeoutError as error:
-            reason = self._waited_for() if limit.expired() else str(error) or "timed out"
-            raise ModelConnectionError(model.model_name, reason) from None
-        answer = response.get()
-        if answer.state == "incomplete":
-            raise ModelConnectionError(model.model_name, "the answer was cut off")
-        return answer
+        messages, loop = self.asked.messages, asyncio.get_running_loop()
+        earlier: list[ModelResponse] = []
+        while True:
+            prepared = model.prepare_messages([*messages, *earlier], parameters)
+            if self.asked.known.streams is False:
+                answer = await self._whole(model.request(prepared, settings, parameters))
+            else:
+                limit = asyncio.timeout(self._first_ms / 1000)
+                try:
+                    async with limit, model.request_stream(prepared, settings, parameters) as response:
+                        self._response = response
+                        async for event in response:
+                            await pace.let_pass()
+                            limit.reschedule(loop.time() + self._stall_ms / 1000)
+                            self._publish(event)
+                            if self._repeating is not None:
+                                break
+                except TimeoutError as error:
+                    reason = self._waited_for() if limit.expired() else str(error) or "timed out"
+                    raise ModelConnectionError(model.model_name, reason) from None
+                answer = response.get()
+                if self._repeating is not None:
+                    answer = self._cut_off(answer)
+                elif answer.state == "incomplete":
+                    raise ModelConnectionError(model.model_name, "the answer was cut off")
+            answer = replace(answer, parts=[part for each in (*earlier, answer) for part in each.parts])
+            if answer.state != "suspended":
+                return replace(answer, state="complete", usage=self._paused + answer.usage)
+            # The provider pauses amid a long search with a tool of its own.
+            self._paused += answer.usage
+            earlier = [answer]
 
     async def _whole(self, request: Awaitable[ModelResponse]) -> ModelResponse:
         """The answer of a server that does not stream: it must read the prompt and write all of it first."""

@@ -15,9 +15,8 @@ from typing import Any
 from pydantic_ai import Agent, ModelRequestNode
 from pydantic_ai.capabilities import NativeTool
 from pydantic_ai.exceptions import AgentRunError
-from pydantic_ai.messages import ModelRequest, UserPromptPart
+from pydantic_ai.messages import UserPromptPart
 from pydantic_ai.native_tools import WebSearchTool
-from pydantic_ai.run import AgentRun
 from pydantic_graph import End
 
 from nexus.attachments import Attachment
@@ -72,21 +71,7 @@ class Job:
 async def run(job: Job) -> Outcome:
     """Bring a run to its end: its answer, or an AgentError that says why there is none."""
     limit = asyncio.timeout(job.limits.timeout_ms / 1000)
-    try:
-        async with limit:
-            return await _run(job, limit)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        raise LimitError(
-            f"The run exceeded {job.limits.timeout_ms} ms",
-            hint="Raise `timeout_ms` in [agents] in config.toml.",
-        ) from None
-    except AgentRunError as error:
-        raise AgentError(job.models.redact(f"The run failed: {error}")) from None
 
-
-async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
     def extend(seconds: float) -> None:
         until = limit.when()
         limit.reschedule(None if until is None else until + seconds)
@@ -96,67 +81,68 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         with stopped_time(limit), stopped_time(time_limit_of(job.limits.invocation_id)):
             yield
 
-    asking = Asking(
-        candidates=await job.models.candidates(job.names),
-        journal=job.journal,
-        limits=job.limits,
-        stream=job.stream,
-        redact=job.models.redact,
-        deadline=time.monotonic() + job.limits.timeout_ms / 1000,
-        extend=extend,
-        knowledge=job.models.knowledge,
-        slots=job.models.slots,
-        clock_stopped=clock_stopped,
-        images=Images(job.load),
-        form=None if job.output_schema is None else Form(schema=job.output_schema),
-    )
-    model = RecordedModel(job.step, asking, job.journal, job.stream, job.history)
-    tools = RecordedTools(
-        job.tools,
-        step=job.step,
-        journal=job.journal,
-        stream=job.stream,
-        call=job.call,
-        approve=job.approve,
-        waiting=partial(stopped_time, limit),
-        max_retries=job.limits.max_turns,
-        native=job.native,
-    )
-    # Wrong calls and empty answers are told to the model; how often is bounded by the turns alone.
-    agent = Agent(
-        model,
-        instructions=job.system_prompt,
-        toolsets=[tools],
-        retries=job.limits.max_turns,
-        # Optional: a model that has none is asked without it.
-        capabilities=[NativeTool(WebSearchTool(optional=True))] if job.native else [],
-    )
-    # Tool calls are recorded in the order of the answer, so their results are taken in that order too.
-    with Agent.parallel_tool_call_execution_mode("parallel_ordered_events"):
-        prompt = images.prompt(job.prompt, job.images)
-        async with agent.iter(prompt, run_id=job.execution_id) as run_:
-            return await _drive(job, model, run_)
-
-
-async def _drive(job: Job, model: RecordedModel, run_: AgentRun[Any, str]) -> Outcome:
-    node = run_.next_node
     requests = 0
-    while not isinstance(node, End):
-        if isinstance(node, ModelRequestNode):
-            if requests == job.limits.max_turns:
-                raise LimitError(
-                    f"The run made {requests} model calls without finishing",
-                    hint="Raise `max_turns` in [agents] in config.toml.",
-                )
-            if requests:
-                await _add_steered(job, node.request)
-            model.expect(node.request, 2 * requests)
-            requests += 1
-        node = await run_.next(node)
+    try:
+        async with limit:
+            asking = Asking(
+                candidates=await job.models.candidates(job.names),
+                journal=job.journal,
+                limits=job.limits,
+                stream=job.stream,
+                redact=job.models.redact,
+                deadline=time.monotonic() + job.limits.timeout_ms / 1000,
+                extend=extend,
+                knowledge=job.models.knowledge,
+                slots=job.models.slots,
+                clock_stopped=clock_stopped,
+                images=Images(job.load),
+                form=None if job.output_schema is None else Form(schema=job.output_schema),
+            )
+            model = RecordedModel(job.step, asking, job.journal, job.stream, job.history)
+            tools = RecordedTools(
+                job.tools,
+                step=job.step,
+                journal=job.journal,
+                stream=job.stream,
+                call=job.call,
+                approve=job.approve,
+                waiting=partial(stopped_time, limit),
+                max_retries=job.limits.max_turns,
+                native=job.native,
+            )
+            # Wrong calls and empty answers are told to the model; the turns alone bound how often.
+            agent = Agent(
+                model,
+                instructions=job.system_prompt,
+                toolsets=[tools],
+                retries=job.limits.max_turns,
+                # Optional: a model that has none is asked without it.
+                capabilities=[NativeTool(WebSearchTool(optional=True))] if job.native else [],
+            )
+            prompt = images.prompt(job.prompt, job.images)
+            # Tool calls are recorded in the order of the answer: their results are taken in that order too.
+            with Agent.parallel_tool_call_execution_mode("parallel_ordered_events"):
+                async with agent.iter(prompt, run_id=job.execution_id) as going:
+                    node = going.next_node
+                    while not isinstance(node, End):
+                        if isinstance(node, ModelRequestNode):
+                            if requests == job.limits.max_turns:
+                                raise LimitError(
+                                    f"The run made {requests} model calls without finishing",
+                                    hint="Raise `max_turns` in [agents] in config.toml.",
+                                )
+                            if requests and (said := await job.steered()):
+                                node.request.parts = [*node.request.parts, *map(UserPromptPart, said)]
+                            model.expect(node.request, 2 * requests)
+                            requests += 1
+                        node = await going.next(node)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise LimitError(
+            f"The run exceeded {job.limits.timeout_ms} ms",
+            hint="Raise `timeout_ms` in [agents] in config.toml.",
+        ) from None
+    except AgentRunError as error:
+        raise AgentError(job.models.redact(f"The run failed: {error}")) from None
     return Outcome(text=node.data.output, requests=requests, messages=2 * requests, model=model.answered_by)
-
-
-async def _add_steered(job: Job, request: ModelRequest) -> None:
-    said = await job.steered()
-    if said:
-        request.parts = [*request.parts, *(UserPromptPart(text) for text in said)]

@@ -6,7 +6,6 @@ choose if that is enabled, format the result, and record every candidate with it
 
 import asyncio
 import hashlib
-import logging
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -39,7 +38,6 @@ from nexus.roles.services import Services
 _TIMEOUT_MS: Final = 3_000
 # Part of the timeout reserved for the steps after the model's answer: formatting and recording.
 _MARGIN_MS: Final = 400
-_RECORDING_S: Final = 0.1
 
 # Recall's limits: how many candidates the triage judges, and for how long recall may run on a busy machine.
 _JUDGED: Final = 60
@@ -62,7 +60,6 @@ _ID: Final = re.compile(r"\b[a-z]{3,}_[0-9A-HJKMNP-TV-Z]{26}\b")
 _CHOICE: Final = re.compile(r"\d{1,3}|[a-z]{2,5}_[0-9A-Za-z_-]{3,64}")
 _NO_CHOICE: Final = re.compile(r"none|nothing|null|\[\s*\]|0", re.IGNORECASE)
 _SEPARATORS: Final = re.compile(r"[\s,;\[\]\"'`.#*]+|\band\b|(?<!\S)-(?!\S)")
-_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +107,6 @@ class Injection:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._recordings: set[asyncio.Task[None]] = set()
         self._has_memories = False
         """Set once there is something to recall; from then on the ledgers aren't asked again."""
 
@@ -137,7 +133,7 @@ class Injection:
             return None
         decision = await self._decide(context, task, candidates, conversation, deadline)
         block = await self._format(decision.items)
-        await self._record_soon(context, decision, deadline)
+        self._record(context, decision)
         if not decision.items:
             return None
         return {"enrich": {"memories": "\n".join(filter(None, (earlier, block)))}}
@@ -222,19 +218,7 @@ class Injection:
         speakers = await batches.speakers_behind(self._services.ledgers, [item.id for item in items])
         return format_memories(items, speakers)
 
-    async def _record_soon(self, context: Context, decision: Decision, deadline: Deadline) -> None:
-        """Record the decision; if the ledger is busy, the task doesn't wait for it."""
-        recording = asyncio.create_task(self._record(context, decision))
-        self._recordings.add(recording)
-        recording.add_done_callback(self._log_failure)
-        await asyncio.wait({recording}, timeout=max(deadline.left_s, _RECORDING_S))
-
-    def _log_failure(self, recording: asyncio.Task[None]) -> None:
-        self._recordings.discard(recording)
-        if not recording.cancelled() and (error := recording.exception()):
-            _LOG.warning("Could not record an injection: %s", error)
-
-    async def _record(self, context: Context, decision: Decision) -> None:
+    def _record(self, context: Context, decision: Decision) -> None:
         judged = [(verdict.result.item, verdict) for verdict in decision.verdicts]
         listed = {item.id for item, _ in judged}
         found_by_model = [(item, None) for item in decision.items if item.id not in listed]
@@ -259,7 +243,7 @@ class Injection:
             )
             for rank, (item, verdict) in enumerate([*judged, *found_by_model], start=1)
         ]
-        await self._services.ledgers.runtime.write(injections.add, injections=rows)
+        self._services.ledgers.runtime.write_along(injections.add, injections=rows)
 
 
 async def load_task(ledgers: Ledgers, request: Request) -> Task:
