@@ -157,7 +157,11 @@ def _why(result: Match) -> list[tuple[str, str]]:
     if reasons.neighbour_of:
         found.append(f"next to {reasons.neighbour_of}")
     matched = [f'"{word}"' for word in reasons.matched_words]
-    added = [f"{name} {value:+.2f}" for name, value in reasons.factors.items() if abs(value) >= 0.005]
+    added = [
+        f"{name.replace('_', ' ')} {value:+.2f}"
+        for name, value in reasons.factors.items()
+        if abs(value) >= 0.005
+    ]
     source = [item.id]
     if reasons.source_event_id and reasons.source_event_id != item.id:
         source.append(f"learned from {reasons.source_event_id}")

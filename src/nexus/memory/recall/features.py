@@ -154,10 +154,21 @@ _CONTACT = re.compile(r"\S@\S+\.\w|\bhttps?://|\+?\d[\d ()/-]{6,}\d")
 _HUB = 0.3
 
 
-def factors(item: Item, now: datetime, weights: dict[str, float]) -> dict[str, float]:
-    """What each factor adds to the item's score."""
+def factors(item: Item, question: Question, now: datetime, weights: dict[str, float]) -> dict[str, float]:
+    """What each factor adds to the item's score.
+
+    Asked about the past, what is new counts less, and so does what names that which came later: "before the
+    ferry". This finds what was replaced also where no link says so.
+    """
+    recency = 0.5 ** (age_days(item, now) / _HALF_LIFE_DAYS)
+    came_after = 0.0
+    if question.asks_past and question.followed_by:
+        said = split_words(item.text, question.language).distinct
+        came_after = float(2 * len(question.followed_by & said) > len(question.followed_by))
     values = {
-        "recency": 0.5 ** (age_days(item, now) / _HALF_LIFE_DAYS),
+        "recency": recency,
+        "too_new": recency * float(question.asks_past),
+        "came_after": came_after,
         "stale": float(item.stale_since is not None),
         "unsure": 1.0 - item.confidence,
         "distrust": 1.0 - _TRUST.get(item.source_type or "self_disclosed", 0.8),

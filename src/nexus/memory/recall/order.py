@@ -410,7 +410,7 @@ def _weighed(found: Found, rows: Whole, scores: Floats, query: Query, now: datet
     entries: list[_Entry] = []
     for position in np.argsort(-scores, kind="stable")[: max(_WEIGHED * query.max_results, 50)]:
         row = int(rows[position])
-        added = features.factors(found.pool.items[row], now, weights)
+        added = features.factors(found.pool.items[row], found.question, now, weights)
         entries.append(_Entry(row, float(scores[position]) + sum(added.values()), added))
     return sorted(entries, key=lambda entry: -entry.score)
 

@@ -7,6 +7,7 @@ import numpy as np
 from nexus.memory.recall import features
 from nexus.memory.recall.item import Item, Stretch
 from nexus.memory.recall.question import understand
+from nexus.memory.recall.ranker import load
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 
@@ -66,3 +67,23 @@ def test_what_was_said_in_the_window_is_near_it() -> None:
     )
     inside, soon_after, long_after = made["in_window"].tolist()
     assert inside == 1 > soon_after > long_after == 0
+
+
+def test_asked_about_the_past_what_is_new_and_what_came_later_count_less() -> None:
+    now = datetime(2026, 6, 1, tzinfo=UTC)
+    asked = understand("Who was my doctor before Dr Okafor?", now)
+    old, new, later = (
+        Item(kind="fact", id=id_, text=text, at=at)
+        for id_, text, at in (
+            ("old", "Dr Lindley is my doctor", "2024-01-01T00:00:00.000Z"),
+            ("new", "Dr Lindley is my doctor", "2026-05-30T00:00:00.000Z"),
+            ("later", "Dr Okafor is my doctor", "2024-01-01T00:00:00.000Z"),
+        )
+    )
+    weights = load().factors
+    added = [sum(features.factors(item, asked, now, weights).values()) for item in (old, new, later)]
+    assert added[0] > max(added[1:])
+    present = understand("Who is my doctor?", now)
+    assert sum(features.factors(new, present, now, weights).values()) > sum(
+        features.factors(old, present, now, weights).values()
+    )
