@@ -19,7 +19,7 @@ from acceptance.program import NEXUS, typed
 from delegated import delegated
 from hosts import write_settings
 from long_form import times
-from nexus import config
+from nexus import config, logs
 from nexus.broker import invariants
 from nexus.engine.settings import Settings
 from nexus.home import Home
@@ -124,7 +124,8 @@ def test_a_killed_host_answers_everything_once_that_was_accepted(tmp_path: Path)
 
 
 def test_a_host_whose_disk_is_lost_goes_on_from_its_copies(tmp_path: Path) -> None:
-    root, copies, names = tmp_path / "host", f"file://{tmp_path}/copies", ("ada", "bert")
+    root, folder, names = tmp_path / "host", tmp_path / "copies", ("ada", "bert")
+    copies = f"file://{folder}"
     last = "What did I just say?"
 
     def echo(request: ModelRequest) -> Turn:
@@ -143,8 +144,16 @@ def test_a_host_whose_disk_is_lost_goes_on_from_its_copies(tmp_path: Path) -> No
             for name in names:
                 said(port, name, tokens[name], f"I am {name}", f"{name}-1")
                 until(lambda name=name: len(answers(Home(root / "homes" / name))) == 1)
+                until((folder / ids[name] / "events").is_dir)
+                # Nothing can be written to the copies for a while: who writes to the home doesn't notice.
+                aside = folder.rename(tmp_path / "aside")
+                folder.touch()
                 said(port, name, tokens[name], last, f"{name}-2")
-                until(lambda name=name: holds_second(tmp_path / "copies" / ids[name], "I see", last))
+                refusal = f"{folder}/{ids[name]}/"
+                until(lambda text=refusal: any(text in line for line in logs.read(Home(root))))
+                folder.unlink()
+                aside.rename(folder)
+                until(lambda name=name: holds_second(folder / ids[name], "I see", last))
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
         shutil.rmtree(root)

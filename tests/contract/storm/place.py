@@ -61,7 +61,7 @@ class Place:
         self.effects.mkdir()
         self._port = free_port()
         self._environment = self._variables(server)
-        self._is_older = bool(older)
+        self.is_older = bool(older)
         if older:
             self._environment["PYTHONPATH"] = older
         self._process: subprocess.Popen[bytes] | None = None
@@ -141,7 +141,7 @@ class Place:
     def upgrade(self) -> None:
         """Serve the home with this version from the next start on."""
         del self._environment["PYTHONPATH"]
-        self._is_older = False
+        self.is_older = False
 
     def kill(self) -> None:
         if self._process is not None:
@@ -225,7 +225,7 @@ class Place:
         except (httpx.HTTPError, OSError):
             return False
         # Older versions say otherwise who does the work.
-        if not answer.is_success or self._is_off or self._is_older:
+        if not answer.is_success or self._is_off or self.is_older:
             return answer.is_success
         with health.look(self.settings) as engine:
             return engine is not None and engine.is_served

@@ -139,9 +139,12 @@ class _Storm:
         if self._weather.older:
             middle = len(order) // 2
             # What is known to be wrong with an older version is not what a storm is to find.
-            order[:middle] = ["kill" if name == "models" else name for name in order[:middle]]
-            order[middle:] = ["upgrade", "models", *order[middle + 2 :]][: len(order) - middle]
+            mended = [name for name in ("models", "clock") if name in faults]
+            order[:middle] = ["kill" if name in mended else name for name in order[:middle]]
+            order[middle:] = ["upgrade", *mended, *order[middle:]][: len(order) - middle]
             faults["upgrade"] = self._upgrade
+        else:
+            self._report.skipped["upgrade"] = "there are no sources of an older version"
         began = time.monotonic()
         self._place.start()
         self._talk.start()
@@ -158,7 +161,9 @@ class _Storm:
                 faults[name]()
                 self._place.await_service()
                 self._report.struck[name] += 1
-                self._judge(f"fault {number + 1} ({name})", verdict.settled(self._place))
+                # An older version says otherwise who works on what; all must be in order once it is upgraded.
+                found = [] if self._place.is_older else verdict.settled(self._place)
+                self._judge(f"fault {number + 1} ({name})", found)
             self._talk.allow(self._weather.messages)
         except BaseException:
             self._talk.stop()
