@@ -116,13 +116,13 @@ def _test(page: Page) -> None:
 
 
 def _no_number(page: Page) -> None:
-    page.get_by_label("day_usd").fill("much")
+    page.get_by_label("This home, a day, in US dollars").fill("much")
     page.get_by_role("button", name="Save budgets").click()
     expect(page.get_by_role("alert")).to_contain_text("must be a number")
 
 
 def _saved(page: Page) -> None:
-    page.get_by_label("day_usd").fill("5")
+    page.get_by_label("This home, a day, in US dollars").fill("5")
     page.get_by_role("button", name="Save budgets").click()
     expect(page.get_by_role("status").filter(has_text="Saved")).to_be_visible()
 
@@ -296,10 +296,15 @@ DEMO: Final = (
     Shot(name="usage-year", route="/usage", start="/usage?days=365"),
     Shot(name="channels", route="/channels"),
     Shot(name="channel", route="/channels/{name}", start="/channels", follow="td.main a[href^='/channels/']"),
+    Shot(name="channel-kinds", route="/channels/new"),
+    Shot(name="channel-new", route="/channels/new/{kind}", start="/channels/new/email"),
     Shot(name="people", route="/people"),
     Shot(name="people-let-in", route="/people", act=_let_in),
     Shot(name="notifications", route="/notifications"),
     Shot(name="settings", route="/settings"),
+    Shot(name="setup", route="/setup"),
+    Shot(name="setup-model", route="/setup", start="/setup?provider=anthropic"),
+    Shot(name="setup-done", route="/setup", start="/setup?done=1"),
     Shot(name="settings-refused", route="/settings", act=_no_number),
     Shot(name="settings-saved", route="/settings", act=_saved),
     Shot(name="nowhere", route="", start="/nowhere"),

@@ -109,8 +109,12 @@ class Client:
         channel: str = "api",
         key: str = "",
         files: Sequence[File] = (),
+        replaces: str | None = None,
     ) -> Receipt:
-        """Send a message and return its receipt, which also names the request."""
+        """Send a message and return its receipt, which also names the request.
+
+        With `replaces`, a run's id, it takes the place of that run's message.
+        """
         message: dict[str, Any] = {
             "text": text,
             "session": session_label,
@@ -122,6 +126,8 @@ class Client:
             message["attachments"] = [
                 {"name": file.name, "data": base64.b64encode(file.data).decode()} for file in files
             ]
+        if replaces:
+            message["replaces"] = replaces
         accepted = await self._http.post("/api/messages", message, key=key or ids.new("key"))
         request_id, execution_id = accepted["request_id"], accepted["execution_id"]
         if execution_id is None:
@@ -131,6 +137,15 @@ class Client:
     def run(self, execution_id: str) -> Run:
         """A run that was started before, here or elsewhere."""
         return _ServedRun(self._http, execution_id)
+
+    async def regenerate(self, execution_id: str, model: str = "") -> Run:
+        """Answer the message of a finished run again; the new answer replaces the old one."""
+        path = f"/api/executions/{quote(execution_id)}/regenerate"
+        return self.run((await self._http.post(path, {"model": model}))["execution_id"])
+
+    async def correct(self, fact_id: str, fact: str) -> dict[str, Any]:
+        """Replace a fact by what is true now. Both stay in the log."""
+        return await self._http.post(f"/api/memory/facts/{quote(fact_id)}/correct", {"fact": fact})
 
     async def execution(self, execution_id: str) -> dict[str, Any]:
         """The current state of a run."""

@@ -41,6 +41,9 @@ _PAGES = (
     "/import",
     "/usage",
     "/settings",
+    "/setup",
+    "/setup?provider=anthropic",
+    "/channels/new/email",
     "/notifications",
 )
 _SERIOUS = """async () => {

@@ -88,11 +88,12 @@ def approve(ctx: click.Context, code: str, **options: Any) -> None:
 @click.pass_context
 def refuse(ctx: click.Context, code: str) -> None:
     """Reject CODE."""
-    if not _with(ctx, grants.refuse, code=code.upper()):
+    asked = next((each for each in _with(ctx, grants.asking) if each.code == code.upper()), None)
+    if asked is None or not _with(ctx, grants.refuse, code=code.upper()):
         raise UsageError(
             f"Unknown or expired code: {code}", hint="Run `nexus access list` to see pending requests."
         )
-    click.echo(f"Rejected {code.upper()}.")
+    click.echo(f"Rejected {_sender(asked)}.")
 
 
 @access.command()

@@ -8,6 +8,7 @@ import click
 from nexus import commands, ids
 from nexus.cli.place import answering_home
 
+_NEW = "chat:"
 _KEYS = (("Ctrl-C", "stop the answer"), ("Alt-Enter", "insert a line break"))
 
 
@@ -41,6 +42,11 @@ def help_text() -> str:
     return "\n".join(f"{usage:{width}} {about}" for usage, about in rows)
 
 
+def name_session(label: str) -> str:
+    """What to call a session that has no title yet."""
+    return "new" if label.startswith(_NEW) else label
+
+
 def new_label() -> str:
     """A label that no session has yet."""
-    return f"chat:{ids.new('ses')}"
+    return f"{_NEW}{ids.new('ses')}"

@@ -1,6 +1,7 @@
 """A conversation with the agent of a home: what is typed goes to it, what it says is shown."""
 
 import asyncio
+import shlex
 import signal
 import sys
 from collections.abc import Awaitable
@@ -13,11 +14,11 @@ import click
 from nexus import clock, commands, config, ids
 from nexus.attachments import File
 from nexus.cli import trace
-from nexus.cli.chat import new_label
+from nexus.cli.chat import name_session, new_label
 from nexus.cli.place import counted
 from nexus.cli.remind import line as reminder_line
 from nexus.cli.screen import Screen, cost_line
-from nexus.cli.talk import Talk
+from nexus.cli.talk import Recalled, Talk
 from nexus.cli.talking import talking
 from nexus.cli.terminal import printable
 from nexus.cli.typed import Editor, Lines, Typed, asked
@@ -47,7 +48,7 @@ async def converse(
         if interactive:
             typed = Editor(list(reversed(await talk.sent_messages(label, _REMEMBERED_LINES))))
             at = f" at {talk.where}" if talk.where else ""
-            click.secho(f"Session {label}{at}. Type /help for commands.", dim=True)
+            click.secho(f"Session: {name_session(label)}{at}. Type /help for commands.", dim=True)
         else:
             typed = Lines()
         watching = asyncio.create_task(conversation.watch())
@@ -60,8 +61,13 @@ async def converse(
 
 
 async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> None:
-    while (text := await typed.next()) is not None:
+    while (text := await typed.next(conversation.draft)) is not None:
+        replaces, conversation.draft = bool(conversation.draft), ""
         if not text.strip():
+            continue
+        if paths := await asyncio.to_thread(pasted_files, text):
+            for path in paths:
+                await conversation.tell(conversation.attach(path))
             continue
         found = commands.parse(text, "terminal")
         if found is None and text.lstrip().startswith("/"):
@@ -85,6 +91,14 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
                 await conversation.tell(conversation.choose_model(words))
             case "attach":
                 await conversation.tell(conversation.attach(words))
+            case "edit":
+                if conversation.edit() and words:
+                    conversation.draft = ""
+                    await conversation.say(words, replaces=True)
+            case "retry":
+                await conversation.retry()
+            case "correct":
+                await conversation.tell(conversation.correct(words))
             case "memory":
                 await conversation.tell(conversation.memory(words))
             case "remind" if words:
@@ -96,7 +110,22 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
             case "trace":
                 await conversation.tell(conversation.trace())
             case _:
-                await conversation.say(text)
+                await conversation.say(text, replaces=replaces)
+
+
+def pasted_files(text: str) -> list[str]:
+    """Return the files that were dragged or pasted into a terminal, which types their paths."""
+    try:
+        words = [Path(word).expanduser() for word in shlex.split(text)]
+    except (ValueError, RuntimeError):
+        return []
+    with suppress(OSError):
+        return [str(each) for each in words] if all(_is_pasted(each) for each in words) else []
+    return []
+
+
+def _is_pasted(path: Path) -> bool:
+    return path.is_absolute() and path.is_file()
 
 
 class Conversation:
@@ -121,44 +150,89 @@ class Conversation:
         self._interactive = interactive
         self._shown: set[str] = set()
         self._last = ""
-        self._sent: int | None = None
+        self._sent: dict[str, int | None] = {"main": None, label: None}
+        """By session that this terminal has had open: the last shown of what automations sent there."""
         self._said = ""
+        self._said_run = ""
+        self._listed: list[Recalled] = []
+        self.draft = ""
+        """What the next message begins as: the last one, to be edited."""
         self._request_id = ""
         self._speaking = asyncio.Lock()
         self.failed = False
         """Some messages or commands failed."""
 
-    async def begin(self, label: str) -> None:
+    async def begin(self, label: str, title: str = "") -> None:
         """Go over to another session."""
         await self._talk.new_session(self._label)
-        self._label, self._last, self._sent = label, "", None
-        self._screen.note(f"Session {label}.")
+        self._label, self._last, self._said_run = label, "", ""
+        self._sent.setdefault(label, None)
+        self._screen.note(f"Session: {title or name_session(label)}.")
 
-    async def say(self, text: str) -> None:
-        """Say something, and show the answer."""
+    async def say(self, text: str, *, replaces: bool = False) -> None:
+        """Say something, perhaps in the place of what was said last, and show the answer."""
         with suppress(NexusError):
             await self._show_sent()  # what came before it is not asked for once something is said
         files = self._files if commands.parse(text) is None else []
         async with self._speaking:
             try:
                 receipt = await self._talk.receive(
-                    text, session_label=self._label, model=self._model, files=files
+                    text,
+                    session_label=self._label,
+                    model=self._model,
+                    files=files,
+                    replaces=self._said_run if replaces else None,
                 )
             except NexusError as error:
                 self._tell(error)
                 return
             self._files = [each for each in self._files if each not in files]
             self._said, self._request_id = text, receipt.request_id
+            self._said_run = receipt.execution_id or ""
             await self._show(receipt.run)
+
+    def edit(self) -> bool:
+        """Make the last message the draft of the next one, which takes its place."""
+        if not self._said_run:
+            self._screen.note("Say something first.")
+            return False
+        self.draft = self._said
+        return True
+
+    async def retry(self) -> None:
+        """Have the last message answered again."""
+        async with self._speaking:
+            try:
+                if not self._said_run:
+                    self._said_run = await self._talk.newest_run(self._label) or ""
+                if not self._said_run:
+                    self._screen.note("Say something first.")
+                    return
+                run = await self._talk.regenerate(self._said_run, self._model)
+            except NexusError as error:
+                self._tell(error)
+                return
+            self._said_run = run.id
+            await self._show(run)
+
+    async def correct(self, words: str) -> None:
+        """Replace a fact that was listed last."""
+        number, _, text = words.partition(" ")
+        index = int(number) - 1 if number.isdecimal() and len(number) < 3 else -1
+        if not text.strip() or not 0 <= index < len(self._listed) or self._listed[index].kind != "fact":
+            self._screen.note("Name a fact of the last /memory: /correct 2 The boat trip is on Sunday")
+            return
+        await self._talk.correct(self._listed[index].id, text.strip())
+        self._screen.note(f"Corrected. It was: {self._listed[index].text}")
 
     async def sessions(self, wanted: str) -> None:
         """List sessions, or go over to one by its name or its number in the list."""
         found = await self._talk.sessions(_SHOWN_SESSIONS)
         if wanted:
             number = int(wanted) - 1 if wanted.isdecimal() and len(wanted) < 3 else -1
-            label = found[number].label if 0 <= number < len(found) else wanted
-            check_label(label)
-            await self.begin(label)
+            known = found[number] if 0 <= number < len(found) else None
+            check_label(known.label if known else wanted)
+            await self.begin(known.label if known else wanted, known.title if known else "")
             return
         for number, each in enumerate(found, 1):
             at = f"{clock.parse(each.updated_at).astimezone():%Y-%m-%d %H:%M}"
@@ -194,11 +268,13 @@ class Conversation:
         if not about:
             self._screen.note("Say something first, or add search words: /memory the boat trip")
             return
-        found = await self._talk.recalled(about)
-        for one in found:
+        self._listed = found = await self._talk.recalled(about)
+        for number, one in enumerate(found, 1):
             who = f"{one.speaker}: " if one.speaker else ""
-            self._screen.line(f"{one.at[:10]}  {who}{' '.join(one.text.split())}")
-        if not found:
+            self._screen.line(f"{number:>2}  {one.at[:10]}  {who}{' '.join(one.text.split())}")
+        if any(one.kind == "fact" for one in found):
+            self._screen.note("Correct a fact with /correct NUMBER TEXT.")
+        elif not found:
             self._screen.note("No matches.")
 
     async def remind(self, words: str, typed: Typed) -> None:
@@ -260,14 +336,18 @@ class Conversation:
             await asyncio.sleep(_LOOK_S)
 
     async def _show_sent(self) -> None:
-        """What automations sent: since the person last said something, then as it comes."""
-        if self._interactive:
-            for message in await self._talk.scheduled_messages(self._label, self._sent):
+        """What automations sent: since the person last said something, then as it comes.
+
+        Also into sessions that were left with /new, and into the main one: reminders go where they were set.
+        """
+        for label in [*self._sent] if self._interactive else ():
+            for message in await self._talk.scheduled_messages(label, self._sent[label]):
                 async with self._speaking:
-                    if message.seq <= (self._sent or 0):
+                    if message.seq <= (self._sent[label] or 0):
                         continue  # shown meanwhile
-                    self._sent = message.seq
-                    self._screen.note(f"{clock.parse(message.occurred_at).astimezone():%Y-%m-%d %H:%M}")
+                    self._sent[label] = message.seq
+                    at = f"{clock.parse(message.occurred_at).astimezone():%Y-%m-%d %H:%M}"
+                    self._screen.note(at if label == self._label else f"{at} · {name_session(label)}")
                     self._screen.markdown(message.content)
 
     async def _show_new(self) -> None:

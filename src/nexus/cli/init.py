@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from nexus import config, config_file, ledgers
+from nexus.broker.agent.providers import PROVIDERS, Choice
 from nexus.cli import init_language, init_model, models
-from nexus.cli.init_providers import PROVIDERS, Asking, Choice, Defaults, KeyWish, Person, Wishes
+from nexus.cli.init_providers import Asking, Defaults, KeyWish, Person, Wishes
 from nexus.cli.place import chosen_home
 from nexus.cli.terminal import printable
 from nexus.config_file import Change

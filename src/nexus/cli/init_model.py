@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from nexus import secrets
+from nexus.broker.agent import providers
+from nexus.broker.agent.providers import Choice
 from nexus.broker.agent.roles import nearest_model
-from nexus.cli import init_providers as providers
 from nexus.cli import models
-from nexus.cli.init_providers import Asking, Choice, Earlier, EarlierKey, Wishes, keyed
+from nexus.cli.init_providers import Asking, Earlier, EarlierKey, Wishes, keyed
 from nexus.cli.terminal import printable
 from nexus.config import Config, ProviderConfig
 from nexus.errors import ModelError, ModelFileError, NexusError, SecretError, UsageError
@@ -21,8 +22,6 @@ from nexus.settings import refuse_credentials
 if TYPE_CHECKING:
     from nexus.broker.agent.trial import Trial
 
-# Under which variable a key that was typed is read while it is tried. Nobody is told of it.
-_TYPED: Final = "NEXUS_INIT_TYPED_KEY"
 _REFUSED: Final = (401, 403)
 _TYPED_REFUSED: Final = "The API key was rejected. Try again to enter another."
 _QUESTIONS: Final = {
@@ -33,7 +32,6 @@ _QUESTIONS: Final = {
 }
 ROLES: Final = tuple(_QUESTIONS)
 _NOBODY: Final = {"worker": "same", "fast": "same", "writer": "none"}
-_SERVER: Final = "server"
 _SCHEMES: Final = ("http://", "https://")
 
 
@@ -51,11 +49,7 @@ class Failure:
 
 def tried(settings: Config, choice: Choice) -> "Failure | tuple[Trial, ...]":
     """Try the manager's model, and the writer's where it is another; what they did where all answer."""
-    provider, environ = choice.provider, dict(os.environ)
-    if choice.typed_key:
-        environ[_TYPED] = choice.typed_key
-        provider = replace(provider, api_key=f"env:{_TYPED}", auth_token="")
-    asked = replace(settings, providers={**settings.providers, choice.name: provider})
+    asked, environ = choice.on_trial(settings)
     done: list[Trial] = []
     for model in choice.tried_models:
         try:
@@ -300,12 +294,7 @@ def _section(
     if again and again.provider.base_url == url:
         return again.name, again.provider
     new = replace(again.provider if again else ProviderConfig(), base_url=url)
-    for number in range(1, len(settings.providers) + 2):
-        name = _SERVER if number == 1 else f"{_SERVER}-{number}"
-        known = settings.providers.get(name, new)
-        if known.base_url == url:
-            return name, known
-    raise AssertionError("one name more than there are sections is free")
+    return providers.server_section(settings, new)
 
 
 def _address(wishes: Wishes, asking: Asking, default: str) -> str:

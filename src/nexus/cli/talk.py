@@ -25,6 +25,7 @@ class Recalled:
     """Something that the memory holds."""
 
     kind: str
+    id: str
     at: str
     speaker: str | None
     text: str
@@ -46,8 +47,20 @@ class Talk(Protocol):
     """Who serves it; empty where it is opened here."""
 
     async def receive(
-        self, text: str, *, session_label: str, model: str, files: Sequence[File] = ()
-    ) -> Receipt: ...
+        self,
+        text: str,
+        *,
+        session_label: str,
+        model: str,
+        files: Sequence[File] = (),
+        replaces: str | None = None,
+    ) -> Receipt:
+        """Send a message; with `replaces`, a run's id, in the place of that run's message."""
+        ...
+
+    async def regenerate(self, execution_id: str, model: str) -> Run: ...
+
+    async def correct(self, fact_id: str, text: str) -> None: ...
 
     async def new_session(self, session_label: str) -> None: ...
 
@@ -94,11 +107,29 @@ class There:
         self.where = client.url
 
     async def receive(
-        self, text: str, *, session_label: str, model: str, files: Sequence[File] = ()
+        self,
+        text: str,
+        *,
+        session_label: str,
+        model: str,
+        files: Sequence[File] = (),
+        replaces: str | None = None,
     ) -> Receipt:
         return await self._client.submit(
-            text, session_label=session_label, channel=CHANNEL, model=model, files=files
+            text,
+            session_label=session_label,
+            channel=CHANNEL,
+            model=model,
+            mode="interrupt" if replaces else "followup",
+            files=files,
+            replaces=replaces,
         )
+
+    async def regenerate(self, execution_id: str, model: str) -> Run:
+        return await self._client.regenerate(execution_id, model)
+
+    async def correct(self, fact_id: str, text: str) -> None:
+        await self._client.correct(fact_id, text)
 
     async def new_session(self, session_label: str) -> None:
         await self._client.new_session(session_label, channel=CHANNEL)
@@ -160,7 +191,7 @@ class There:
     async def recalled(self, text: str) -> list[Recalled]:
         answer = await self._client.recall(text, limit=MOST_RECALLED)
         items = [result["item"] for result in answer["results"]]
-        return [Recalled(kind=i["kind"], at=i["at"], speaker=i["speaker"], text=i["text"]) for i in items]
+        return [Recalled(**{key: i[key] for key in ("kind", "id", "at", "speaker", "text")}) for i in items]
 
     async def cost(self, session_label: str) -> Totals:
         return await self._client.cost(session_label)

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from nexus.app import App
+from nexus.app.building import BY_OWNER
 from nexus.attachments import File
 from nexus.automations.reminders import Draft, Reminder
 from nexus.broker.approvals import Decision
@@ -41,11 +42,29 @@ class Here:
         self._app = app
 
     async def receive(
-        self, text: str, *, session_label: str, model: str, files: Sequence[File] = ()
+        self,
+        text: str,
+        *,
+        session_label: str,
+        model: str,
+        files: Sequence[File] = (),
+        replaces: str | None = None,
     ) -> Receipt:
         return await self._app.receive(
-            text, session_label=session_label, channel=CHANNEL, model=model, files=files
+            text,
+            session_label=session_label,
+            channel=CHANNEL,
+            model=model,
+            mode="interrupt" if replaces else "followup",
+            files=files,
+            replaces=replaces,
         )
+
+    async def regenerate(self, execution_id: str, model: str) -> Run:
+        return await self._app.regenerate(execution_id, model)
+
+    async def correct(self, fact_id: str, text: str) -> None:
+        await self._app.memory.correct(fact_id, text, BY_OWNER)
 
     async def new_session(self, session_label: str) -> None:
         await self._app.new_session(session_label, channel=CHANNEL)
@@ -96,7 +115,7 @@ class Here:
     async def recalled(self, text: str) -> list[Recalled]:
         answer = await (await self._app.open_recall()).find(Query(text=text, max_results=MOST_RECALLED))
         items = [result.item for result in answer.results]
-        return [Recalled(kind=i.kind, at=i.at, speaker=i.speaker, text=i.text) for i in items]
+        return [Recalled(kind=i.kind, id=i.id, at=i.at, speaker=i.speaker, text=i.text) for i in items]
 
     async def cost(self, session_label: str) -> Totals:
         return await self._app.ledgers.runtime.read(usage.of_session, session_label=session_label)

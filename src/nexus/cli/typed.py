@@ -19,7 +19,9 @@ from nexus.cli.place import lenient_input
 class Typed(Protocol):
     """What a person types. None is the end."""
 
-    async def next(self) -> str | None: ...
+    async def next(self, draft: str = "") -> str | None:
+        """The next message. It begins as the draft where it can be edited."""
+        ...
 
 
 class Editor:
@@ -31,15 +33,16 @@ class Editor:
             remembered.append_string(line)
         self._session: PromptSession[str] = PromptSession(history=remembered, key_bindings=_keys())
 
-    async def next(self) -> str | None:
+    async def next(self, draft: str = "") -> str | None:
         """The next message. Ctrl-C clears the line, Ctrl-D on an empty one is the end."""
         while True:
             try:
                 # What a worker's result leads to may be printed while somebody types. Raw, so that notes keep
                 # their style: what others wrote was made printable before.
                 with patch_stdout(raw=True):
-                    return await self._session.prompt_async("> ")
+                    return await self._session.prompt_async("> ", default=draft)
             except KeyboardInterrupt:
+                draft = ""
                 continue
             except EOFError:
                 return None
@@ -53,7 +56,7 @@ class Lines:
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
-    async def next(self) -> str | None:
+    async def next(self, draft: str = "") -> str | None:
         return await self._lines.get()
 
     def _read(self) -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from socket import socket
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from nexus.cli import model_checks
 from nexus.cli.model_checks import troubled
 from nexus.cli.place import counted
 from nexus.cli.terminal import printable
-from nexus.config import Config
+from nexus.config import Config, load
 from nexus.engine.owner import find_owner
 from nexus.errors import ConfigError, NexusError
 from nexus.gateway.listener import PORT, is_loopback, raise_descriptor_limit
@@ -41,24 +42,65 @@ _log = logging.getLogger("nexus.up")
 
 
 async def run(home: Home, config: Config, serving: Serving, listening: socket, *, as_json: bool) -> None:
-    """Run until a signal asks for the end; a second one ends the process at once."""
-    stop = asked_to_stop()
-    app = App(home, config, memory_socket=True)
-    token = home.token()
+    """Run until a signal asks for the end; a second one ends the process at once.
+
+    The dashboard can have the home opened again with the settings that it saved. Requests wait meanwhile.
+    """
+    stop, is_first = asked_to_stop(), True
     raise_descriptor_limit()
-    with Logging(home, lambda text: secrets.redact(app.redact(text), [token])):
-        async with app, Gateway(app, listening) as gateway:
+    while not stop.is_set():
+        restart = asyncio.Event()
+        await _run_once(home, config, serving, listening, stop, restart, is_told=is_first, as_json=as_json)
+        is_first = False
+        if not stop.is_set():
+            stored = load(home.config_file)
+            # What the command line said of the address stays, and so does the socket.
+            address = {"host": config.gateway.host, "port": config.gateway.port}
+            config = replace(stored, gateway=replace(stored.gateway, **address))
+
+
+async def _run_once(
+    home: Home,
+    config: Config,
+    serving: Serving,
+    listening: socket,
+    stop: asyncio.Event,
+    restart: asyncio.Event,
+    *,
+    is_told: bool,
+    as_json: bool,
+) -> None:
+    app, token = App(home, config, memory_socket=True), home.token()
+
+    def reopen() -> None:
+        load(home.config_file)  # an error is the person's to see, and the home goes on as it is
+        restart.set()
+
+    with Logging(home, lambda text: secrets.redact(app.redact(text), [token])), listening.dup() as own:
+        async with app, Gateway(app, own, reopen) as gateway:
             serving.tell(gateway.url)
             _log.info("the home runs", extra={"version": __version__, "pid": os.getpid(), "url": gateway.url})
-            picture = await _picture(app, gateway)
-            _tell({**picture, "channels": app.channels.statuses()}, as_json=as_json)
+            if is_told:
+                picture = await _picture(app, gateway)
+                _tell({**picture, "channels": app.channels.statuses()}, as_json=as_json)
+            elif not as_json:
+                click.echo("Running with the new settings.")
             if not as_json:
                 app.channels.changed = _tell_connected
-            await stop.wait()
-            _log.info("stopping")
+            await _wait_for_either(stop, restart)
+            _log.info("stopping" if stop.is_set() else "restarting with new settings")
             if not as_json:
-                click.echo(STOPPING)
+                click.echo(STOPPING if stop.is_set() else "Restarting with new settings…")
         _log.info("stopped")
+
+
+async def _wait_for_either(*events: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
 
 
 def asked_to_stop() -> asyncio.Event:

@@ -21,6 +21,8 @@ _FRAME_S: Final = 0.1
 _PARSER: Final = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 # Of a block that is longer than the screen, the end is what is being written.
 _ROOM_LINES: Final = 4
+# So many make a token of most languages and models, more or less.
+_TOKEN_CHARACTERS: Final = 4
 
 
 class _Heading(Heading):
@@ -61,6 +63,7 @@ class Writing:
         self._said = False
         self._spinner = Spinner("dots", style="dim")
         self._status, self._since = "", 0.0
+        self._characters = 0
 
     @property
     def shares_notes(self) -> bool:
@@ -100,11 +103,14 @@ class Writing:
         """Say what is happening, since now or a time of the system's clock."""
         if text != self._status:
             self._status, self._since = text, time.time() if since is None else since
+            self._characters = 0
         self._show_status()
         self._draw()
 
     def _show_status(self) -> None:
         text = with_elapsed(self._status, time.time() - self._since)
+        if tokens := self._characters // _TOKEN_CHARACTERS:
+            text += f", about {tokens:,} tokens"
         self._spinner.update(text=Text(f"{text}…", style="dim"))
 
     def note(self, text: str) -> None:
@@ -116,6 +122,7 @@ class Writing:
         if not self._shows_text:
             return
         self._tail += text
+        self._characters += len(text)
         if done := finished(self._tail):
             complete, self._tail = self._tail[:done], self._tail[done:]
             self._print(complete)

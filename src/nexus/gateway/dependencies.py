@@ -65,6 +65,8 @@ class Served:
     """What runs while it is served, such as sessions of MCP clients."""
     metrics: Metrics = field(default_factory=Metrics)
     mcp: ASGIApp | None = None
+    restart: Callable[[], None] | None = None
+    """Opens the home again with its saved settings; None where its host decides when."""
     making_mcp: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 

@@ -107,8 +107,9 @@ class _Ahead:
 class Gateway:
     """A home's gateway, listening while the context lasts."""
 
-    def __init__(self, app: App, listening: socket.socket) -> None:
+    def __init__(self, app: App, listening: socket.socket, restart: Callable[[], None] | None = None) -> None:
         self._app = app
+        self._restart = restart
         self._socket = listening
         self._stack = AsyncExitStack()
         self._keys = Keys(app.home.token(), port=listening.getsockname()[1], file=app.home.browsers_file)
@@ -117,7 +118,8 @@ class Gateway:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
             # Sessions of clients end before what was entered earlier.
-            served = Served(self._app, self._keys, await opening.enter_async_context(AsyncExitStack()))
+            stack = await opening.enter_async_context(AsyncExitStack())
+            served = Served(self._app, self._keys, stack, restart=self._restart)
             server = build(served)
             if url := self._app.config.gateway.otlp_url:
                 _export(self._app, url, opening)

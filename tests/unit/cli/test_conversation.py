@@ -64,6 +64,7 @@ async def test_what_automations_sent_since_one_last_spoke_is_shown_once(
         watching = asyncio.create_task(conversation.watch())
         await _until(lambda: "While nobody looked" in shown.getvalue())
         await conversation.say("And now?")
+        await conversation.begin("another")
         await _send(app, "While one looked")
         await _until(lambda: "While one looked" in shown.getvalue())
         watching.cancel()
@@ -73,6 +74,33 @@ async def test_what_automations_sent_since_one_last_spoke_is_shown_once(
     assert "Before" not in shown.getvalue()
     assert "Elsewhere" not in shown.getvalue()
     assert "looked" not in quiet.getvalue()
+
+
+async def test_the_last_message_is_edited_and_answered_again_and_a_fact_corrected(home: Home) -> None:
+    shown, picture = io.StringIO(), home.root / "a picture.txt"
+    picture.write_text("A lake.")
+    async with ModelServer() as server, app_on(home, server) as app:
+        server.script("Hello Bob.", "Hello Ben.", "Good day, Ben.", "A lake, I see.")
+        await app.remember("Ben lives in Bern")
+        conversation = Conversation(Here(app), Screen(shown), "main", "", interactive=False)
+        lines = [
+            "I am Bob, of Bern",
+            "/edit I am Ben, of Bern",
+            "/retry",
+            "/memory Ben lives in Bern",
+            "/correct 1 Ben lives in Basel",
+            f"'{picture}'",
+            "What is it?",
+        ]
+        await module._talk(conversation, _Typed(lines), "")  # pyright: ignore[reportPrivateUsage]
+        history = str(server.requests[-1].json["messages"])
+        facts = [result.item.text for result in (await app.recall("Where does Ben live?")).results]
+    answers = [shown.getvalue().find(said) for said in ("Hello Bob.", "Hello Ben.", "Good day, Ben.")]
+    assert answers == sorted(answers)
+    assert answers[0] >= 0
+    assert ("I am Bob" in history, "Hello Ben." in history, "A lake." in history) == (False, False, True)
+    assert "Good day, Ben." in history
+    assert "Ben lives in Basel" in facts
 
 
 async def _until(holds: Callable[[], bool]) -> None:
@@ -109,7 +137,7 @@ class _Typed:
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
 
-    async def next(self) -> str | None:
+    async def next(self, draft: str = "") -> str | None:
         return self._lines.pop(0) if self._lines else None
 
 

@@ -8,8 +8,9 @@ import click
 import pytest
 
 from nexus.broker.agent import builtin
+from nexus.broker.agent.providers import Choice
 from nexus.cli.init_model import chosen
-from nexus.cli.init_providers import Choice, Wishes
+from nexus.cli.init_providers import Wishes
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.config_file import Value
 from nexus.errors import ConfigError, ModelError, UsageError

@@ -1,5 +1,6 @@
 """What a request cost: by the owner's own price of the model, else by the public list of prices."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from decimal import Decimal
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
 
 _MICRO: Final = Decimal(1_000_000)
+_OTHER_USES: Final = re.compile(
+    r"audio|embed|image|instruct|moderation|preview|realtime|search|transcribe|tts|vision"
+)
 _ADDRESSES: Final = {
     "anthropic": "https://api.anthropic.com",
     "openai": "https://api.openai.com/v1",
@@ -77,6 +81,33 @@ def estimate_microusd(config: Config, name: str, *, input_tokens: int, output_to
         price=config.prices.get(name),
         is_local=known.is_local,
     )
+
+
+def describe_price(config: Config, name: str) -> str:
+    """Say what a million tokens of a model cost; empty if nobody knows."""
+    found = [
+        estimate_microusd(config, name, input_tokens=1_000 * is_input, output_tokens=1_000 * (not is_input))
+        for is_input in (True, False)
+    ]
+    read, written = (None if each is None else each / 1_000 for each in found)
+    if read is None or written is None:
+        return ""
+    return f"${read:g} in, ${written:g} out per million tokens" if read or written else "free"
+
+
+def list_priced(provider: ProviderConfig) -> list[str]:
+    """List the text models of a provider in the public price list, by name."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    address = _address(provider)
+    for each in get_snapshot().providers if address else ():
+        if re.match(each.api_pattern, address):
+            return [
+                model.id
+                for model in each.models
+                if model.context_window and not _OTHER_USES.search(model.id) and not model.deprecated
+            ]
+    return []
 
 
 def budgets_in_money(limits: BudgetsConfig) -> list[str]:

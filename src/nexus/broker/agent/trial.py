@@ -112,19 +112,23 @@ async def tried(
     name: str,
     environ: Mapping[str, str] = os.environ,
     on_progress: Callable[[str], None] | None = None,
+    on_text: Callable[[str], None] | None = None,
     account: Account | None = None,
     limit_s: float = _LIMIT_S,
 ) -> Trial:
     """Try a model; an error that says what to do where it does not answer in time.
 
-    `on_progress` is called with the step that begins, and with the reason while its server is not ready yet.
+    `on_progress` is called with the step that begins, and with the reason while its server is not ready yet;
+    `on_text` with the pieces of its answers.
     Without an `account`, nobody's budget is asked.
     """
     async with Models(config, environ) as models:
         (candidate,) = await models.candidates((name,))
         # It is asked once: whoever waits for the trial can try again.
         candidate = replace(candidate, config=replace(candidate.config, max_retries=0))
-        tester = _Tester(models=models, candidate=candidate, on_progress=on_progress, account=account)
+        tester = _Tester(
+            models=models, candidate=candidate, on_progress=on_progress, on_text=on_text, account=account
+        )
         try:
             async with asyncio.timeout(limit_s):
                 return await tester.run()
@@ -147,6 +151,7 @@ class _Tester:
     models: Models
     candidate: Candidate
     on_progress: Callable[[str], None] | None
+    on_text: Callable[[str], None] | None
     account: Account | None
     attempts: list[Attempt] = field(default_factory=list[Attempt])
 
@@ -238,6 +243,8 @@ class _Tester:
     def publish(self, delta: Delta) -> None:
         if delta.kind == "waiting":
             self._tell(delta.text)
+        elif delta.kind == "text" and self.on_text is not None:
+            self.on_text(delta.text)
 
     async def spend(self, attempt: Attempt) -> None:
         self.attempts = [*(known for known in self.attempts if known.id != attempt.id), attempt]

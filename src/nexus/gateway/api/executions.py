@@ -123,6 +123,20 @@ async def retry_execution(home: Home, run: Known) -> Retried:
     return Retried(execution_id=(await home.queue.retry(run.id)).id)
 
 
+class Regeneration(BaseModel):
+    """How a message is answered again."""
+
+    model: str = Field(
+        default="", max_length=200, description="`provider/model` to use. Empty: the configured one."
+    )
+
+
+@router.post("/{execution_id}/regenerate", status_code=202)
+async def regenerate_execution(home: Home, run: Known, wanted: Regeneration) -> Retried:
+    """Answer the message of a finished run again. The new answer replaces the old one."""
+    return Retried(execution_id=(await home.regenerate(run.id, wanted.model)).id)
+
+
 @router.post("/{execution_id}/dismiss")
 async def dismiss_execution(home: Home, run: Known) -> Dismissed:
     """Take a run that crashed its process too often off the dead letters, without another attempt."""

@@ -47,6 +47,11 @@ class NewMessage(BaseModel):
     attachments: list[NewAttachment] = Field(
         default=[], max_length=100, description="Files to include: images, PDFs and text."
     )
+    replaces: str | None = Field(
+        default=None,
+        max_length=200,
+        description="Run whose message it replaces; that turn and those after it leave the history.",
+    )
     channel: Channel = Field(default="api", description="Channel. It grants no rights.")
 
 
@@ -83,6 +88,7 @@ async def send_message(
         channel=message.channel,
         model=message.model,
         mode=message.mode,
+        replaces=message.replaces,
         files=[File(name=each.name, data=each.data) for each in message.attachments],
         external_id=None if idempotency_key is None else f"key:{idempotency_key}",
     )

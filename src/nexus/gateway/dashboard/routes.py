@@ -37,6 +37,7 @@ from nexus.gateway.dashboard.pages import (
     search,
     sessions,
     settings,
+    setup,
     usage,
 )
 from nexus.gateway.dashboard.render import MOST_AT_ONCE, page
@@ -87,6 +88,7 @@ def routes() -> list[BaseRoute]:
         *people.ROUTES,
         *notifications.ROUTES,
         *settings.ROUTES,
+        *setup.ROUTES,
         *leaving.ROUTES,
         Mount("/static", _Files(directory=_STATIC), name="static"),
     ]

@@ -3,9 +3,10 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args, get_origin
+from zoneinfo import available_timezones
 
 from nexus import config, config_file
 from nexus.automations import when
@@ -16,7 +17,7 @@ from nexus.errors import ConfigError, UsageError
 from nexus.home import Home
 from nexus.settings import variable
 
-Kind = Literal["text", "number", "choice", "list"]
+Kind = Literal["text", "number", "seconds", "choice", "list"]
 # What neither opens anything nor holds a secret. Whoever may write here is the owner.
 _SECTIONS: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
     "models": ("Models", None),
@@ -27,6 +28,36 @@ _SECTIONS: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
     ),
     "channels": ("Channel", ("answer", "quiet_hours", "zone")),
 }
+_LABELS: Final = {
+    "manager": "You talk to",
+    "worker": "Delegated work",
+    "fast": "Small decisions",
+    "writer": "Writes the memory",
+    "consolidation": "Draws conclusions",
+    "reflection": "Reflects",
+    "request": "One message",
+    "automation": "Each automation, a day",
+    "guest": "Each other person, a day",
+    "guests": "All other people, a day",
+    "day": "This home, a day",
+    "month": "This home, a month",
+    "zone": "Time zone",
+    "missed": "Missed schedules",
+    "timeout": "Time for blocking automations",
+    "async_timeout": "Time for background automations",
+    "circuit_errors": "Errors before a pause",
+    "circuit_cooldown": "Length of the pause",
+    "answer": "Answers in groups",
+    "quiet_hours": "Quiet hours",
+}
+_UNITS: Final = {"_usd": "US dollars", "_tokens": "tokens", "_ms": "seconds"}
+_CHOICES: Final = {
+    "once": "Run once, late",
+    "skip": "Skip",
+    "addressed": "When it is addressed",
+    "always": "Always",
+    "never": "Never",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +65,8 @@ class Field:
     """One setting that can be changed."""
 
     key: str
+    label: str
+    """What people call it, with its unit."""
     kind: Kind
     about: str
     value: str
@@ -45,7 +78,12 @@ class Field:
     """The variable of the environment that wins over the file, where it is set."""
     running: str | None
     """What runs, where that is something else: it changes with the next start."""
-    choices: tuple[str, ...] = ()
+    toml: str
+    """How it is written in the file."""
+    choices: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What can be chosen, with what it is called."""
+    proposals: tuple[str, ...] = ()
+    """What can be chosen besides typing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,22 +173,35 @@ def _field(
     text: str, section: str, key: str, part: Any, next_: Any, running: Any, environ: Mapping[str, str]
 ) -> Field:
     setting = next(each for each in fields(part) if each.name == key)
-    wanted, runs = _shown(getattr(next_, key)), _shown(getattr(running, key)) if running else ""
+    kind, value = _kind(setting.type, key), getattr(part, key)
+    wanted, runs = _shown(getattr(next_, key), kind), _shown(getattr(running, key), kind) if running else ""
+    words = cast("tuple[str, ...]", get_args(setting.type)) if kind == "choice" else ()
     name = variable(section, key)
     return Field(
         key=key,
-        kind=_kind(setting.type),
+        label=_label(key),
+        kind=kind,
         about=setting.metadata["doc"],
-        value=_shown(getattr(part, key)),
-        default=_shown(getattr(type(part)(), key)),
+        value=_shown(value, kind),
+        default=_shown(getattr(type(part)(), key), kind),
         line=config_file.line_of(text, section, key),
         variable=name if name in environ else None,
         running=runs if wanted != runs else None,
-        choices=get_args(setting.type) if get_origin(setting.type) is Literal else (),
+        toml=str(Change(section=section, key=key, value=_plain(value))),
+        choices={each: _CHOICES.get(each, each) for each in words},
+        proposals=tuple(sorted(available_timezones())) if key == "zone" else (),
     )
 
 
-def _kind(type_: Any) -> Kind:
+def _label(key: str) -> str:
+    unit = next((end for end in _UNITS if key.endswith(end)), "")
+    label = _LABELS.get(key.removesuffix(unit), key)
+    return f"{label}, in {_UNITS[unit]}" if unit else label
+
+
+def _kind(type_: Any, key: str) -> Kind:
+    if key.endswith("_ms"):
+        return "seconds"
     if get_origin(type_) is Literal:
         return "choice"
     if get_origin(type_) is tuple:
@@ -159,22 +210,25 @@ def _kind(type_: Any) -> Kind:
 
 
 def _parsed(type_: Any, key: str, text: str) -> Value:
-    kind = _kind(type_)
+    kind = _kind(type_, key)
     if kind == "list":
         return [each.strip() for each in text.split(",") if each.strip()]
-    if kind != "number":
+    if kind not in {"number", "seconds"}:
         return text.strip()
+    number = text.strip().replace(",", "") or "0"
     try:
-        return cast("type[Any]", type_)(text.strip().replace(",", "") or 0)
-    except ValueError:
-        raise ConfigError(f"{key} must be a number, not {text.strip()!r:.40}") from None
+        return round(1_000 * float(number)) if kind == "seconds" else cast("type[Any]", type_)(number)
+    except (ValueError, OverflowError):
+        raise ConfigError(f"{_label(key)} must be a number, not {text.strip()!r:.40}") from None
 
 
 def _plain(value: Any) -> Value:
     return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, kind: Kind) -> str:
+    if kind == "seconds":
+        return f"{value / 1_000:g}"
     if isinstance(value, tuple):
         return ", ".join(cast("tuple[str, ...]", value))
     if isinstance(value, float):

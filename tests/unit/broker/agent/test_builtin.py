@@ -13,9 +13,9 @@ import pytest
 from agent_runs import Run
 from nexus.broker.agent.builtin import BUILTIN, DEFAULT, catalog
 from nexus.broker.agent.builtin.server import ModelProcess
+from nexus.broker.agent.providers import PROVIDERS
 from nexus.broker.agent.records import Limits
 from nexus.cli import model_checks
-from nexus.cli.init_providers import PROVIDERS
 from nexus.config import Config, ModelsConfig
 from nexus.errors import ConfigError, ModelError, ModelFileError
 from nexus.testing import ModelServer

@@ -1,18 +1,25 @@
 """Channels in the browser: their state, and what can be done about it."""
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import apsw
 import httpx
 import pytest
 
+from nexus import config
 from nexus.app import App
 from nexus.config import ChannelConfig, Config
+from nexus.gateway.browsers import Keys
+from nexus.gateway.dependencies import Served
+from nexus.gateway.server import build
 from nexus.home import Home
 from nexus.ledgers.identity import access, senders
 from nexus.ledgers.identity.access import Granted
 from nexus.ledgers.identity.senders import Seen
 from nexus.ledgers.runtime import channels as ledger
+from telegram_server import TOKEN, TelegramServer
+from unit.gateway.dashboard.conftest import URL
 
 
 @pytest.fixture
@@ -40,6 +47,31 @@ async def test_a_channel_is_paused_and_resumed(client: httpx.AsyncClient, app: A
     assert (await client.post("/channels/desk/retry")).status_code == 303
     assert (await client.post("/channels/desk/explode")).status_code == 400
     assert (await client.post("/channels/other/pause")).status_code == 404
+
+
+async def test_a_channel_is_added_and_tested(app: App, keys: Keys, home: Home) -> None:
+    telegram, restarts = TelegramServer(), list[bool]()
+    try:
+        telegram.write("It is me")
+        async with AsyncExitStack() as stack:
+            served = Served(app, keys, stack, restart=lambda: restarts.append(True))
+            transport = httpx.ASGITransport(build(served))
+            client = await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url=URL))
+            assert "Bot token" in (await client.get("/channels/new/telegram")).text
+            wrong = {"secret": "1:wrong", "url": telegram.url}
+            refused = await client.post("/channels/new/telegram", data=wrong)
+            assert "token is wrong" in refused.text
+            assert (restarts, "telegram" in config.load(home.config_file).channels) == ([], False)
+            assert not any(home.secrets.glob("*"))
+            added = await client.post("/channels/new/telegram", data={**wrong, "secret": TOKEN})
+            assert added.headers["location"].startswith("/channels?added=Connected")
+            stored = config.load(home.config_file)
+            assert (restarts, stored.channels["telegram"].owner) == ([True], ("7",))
+            assert TOKEN not in home.config_file.read_text()
+            app.config = stored
+            assert "Connected as @nexus_agent_bot" in (await client.post("/channels/telegram/test")).text
+    finally:
+        telegram.close()
 
 
 async def test_a_message_that_was_set_aside_can_be_removed(client: httpx.AsyncClient, app: App) -> None:

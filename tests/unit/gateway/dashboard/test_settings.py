@@ -1,18 +1,24 @@
 """Settings changed in the browser: written where they belong, checked as at a start, never a secret."""
 
+import json
 import re
 import tomllib
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import httpx
 import pytest
 
 from hosts import write_settings
-from nexus import config, config_file
+from nexus import config, config_file, secrets
 from nexus.app import App
 from nexus.config import BudgetsConfig
+from nexus.gateway.browsers import Keys
+from nexus.gateway.dependencies import Served
+from nexus.gateway.server import build
 from nexus.home import Home
-from nexus.testing import ModelServer, Turn
+from nexus.testing import ModelServer, Turn, failures
+from unit.gateway.dashboard.conftest import URL
 
 
 async def _seen(client: httpx.AsyncClient) -> str:
@@ -33,8 +39,13 @@ async def test_a_setting_is_written_in_its_place_with_its_line(
     line = config_file.line_of(after, "budgets", "day_usd")
     page = (await client.get("/settings")).text
     assert f"line {line}" in page
+    assert "[budgets] day_usd = 5.0" in page
+    assert "This home, a day, in US dollars" in page
     assert "Restart Nexus to apply" in page
     assert "runs: 0" in page
+    seconds = {"seen": await _seen(client), "timeout_ms": "2.5", "missed": "skip"}
+    await client.post("/settings/automations", data=seconds)
+    assert config.load(home.config_file).automations.timeout_ms == 2_500
 
 
 @pytest.mark.parametrize(
@@ -92,6 +103,42 @@ async def test_nothing_else_can_be_changed_and_no_secret_is_shown(
     }
     assert written["tools"] == {}
     assert "gateway" not in written
+
+
+async def test_a_new_home_is_set_up_on_its_first_page(
+    app: App, keys: Keys, home: Home, server: ModelServer
+) -> None:
+    restarts: list[bool] = []
+    async with AsyncExitStack() as stack:
+        served = Served(app, keys, stack, restart=lambda: restarts.append(True))
+        transport = httpx.ASGITransport(build(served))
+        client = await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url=URL))
+        assert (await client.get("/")).headers["location"] == "/setup"
+        assert "Anthropic" in (await client.get("/setup")).text
+        page = (await client.get("/setup?provider=anthropic")).text
+        assert "$5 in, $25 out per million tokens" in page
+        assert "Fast and cheap" in page
+        given = {"provider": "compatible", "base_url": server.openai_url, "key": "sk-typed-by-hand"}
+        assert 'value="nexus-testing"' in (await client.post("/setup/models", data=given)).text
+        given["model"] = "nexus-testing"
+        server.always(failures.HttpError("authentication"))
+        refused = (await client.post("/setup/test", data=given)).text.splitlines()
+        assert "failed" in json.loads(refused[-1])
+        server.reset()
+        server.always(Turn("one, two, three"))
+        lines = [
+            json.loads(line) for line in (await client.post("/setup/test", data=given)).text.splitlines()
+        ]
+        assert "one, two, three" in "".join(line.get("text", "") for line in lines)
+        assert lines[-1] == {"ready": True}
+        assert not config.load(home.config_file).models.manager
+        done = await client.post("/setup", data={**given, "tested": "yes"})
+        assert (done.headers["location"], restarts) == ("/setup?done=1", [True])
+        assert "server/nexus-testing" in (await client.get("/setup?done=1")).text
+    settings = config.load(home.config_file)
+    assert settings.models.manager == settings.models.writer == ("server/nexus-testing",)
+    assert "sk-typed-by-hand" not in home.config_file.read_text()
+    assert secrets.read(settings.providers["server"].api_key) == "sk-typed-by-hand"
 
 
 async def test_only_models_of_the_settings_are_tested(client: httpx.AsyncClient) -> None:

@@ -1,23 +1,34 @@
 """Channels: their state, what they couldn't process or send, and what can be done about it."""
 
+import asyncio
+import re
 from dataclasses import asdict, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
 
 import apsw
 from starlette.requests import Request
 from starlette.responses import Response
 
+from nexus import config_file, secrets
 from nexus.app import App
 from nexus.automations import when
 from nexus.channels import kinds, quiet
-from nexus.config import Config
-from nexus.errors import ConfigError, MissingError, UsageError
-from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.channels.setup import KINDS, check, propose
+from nexus.config import ChannelConfig, Config
+from nexus.config_file import Change
+from nexus.errors import ConfigError, MissingError, NexusError, UsageError
+from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
 from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import page
+from nexus.gateway.dependencies import served_by
+from nexus.gateway.errors import status_of
 from nexus.gateway.views.page import address
 from nexus.ledgers.identity import access
 from nexus.ledgers.runtime import channels as ledger
+
+_NAME: Final = re.compile(r"(?!new$)[A-Za-z0-9_-]{1,40}")
 
 
 async def listed(request: Request, app: App) -> Response:
@@ -48,6 +59,88 @@ async def one(request: Request, app: App) -> Response:
         zone=app.config.automations.zone or when.local_zone(),
         failed=failed,
     )
+
+
+async def choose(request: Request, app: App) -> Response:
+    """The kinds of channels that can be added here."""
+    return await page(request, "channel_new.html", active="settings", kinds=KINDS, kind=None)
+
+
+async def ask(request: Request, app: App) -> Response:
+    """What a channel of a kind needs."""
+    return await _ask(request, app, Form([]))
+
+
+async def add(request: Request, app: App) -> Response:
+    """Log in with what was given, write it to config.toml, and connect."""
+    given, kind = await form(request), _kind(request)
+    restart = served_by(request).restart
+    if restart is None:
+        raise UsageError("This home is set up by its host", hint="Add the channel in config.toml.")
+    kept: list[Path] = []
+    try:
+        name = given.text("name") or kind
+        if name in app.config.channels or not _NAME.fullmatch(name):
+            raise UsageError(f"A channel can't be called {name:.40}", hint="Choose another name.")
+        values: dict[str, Any] = {"kind": kind}
+        if given.text("url"):
+            values["url"] = given.text("url")
+        for need in KINDS[kind].needs:
+            values[need.key] = given.text(need.key) or ("" if need.is_secret else propose(need, values))
+            if not values[need.key]:
+                raise UsageError(f"{need.label} is missing")
+            if need.is_secret and not secrets.is_source(values[need.key]):
+                place = await asyncio.to_thread(
+                    secrets.keep, values[need.key], f"{name}-{need.key}", app.home.secrets
+                )
+                values[need.key] = place
+                kept += [Path(place.removeprefix("file:"))] if place.startswith("file:") else []
+        owner = [each.strip() for each in given.text("owner").split(",") if each.strip()]
+        checked = await check(app.home, name, ChannelConfig(**values, owner=tuple(owner)))
+        if kind == "email":
+            values["auth_server"] = checked.auth_server
+        values["owner"] = owner or [each for each in [checked.owner] if each]
+        changes = [Change(section=f"channels.{name}", key=key, value=value) for key, value in values.items()]
+        await asyncio.to_thread(config_file.save, app.home.config_file, changes)
+        restart()
+    except (NexusError, ValueError) as error:
+        for each in kept:
+            each.unlink(missing_ok=True)
+        return await _ask(request, app, given, error)
+    said = urlencode({"added": " ".join(checked.said), "owner": ", ".join(values["owner"])})
+    return back(f"/channels?{said}")
+
+
+async def _ask(request: Request, app: App, given: Form, error: Exception | None = None) -> Response:
+    kind = _kind(request)
+    told = error if isinstance(error, NexusError) or error is None else UsageError(str(error))
+    return await page(
+        request,
+        "channel_new.html",
+        status_of(told) if told else 200,
+        active="settings",
+        kind=kind,
+        kinds=KINDS,
+        given=given,
+        error=told,
+    )
+
+
+def _kind(request: Request) -> str:
+    kind = str(request.path_params["kind"])
+    if kind not in KINDS:
+        raise MissingError(f"Unknown kind of channel {kind:.40}", hint=f"Known: {', '.join(KINDS)}.")
+    return kind
+
+
+async def test(request: Request, app: App) -> Response:
+    """Log in as a channel, and say what came of it. Nothing is sent."""
+    name, error, told = _known(request, app), None, list[str]()
+    try:
+        told = list((await check(app.home, name, app.config.channels[name])).said)
+    except NexusError as refused:
+        error = refused
+    return await page(request, "part_model.html", told=told, error=error)
 
 
 async def change(request: Request, app: App) -> Response:
@@ -116,6 +209,10 @@ def _states(connection: apsw.Connection, config: Config) -> list[dict[str, Any]]
 
 ROUTES = (
     get("/channels", listed),
+    get("/channels/new", choose),
+    get("/channels/new/{kind}", ask),
+    post("/channels/new/{kind}", add),
+    post("/channels/{name}/test", test),
     get("/channels/{name}", one),
     post("/channels/{name}/{to}", change),
     post("/set-aside/{id}/{to}", settle),

@@ -9,10 +9,13 @@ from starlette.responses import Response
 from nexus import config, config_file
 from nexus.app import App
 from nexus.broker.agent.capabilities import concerns, facts
+from nexus.broker.agent.providers import PROVIDERS, key_found, offers
 from nexus.broker.budgets import Budgets
+from nexus.config import Config
 from nexus.errors import ConfigError, NexusError, UsageError
 from nexus.gateway.dashboard.endpoint import back, form, get, keys_of, post
 from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dependencies import served_by
 from nexus.gateway.errors import status_of
 from nexus.gateway.views import settings, settings_file
 from nexus.ledgers.runtime import models
@@ -33,6 +36,15 @@ async def save(request: Request, app: App) -> Response:
     except (ConfigError, UsageError, NexusError) as error:
         return await _page(request, app, error=error, section=section, given=values)
     return back(f"/settings?saved={len(changed)}#{section}")
+
+
+async def restart(request: Request, app: App) -> Response:
+    """Open the home again with the settings that were saved."""
+    reopen = served_by(request).restart
+    if reopen is None:
+        raise UsageError("This home is restarted by its host")
+    reopen()
+    return back("/settings")
 
 
 async def test(request: Request, app: App) -> Response:
@@ -93,12 +105,23 @@ async def _page(
             for name, roles in (file.next if file else app.config).models.roles.items()
         ],
         sections=settings.sections(app.config),
+        restarts=served_by(request).restart is not None,
+        known_models=await asyncio.to_thread(_proposals, file.next if file else app.config),
         line=line,
         home=str(app.home.root),
         file=str(path),
         problems=app.automations.problems,
         browsers=len(keys_of(request).browsers),
     )
+
+
+def _proposals(config: Config) -> list[str]:
+    """The models of the providers that can be used now."""
+    names = list(config.models.roles)
+    for name, known in config.providers.items():
+        if name in PROVIDERS and not PROVIDERS[name].is_local and key_found(known):
+            names += [f"{name}/{each.name}" for each in offers(config, PROVIDERS[name], known)]
+    return list(dict.fromkeys(names))
 
 
 def _words(known: Capabilities | None) -> dict[str, Any]:
@@ -109,5 +132,6 @@ def _words(known: Capabilities | None) -> dict[str, Any]:
 ROUTES = (
     get("/settings", shown),
     post("/settings/test", test),
+    post("/settings/restart", restart),
     post("/settings/{section}", save),
 )
