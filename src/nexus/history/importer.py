@@ -21,7 +21,7 @@ from nexus.history.people import OWNER, Met, People
 from nexus.history.source import Source
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import imported
-from nexus.ledgers.agents.imported import PastCall, PastMessage, PastResult
+from nexus.ledgers.agents.imported import PastMessage
 from nexus.ledgers.events import Direction, Participant, imports
 from nexus.ledgers.events.imports import Attached, Import, PastEvent, PastThread, SetAsides, key
 from nexus.memory.operations import Memory
@@ -220,17 +220,9 @@ class Importer:
                 event_id=event.id,
                 thread_id=event.thread_id,
                 at=event.occurred_at,
-                calls=tuple(
-                    PastCall(call_id=call.id, tool_name=call.tool, arguments_json=call.arguments_json)
-                    for call in each.calls
-                ),
+                calls=each.calls,
                 results=tuple(
-                    PastResult(
-                        call_id=result.call_id,
-                        content=result.content[:_LONGEST_CONTENT],
-                        is_error=result.is_error,
-                    )
-                    for result in each.results
+                    replace(result, content=result.content[:_LONGEST_CONTENT]) for result in each.results
                 ),
             )
             for each in messages

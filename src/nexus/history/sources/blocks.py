@@ -5,8 +5,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from nexus.history.items import Attachment, ToolCall, ToolResult
+from nexus.history.items import Attachment
 from nexus.history.source import listed, record, text
+from nexus.ledgers.agents.imported import PastCall, PastResult
 
 _BRIEF_CHARACTERS: Final = 300
 _KEPT_CHARACTERS: Final = 20_000
@@ -44,24 +45,24 @@ def tool_call(block: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     return f"{name}: {said[:_BRIEF_CHARACTERS]}", {"tool": name, "text": said[:_KEPT_CHARACTERS]}
 
 
-def whole_calls(content: object) -> tuple[ToolCall, ...]:
+def whole_calls(content: object) -> tuple[PastCall, ...]:
     """The tool calls among the blocks, in full."""
     found = (block for block in map(record, listed(content)) if text(block.get("type")) in _CALLS)
     return tuple(
-        ToolCall(
-            id=text(block.get("call_id")) or text(block.get("id")),
-            tool=text(block.get("name")) or "tool",
+        PastCall(
+            call_id=text(block.get("call_id")) or text(block.get("id")),
+            tool_name=text(block.get("name")) or "tool",
             arguments_json=_as_json(_arguments(block)),
         )
         for block in found
     )
 
 
-def whole_results(content: object) -> tuple[ToolResult, ...]:
+def whole_results(content: object) -> tuple[PastResult, ...]:
     """The results of tools among the blocks, in full."""
     found = (block for block in map(record, listed(content)) if text(block.get("type")) in _RESULTS)
     return tuple(
-        ToolResult(
+        PastResult(
             call_id=text(block.get("tool_use_id")) or text(block.get("call_id")),
             content=_output(block),
             is_error=block.get("is_error") is True,

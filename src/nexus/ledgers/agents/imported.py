@@ -18,7 +18,7 @@ from nexus.ledgers.text import storable
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PastCall:
-    """A tool call that a message asked for."""
+    """A tool that another program's agent called. Its result names it by `call_id`."""
 
     call_id: str | None
     tool_name: str
@@ -27,7 +27,7 @@ class PastCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PastResult:
-    """What a tool gave for a call of the same session."""
+    """What a tool gave to another program's agent, for a call of the same session."""
 
     call_id: str | None
     content: str
