@@ -5,26 +5,33 @@ not something to answer. They are found by words immediately, and by meaning onc
 """
 
 import asyncio
+import io
 import os
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import apsw
 
-from nexus import clock
+from nexus import attachments, clock
 from nexus.config import AttachmentsConfig
-from nexus.history.attached import Files
-from nexus.history.items import Mark, Message, Person, SessionMessage, SetAside, Thread
-from nexus.history.people import OWNER, Met, People
+from nexus.errors import UsageError
+from nexus.history.files import Files
+from nexus.history.items import Attachment, Card, Mark, Message, Person, SessionMessage, SetAside, Thread
 from nexus.history.source import Source
-from nexus.ledgers import Ledgers, events
+from nexus.home import Home
+from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.agents import imported
 from nexus.ledgers.agents.imported import PastMessage
 from nexus.ledgers.events import Direction, Participant, imports
-from nexus.ledgers.events.imports import Attached, Import, PastEvent, PastThread, SetAsides, key
+from nexus.ledgers.events.imports import Attached, Import, PastEvent, PastThread, SetAsides, Unrecorded, key
+from nexus.ledgers.identity import senders
+from nexus.ledgers.identity.senders import Seen
+from nexus.memory.normalisation import normalised
 from nexus.memory.operations import Memory
+from nexus.memory.writing import Provenance
 
 _BATCH: Final = 1_000
 # A conversation may hold more messages than this. Those after the last mark are read again on resuming, and
@@ -89,6 +96,203 @@ def chunks(source: Source, cursor: str | None) -> Iterator[Chunk]:
         yield chunk
 
 
+_MOST_OF_A_MESSAGE: Final = 200
+
+
+class KeptFiles:
+    """The files that come with messages, copied from an export into the home and kept by their hash.
+
+    At most `most_bytes` of one are copied, piece by piece.
+    """
+
+    def __init__(self, home: Home, source: Files, most_bytes: int, import_id: str) -> None:
+        self._home = home
+        self._source = source
+        self._most_bytes = most_bytes
+        self._unrecorded = Unrecorded(home, import_id)
+
+    def settle(self) -> None:
+        """Note that the messages of all files are recorded."""
+        self._unrecorded.settle()
+
+    def keep(self, message: Message, set_aside: SetAsides) -> tuple[Attached, ...]:
+        """Copy the files of a message. What can't be copied is described, and counted as set aside."""
+        return tuple(self._one(each, set_aside) for each in message.attachments[:_MOST_OF_A_MESSAGE])
+
+    def _one(self, file: Attachment, set_aside: SetAsides) -> Attached:
+        if self._most_bytes <= 0:
+            return _described(file)
+        try:
+            stream = self._opened(file)
+            if stream is None:
+                return _described(file)
+            with stream as held:
+                kept = attachments.keep_stream(
+                    self._home,
+                    held,
+                    name=file.name,
+                    media_type=file.media_type,
+                    most_bytes=self._most_bytes,
+                    note=self._unrecorded.note,
+                )
+        except (OSError, EOFError, KeyError) as error:
+            set_aside.add(f"an attachment is damaged: {error}", file.member or file.name or "")
+            return _described(file)
+        if kept is None:
+            reason = f"an attachment is larger than {self._most_bytes:,} bytes; only its name is kept"
+            set_aside.add(reason, file.member or file.name or "")
+            return _described(file)
+        return Attached(
+            filename=file.name,
+            media_type=kept.media_type,
+            size_bytes=kept.size_bytes,
+            sha256=kept.sha256,
+            path=kept.path,
+        )
+
+    def _opened(self, file: Attachment) -> Any:
+        """A context manager that gives the bytes of a file; None where the export lacks them."""
+        if file.data is not None:
+            return io.BytesIO(file.data)
+        return None if file.member is None else self._source.open(file.member)
+
+
+def _described(file: Attachment) -> Attached:
+    return Attached(filename=file.name, media_type=file.media_type, size_bytes=file.size_bytes, sha256=None)
+
+
+OWNER: Final = "owner"
+_REMEMBERED: Final = 50_000
+_LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Somebody, and the message in which they were met."""
+
+    person: Person
+    event_id: str
+
+
+class People:
+    """The entities of an import's participants, by the memory's own rules. It remembers the latest ones.
+
+    Somebody is known by an address, a number or a handle that an entity goes by. An unknown one becomes an
+    entity, and the memory notes which others it may be; nothing is merged. No contact is made: an import must
+    not decide from whom live messages are believed to come.
+    """
+
+    def __init__(self, ledgers: Ledgers, memory: Memory, import_id: str, phone_region: str = "") -> None:
+        self._ledgers = ledgers
+        self._memory = memory
+        self._provenance = Provenance(actor=f"import {import_id}", kind="owner")
+        self._phone_region = phone_region
+        self._known: OrderedDict[tuple[str, str], str | None] = OrderedDict()
+        self.owner_id = ""
+
+    async def open(self) -> None:
+        """Look up the owner, who is made if this home has none yet."""
+        seen = Seen(channel="cli", identifier=OWNER, is_owner=True)
+        found = await self._ledgers.identity.write(senders.resolve, seen)
+        self.owner_id = found.entity_id
+
+    def entity_of(self, person: Person) -> str | None:
+        """The entity of somebody whom `meet` has seen."""
+        return self._known.get(self._key(person))
+
+    async def meet(self, met: Iterable[Met]) -> None:
+        """Find or make the entities of these people."""
+        new: dict[tuple[str, str], Met] = {}
+        for each in met:
+            key = self._key(each.person)
+            if key in self._known:
+                self._known.move_to_end(key)
+            elif not each.person.is_automated:
+                new.setdefault(key, each)
+        if not new:
+            return
+        found = await self._ledgers.identity.read(_found, list(new))
+        unknown = [(key, each) for key, each in new.items() if key not in found and key[1]]
+        found |= await self._made(unknown)
+        for key in new:
+            self._known[key] = found.get(key)
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+    async def describe(self, card: Card, event_id: str) -> str | None:
+        """Record whom a contact card describes; returns the entity, or None if the memory refuses it."""
+        aliases = [{"alias": _plain(text), "type": type_} for text, type_ in card.aliases]
+        keys = [
+            (type_, normalised(text, type_, phone_region=self._phone_region)) for text, type_ in card.aliases
+        ]
+        found = await self._ledgers.identity.read(_found, keys)
+        known = next(iter(found.values()), None)
+        try:
+            if known is None:
+                entity = {"name": _plain(card.name), "type": "Person", "alias": aliases, "event": event_id}
+                known = str((await self._memory.run("entity", entity, self._provenance))["id"])
+            elif aliases:
+                given = {"entity": known, "alias": aliases, "event": event_id}
+                await self._memory.run("alias", given, self._provenance)
+            await self._add_facts(known, card, event_id)
+        except UsageError:
+            return known
+        return known
+
+    async def _add_facts(self, entity_id: str, card: Card, event_id: str) -> None:
+        facts = [
+            {"entity": entity_id, "category": category, "type": type_, "value": value, "event": event_id}
+            for category, type_, value in card.facts
+        ]
+        for fact in facts:
+            await self._memory.run("person-fact", fact, self._provenance)
+
+    async def _made(self, unknown: list[tuple[tuple[str, str], Met]]) -> dict[tuple[str, str], str]:
+        if not unknown:
+            return {}
+        operations = [_entity(each) for _, each in unknown]
+        try:
+            written = await self._memory.run("batch", operations, self._provenance)
+        except UsageError:
+            if len(unknown) == 1:
+                return {}  # the memory refuses the name, such as one that is a secret
+            half = len(unknown) // 2
+            return {**await self._made(unknown[:half]), **await self._made(unknown[half:])}
+        results = cast("list[dict[str, Any]]", written["results"])
+        return {key: str(result["id"]) for (key, _), result in zip(unknown, results, strict=True)}
+
+    def _key(self, person: Person) -> tuple[str, str]:
+        return person.kind, normalised(
+            _plain(person.identifier), person.kind, phone_region=self._phone_region
+        )
+
+
+def _entity(met: Met) -> dict[str, Any]:
+    person = met.person
+    name = _plain(person.name or "")
+    if not normalised(name):
+        name = _plain(person.identifier.rpartition("/")[2] or person.identifier)
+    return {
+        "operation": "entity",
+        "name": name,
+        "type": "Person",
+        "alias": [{"alias": _plain(person.identifier), "type": person.kind}],
+        "event": met.event_id,
+        "source_type": "observed",
+    }
+
+
+def _plain(text: str) -> str:
+    """A colon would end an alias, as in `Sarah:name`."""
+    return " ".join(text.replace(":", "·").split())[:_LONGEST_NAME]
+
+
+def _found(connection: apsw.Connection, keys: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    query = sql.queries("identity")["root_by_alias"]
+    found = {key: connection.execute(query, key).get for key in keys}
+    return {key: cast("str", id_) for key, id_ in found.items() if id_ is not None}
+
+
 class Importer:
     """One import into one home."""
 
@@ -114,7 +318,7 @@ class Importer:
         """Record everything that is new. Interrupted, it goes on where it was when it is run again."""
         import_ = await self._begin()
         people = People(self._ledgers, self._memory, import_.id, self._phone_region)
-        files = Files(self._ledgers.home, self._source.files, self._attachment_bytes, import_.id)
+        files = KeptFiles(self._ledgers.home, self._source.files, self._attachment_bytes, import_.id)
         await people.open()
         set_aside, recorded = import_.set_aside, import_.messages
         if import_.cursor is None and not set_aside.total:
@@ -162,7 +366,7 @@ class Importer:
         return found[0]
 
     async def _record(
-        self, import_: Import, chunk: Chunk, people: People, files: Files, set_aside: SetAsides
+        self, import_: Import, chunk: Chunk, people: People, files: KeptFiles, set_aside: SetAsides
     ) -> int:
         channel, started = self._source.channel, clock.parse(import_.created_at)
         dated = [(each, self._time(each, chunk, started)) for each in chunk.messages]
@@ -231,7 +435,7 @@ class Importer:
         await self._ledgers.agents.write(imported.record, source=channel, messages=past)
 
     async def _kept(
-        self, chunk: Chunk, files: Files, set_aside: SetAsides
+        self, chunk: Chunk, files: KeptFiles, set_aside: SetAsides
     ) -> dict[str, tuple[Attached, ...]]:
         """The files of those messages that are new, by message. Their bytes are stored before it."""
         with_files = [each for each in chunk.messages if each.attachments]

@@ -1,5 +1,6 @@
 """What every format has in common: it recognizes its files, and yields what they hold as a stream."""
 
+import io
 import json
 import mimetypes
 from collections.abc import Iterator, Mapping
@@ -147,3 +148,22 @@ def zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UsageError(f"Unknown time zone {name!r}", hint="Write it as Europe/Berlin.") from None
+
+
+LONGEST_LINE_BYTES: Final = 16 * 1024 * 1024
+
+
+def lines(stream: io.BufferedReader, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
+    """Each line with the offset after it, from an offset on. A line that is too long is None."""
+    if start:
+        stream.seek(start)
+    offset = start
+    while line := stream.readline(LONGEST_LINE_BYTES):
+        offset += len(line)
+        if len(line) < LONGEST_LINE_BYTES or line.endswith(b"\n"):
+            yield offset, line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(LONGEST_LINE_BYTES)
+            offset += len(line)
+        yield offset, None

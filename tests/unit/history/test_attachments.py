@@ -12,7 +12,7 @@ import pytest
 
 from nexus import attachments, history
 from nexus.history import importer
-from nexus.history.sources.chatgpt import ChatGpt
+from nexus.history.sources.assistants import ChatGpt
 from nexus.home import Home
 from nexus.ledgers import Ledgers, backup, forgetting
 from nexus.ledgers.events.imports import Batch

@@ -12,7 +12,7 @@ from new_homes import new_home
 from nexus import history
 from nexus.history import importer
 from nexus.history.items import Item
-from nexus.history.sources.chatgpt import ChatGpt
+from nexus.history.sources.assistants import ChatGpt
 from nexus.ledgers import Ledgers, forgetting
 from nexus.memory.embedding import Vectors
 from nexus.memory.embedding.job import embed_new

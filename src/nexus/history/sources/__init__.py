@@ -6,8 +6,7 @@ from typing import Final
 from nexus.errors import UsageError
 from nexus.history import files
 from nexus.history.source import Options, Source
-from nexus.history.sources.chatgpt import ChatGpt
-from nexus.history.sources.claude import Claude
+from nexus.history.sources.assistants import ChatGpt, Claude
 from nexus.history.sources.contacts import ICalendar, VCard
 from nexus.history.sources.imessage import IMessage
 from nexus.history.sources.jsonl import Jsonl

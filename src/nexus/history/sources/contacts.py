@@ -12,9 +12,8 @@ from typing import ClassVar, Final
 from nexus.history import parser_process
 from nexus.history.files import Files
 from nexus.history.items import Card, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.lines import lines
 from nexus.history.parser_process import UnreadableError
-from nexus.history.source import Source, beginning, cursor_place, place_cursor
+from nexus.history.source import Source, beginning, cursor_place, lines, place_cursor
 
 _LARGEST_BYTES: Final = 4 * 1024 * 1024
 

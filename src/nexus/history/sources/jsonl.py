@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Final
 from nexus.history import json_stream
 from nexus.history.files import Files
 from nexus.history.items import Author, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.lines import lines
-from nexus.history.source import Source, beginning, cursor_place, moment, place_cursor, record, text
+from nexus.history.source import Source, beginning, cursor_place, lines, moment, place_cursor, record, text
 
 # What is looked for where the mapping doesn't say.
 _USUAL: Final = {

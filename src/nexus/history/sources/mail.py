@@ -15,11 +15,10 @@ from typing import Any, ClassVar, Final
 from nexus.history import mail_authentication, mime, parser_process
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.lines import lines
 from nexus.history.mail_addresses import normalize_address
 from nexus.history.mime import Mail
 from nexus.history.parser_process import UnreadableError
-from nexus.history.source import Source, beginning, cursor_place, moment, place_cursor
+from nexus.history.source import Source, beginning, cursor_place, lines, moment, place_cursor
 
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _MOST_PEOPLE: Final = 100

@@ -18,8 +18,17 @@ from nexus.history.items import (
     SetAside,
     Thread,
 )
-from nexus.history.lines import lines
-from nexus.history.source import Source, beginning, careful, cursor_place, moment, place_cursor, record, text
+from nexus.history.source import (
+    Source,
+    beginning,
+    careful,
+    cursor_place,
+    lines,
+    moment,
+    place_cursor,
+    record,
+    text,
+)
 from nexus.history.sources import blocks
 
 # What the programs themselves say in the user's place.

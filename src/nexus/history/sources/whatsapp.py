@@ -17,8 +17,7 @@ from typing import ClassVar, Final
 
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.lines import lines
-from nexus.history.source import Source, beginning, cursor_place, place_cursor, type_of_name
+from nexus.history.source import Source, beginning, cursor_place, lines, place_cursor, type_of_name
 
 _MARKS: Final = str.maketrans({"\u200e": None, "\u200f": None, "\u202a": None, "\u202c": None, "\ufeff": None,
                                "\u202f": " ", "\u00a0": " "})  # fmt: skip

@@ -1,18 +1,94 @@
-"""ChatGPT's data export: `conversations.json`, an array of conversations, each a tree of messages.
+"""Exports of ChatGPT and Claude: `conversations.json`, an array of conversations, each read as a whole.
 
-An edited question or a regenerated answer is a branch of the tree. The path to the current message is the
-conversation; every other branch becomes a thread of its own that names the conversation as its parent.
+Claude's has the messages of a conversation in order. In ChatGPT's, a conversation is a tree: an edited
+question or a regenerated answer is a branch. The path to the current message is the conversation; every other
+branch becomes a thread of its own that names the conversation as its parent.
 """
 
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
-from nexus.history.items import Attachment, Author, Item, Message, Person, SetAside, Thread
-from nexus.history.source import listed, moment, record, text, type_of_name
-from nexus.history.sources.conversations import Conversations
+from nexus.history import json_stream
+from nexus.history.files import Files
+from nexus.history.items import Attachment, Author, Item, Mark, Message, Person, SetAside, Thread
+from nexus.history.source import (
+    Source,
+    beginning,
+    careful,
+    cursor_place,
+    listed,
+    moment,
+    place_cursor,
+    record,
+    text,
+    type_of_name,
+)
+from nexus.history.sources import blocks
+
+_FILE: Final = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
+# Larger conversations than this have not been seen; one is held while it is read.
+_LARGEST_BYTES: Final = 64 * 1024 * 1024
+_LOOKED_AT_BYTES: Final = 65_536
+
+
+class Conversations(Source):
+    """The zip archive of an export, or its `conversations.json` alone."""
+
+    sign: ClassVar[bytes]
+    """What is near the beginning of such a file and of no other's."""
+
+    @classmethod
+    def recognizes(cls, files: Files) -> bool:
+        return any(cls.sign in beginning(files, name, _LOOKED_AT_BYTES) for name in _names(files))
+
+    def read(self, cursor: str | None) -> Iterator[Item]:
+        after, done = cursor_place(cursor)
+        for name in _names(self.files):
+            if name >= after:
+                yield from self._file(name, done if name == after else 0)
+
+    @abstractmethod
+    def conversation(self, whole: dict[str, Any], place: str) -> Iterator[Item]:
+        """The thread and the messages of one conversation."""
+
+    def _file(self, name: str, skip: int) -> Iterator[Item]:
+        number = 0
+        try:
+            with self.files.open(name) as stream:
+                for raw in json_stream.scan(stream, lambda path: path == ("*",), _LARGEST_BYTES):
+                    number += 1
+                    if number <= skip:
+                        continue
+                    place = f"{name}, conversation {number}"
+                    whole = _parsed(raw.data)
+                    # The bytes aren't needed while the messages are written.
+                    del raw
+                    if isinstance(whole, str):
+                        yield SetAside(reason=whole, place=place)
+                    else:
+                        yield from careful(self.conversation(whole, place), place)
+                    yield Mark(place_cursor(name, number))
+        except (json_stream.BrokenJsonError, OSError, EOFError) as error:
+            yield SetAside(reason=f"the file is damaged: {error}", place=f"{name}, after {number}")
+
+
+def _names(files: Files) -> list[str]:
+    return [name for name in files.names() if _FILE.fullmatch(name)]
+
+
+def _parsed(data: bytes | None) -> dict[str, Any] | str:
+    """A conversation, or why it can't be read."""
+    if data is None:
+        return "the conversation is larger than 64 MiB"
+    try:
+        return record(json_stream.parsed(data))
+    except ValueError:
+        return "the conversation is not valid JSON"
+
 
 _BRIEF_CHARACTERS: Final = 300
 _KEPT_CHARACTERS: Final = 20_000
@@ -21,7 +97,7 @@ _AUTHORS: Final[dict[str, Author]] = {
 }  # fmt: skip
 # Of a file: `file-AbC123-photo.png`, `dalle-generations/file-AbC123.webp`, `audio/file_0000ab.wav`.
 _FILE_ID: Final = re.compile(r"(?:.*/)?(file[-_][A-Za-z0-9]+)[^/]*")
-_ASSISTANT: Final = Person(identifier="chatgpt", name="ChatGPT", is_automated=True)
+_CHATGPT: Final = Person(identifier="chatgpt", name="ChatGPT", is_automated=True)
 
 
 class ChatGpt(Conversations):
@@ -97,7 +173,7 @@ class _Tree:
         for id_ in path:
             self._seen.add(id_)
             message = record(record(self._nodes[id_]).get("message"))
-            yield from _message(message, id_, thread, self._answered(id_), self._stored)
+            yield from _chatgpt_message(message, id_, thread, self._answered(id_), self._stored)
 
     def _answered(self, id_: str) -> str | None:
         """The message before this one; nodes without any content are passed over."""
@@ -113,7 +189,7 @@ class _Tree:
         return None
 
 
-def _message(
+def _chatgpt_message(
     message: dict[str, Any], node: str, thread: str, reply_to: str | None, stored: Mapping[str, str]
 ) -> Iterator[Message]:
     role = text(record(message.get("author")).get("role"))
@@ -142,7 +218,7 @@ def _message(
         external_id=text(message.get("id")) or node,
         thread=thread,
         author=author,
-        sender=_ASSISTANT if author == "assistant" else None,
+        sender=_CHATGPT if author == "assistant" else None,
         content=content,
         at=moment(message.get("create_time")),
         kind="system" if author == "system" else kind,
@@ -197,3 +273,67 @@ def _attachments(
             member=stored.get(id_ or ""),
         )
     return tuple(found.values())
+
+
+_CLAUDE: Final = Person(identifier="claude", name="Claude", is_automated=True)
+
+
+class Claude(Conversations):
+    """The zip archive that claude.ai exports, or its `conversations.json` alone."""
+
+    name: ClassVar[str] = "claude"
+    title: ClassVar[str] = "Claude export"
+    channel: ClassVar[str] = "claude"
+    sign: ClassVar[bytes] = b'"chat_messages"'
+
+    def conversation(self, whole: dict[str, Any], place: str) -> Iterator[Item]:
+        id_ = text(whole.get("uuid"))
+        if id_ is None:
+            yield SetAside(reason="it is not a conversation", place=place)
+            return
+        yield Thread(external_id=id_, title=text(whole.get("name")), at=moment(whole.get("created_at")))
+        for message in listed(whole.get("chat_messages")):
+            yield from _claude_message(record(message), id_)
+
+
+def _claude_message(message: dict[str, Any], thread: str) -> Iterator[Message]:
+    id_ = text(message.get("uuid"))
+    is_owner = message.get("sender") == "human"
+    content = blocks.words(message.get("content")) or text(message.get("text")) or ""
+    files = tuple(map(_claude_file, (*listed(message.get("attachments")), *listed(message.get("files")))))
+    at, above = moment(message.get("created_at")), text(message.get("parent_message_uuid"))
+    if id_ is None:
+        return
+    for number, (brief, kept) in enumerate(blocks.tool_calls(message.get("content"))):
+        yield Message(
+            external_id=f"{id_}/tool-{number}", thread=thread, author="tool", content=brief, at=at,
+            kind="tool_call", reply_to=above, metadata=kept,
+        )  # fmt: skip
+    if content or files:
+        yield Message(
+            external_id=id_,
+            thread=thread,
+            author="owner" if is_owner else "assistant",
+            sender=None if is_owner else _CLAUDE,
+            content=content,
+            at=at,
+            reply_to=above,
+            attachments=files,
+        )
+
+
+def _claude_file(value: object) -> Attachment:
+    # The export holds the text of a document, and of anything else no more than its name.
+    file = record(value)
+    size, extracted = file.get("file_size"), text(file.get("extracted_content"))
+    return Attachment(
+        name=text(file.get("file_name")),
+        media_type="text/plain" if extracted else _claude_type(file),
+        size_bytes=size if isinstance(size, int) else None,
+        data=extracted.encode("utf-8", "replace") if extracted else None,
+    )
+
+
+def _claude_type(file: dict[str, Any]) -> str:
+    given = text(file.get("file_type"))
+    return given if given and "/" in given else type_of_name(text(file.get("file_name")))
