@@ -7,21 +7,24 @@ evaluated model, and the clock shows the time of each message.
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import apsw
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 
-from nexus import clock, ledgers
+from nexus import asgi, clock, ledgers
 from nexus.app import App
-from nexus.config import Config
+from nexus.config import Config, ProviderConfig
 from nexus.errors import ModelFileError
 from nexus.evaluation.life import Life, Row
-from nexus.evaluation.transcript import MODEL, PROVIDER, Transcript, transcript
 from nexus.home import Home
 from nexus.ledgers import Ledgers, attach
 from nexus.ledgers.identity import access as grants
@@ -36,8 +39,72 @@ from nexus.pipeline import Incoming
 from nexus.runs import Totals
 from nexus.skills.memory_socket import OWNER
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+PROVIDER: Final = "transcript"
+MODEL: Final = f"{PROVIDER}/recorded"
+_KEEP_ALIVE_S: Final = 75
+_GRACE_S: Final = 1.0
+_USAGE: Final = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+
+
+@dataclass
+class Transcript:
+    """A model that says what a life's assistant said: a server on loopback, and the line that it says next.
+
+    It speaks the OpenAI chat format, so the conversation passes through the same broker, client and
+    bookkeeping as with any other model. Only what the memory does afterwards is evaluated.
+    """
+
+    url: str = ""
+    reply: str = ""
+
+    @property
+    def provider(self) -> ProviderConfig:
+        return ProviderConfig(kind="openai", base_url=self.url)
+
+    async def answer(self, request: Request) -> Response:
+        """Say the line."""
+        body = await request.json()
+        if body.get("stream"):
+            return StreamingResponse(_events(self.reply), media_type="text/event-stream")
+        message = {"role": "assistant", "content": self.reply}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return JSONResponse({**_envelope("chat.completion"), "choices": [choice], "usage": _USAGE})
+
+
+@asynccontextmanager
+async def transcript() -> AsyncGenerator[Transcript]:
+    """Serve a transcript until the block ends."""
+    made = Transcript()
+    app = Starlette(routes=[Route("/v1/chat/completions", made.answer, methods=["POST"])])
+    socket = asgi.listening("127.0.0.1", 0, backlog=16)
+    server = asgi.server(app, keep_alive_s=_KEEP_ALIVE_S)
+    await server.startup(sockets=[socket])
+    made.url = f"http://127.0.0.1:{socket.getsockname()[1]}/v1"
+    try:
+        yield made
+    finally:
+        await asgi.stop(server, grace_s=_GRACE_S, cut_s=_GRACE_S)
+        socket.close()
+
+
+def _events(text: str) -> Iterator[str]:
+    deltas: list[dict[str, Any]] = [
+        {"delta": {"role": "assistant", "content": text}, "finish_reason": None},
+        {"delta": {}, "finish_reason": "stop"},
+    ]
+    for delta in deltas:
+        yield _event({**_envelope("chat.completion.chunk"), "choices": [{"index": 0, **delta}]})
+    yield _event({**_envelope("chat.completion.chunk"), "choices": [], "usage": _USAGE})
+    yield "data: [DONE]\n\n"
+
+
+def _event(data: dict[str, Any]) -> str:
+    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+def _envelope(kind: str) -> dict[str, Any]:
+    return {"id": "recorded", "object": kind, "created": 0, "model": "recorded"}
+
 
 SQL: Final = named(Path(__file__).with_name("queries.sql"))
 CHANNEL: Final = "chat"
@@ -152,7 +219,7 @@ async def play(life: Life, session: str, home: Home, config: Config, known: Sequ
     )
 
 
-def exchanges(rows: Sequence[Row]) -> "Iterator[tuple[Row, str]]":
+def exchanges(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
     """Each message of a person with what the assistant said to it."""
     said: list[tuple[Row, list[str]]] = []
     for row in rows:
