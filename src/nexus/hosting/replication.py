@@ -34,7 +34,7 @@ from nexus.errors import HomeError, LedgerCorruptError
 from nexus.home import LEDGERS, PRIVATE_FILE, Home
 from nexus.hosting import packed
 from nexus.ledgers import attach, events, reconcile, staging
-from nexus.ledgers.backup.verification import require_sound
+from nexus.ledgers.backup.manifest import require_sound
 from nexus.ledgers.failures import translated
 
 if TYPE_CHECKING:

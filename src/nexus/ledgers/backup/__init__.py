@@ -2,10 +2,16 @@
 
 from nexus.ledgers.backup.copy import make
 from nexus.ledgers.backup.encryption import opened
-from nexus.ledgers.backup.manifest import Manifest
-from nexus.ledgers.backup.repair import Backup, create_empty, newest, rebuild, restore_ledger
-from nexus.ledgers.backup.restore import Restored, restore
-from nexus.ledgers.backup.verification import check
+from nexus.ledgers.backup.manifest import Manifest, check
+from nexus.ledgers.backup.restore import (
+    Backup,
+    Restored,
+    create_empty,
+    newest,
+    rebuild,
+    restore,
+    restore_ledger,
+)
 
 __all__ = [
     "Backup",

@@ -15,8 +15,8 @@ from nexus import __version__, clock, ids
 from nexus.errors import CareError, LedgerFullError
 from nexus.home import LEDGERS, PRIVATE_DIRECTORY, Home
 from nexus.ledgers import files
-from nexus.ledgers.backup import encryption, repair, verification
-from nexus.ledgers.backup.manifest import ENGINE, File, Ledger, Manifest, Tree
+from nexus.ledgers.backup import encryption
+from nexus.ledgers.backup.manifest import ENGINE, File, Ledger, Manifest, Tree, engine_problems, examined
 from nexus.ledgers.failures import translated
 from nexus.ledgers.staging import as_it_is, snapshots
 
@@ -47,7 +47,7 @@ def copy(source: sqlite3.Connection, target: Path, home: Home) -> File:
         source.backup(made)
         # A backup holds one file for each database, and no log beside it.
         made.execute("PRAGMA journal_mode = DELETE")
-    if problems := verification.engine_problems(target):
+    if problems := engine_problems(target):
         raise CareError(problems[0], hint="Run `nexus doctor`; a restored backup of it would not work.")
     files.sync_file(target)
     return File(size_bytes=target.stat().st_size, sha256=files.sha256(target), mode="0600")
@@ -103,7 +103,7 @@ def make(
             raise
         files.sync_file(destination.parent)
         if not recipients:  # a ledger is repaired from what can be read without a key
-            repair.record(home, destination)
+            record(home, destination)
     except (OSError, LedgerFullError) as error:
         raise CareError(
             f"Can't create the backup at {destination}: {files.reason(error)}",
@@ -174,7 +174,7 @@ def _described(copy: Path, ledger: str, home: Home) -> Ledger:
     """What the manifest says about a copy; one that could not be restored is refused now."""
     # Damage in the copy is damage in the home, so that is what the message must name.
     with translated(ledger, home.ledger(ledger)):
-        version, rows = verification.examined(copy, ledger)
+        version, rows = examined(copy, ledger)
     return Ledger(
         schema_version=version, size_bytes=copy.stat().st_size, sha256=files.sha256(copy), rows=rows
     )
@@ -200,3 +200,19 @@ def _copy_tree(home: Home, building: Path) -> Tree:
 
 def _size_bytes(connection: apsw.Connection) -> int:
     return cast("int", connection.pragma("page_count")) * cast("int", connection.pragma("page_size"))
+
+
+def record(home: Home, folder: Path) -> None:
+    """Remember where a backup was put."""
+    known = [line for line in recorded(home) if line != str(folder)]
+    with suppress(OSError):  # the backup is whole without it
+        lines = "".join(f"{line}\n" for line in [*known, folder])
+        home.backups_file.write_text(lines, encoding="utf-8")
+
+
+def recorded(home: Home) -> list[str]:
+    """The folders of the backups that were made of a home, the oldest first."""
+    try:
+        return home.backups_file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []

@@ -9,9 +9,9 @@ from typing import Any, Final, Protocol, cast
 import apsw
 
 from nexus.ledgers import events, sql
-from nexus.ledgers.forgetting import rows, targets
+from nexus.ledgers.forgetting import targets
 from nexus.ledgers.forgetting.rules import Ref, Table, Then, Time
-from nexus.ledgers.forgetting.sets import FILES, Bindings, Sets
+from nexus.ledgers.forgetting.sets import FILES, Bindings, Sets, any_gone, referring
 from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
 from nexus.ledgers.forgetting.targets import Kind, Target, bounds
 
@@ -231,7 +231,7 @@ def _follow_references(sets: Sets, target: Target) -> None:
 
 
 def _follow(sets: Sets, table: Table, ref: Ref, *, named: bool) -> None:
-    where = f"{rows.referring(ref, _new)} AND NOT coalesce({ref.unless or 'FALSE'}, FALSE)"
+    where = f"{referring(ref, _new)} AND NOT coalesce({ref.unless or 'FALSE'}, FALSE)"
     if table.name in RECORDED:
         sets.add(table.name, f"SELECT {table.key_sql} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
     if ref.then is Then.OWNER or (ref.then is Then.NAMED and named):
@@ -270,7 +270,7 @@ def _finish(sets: Sets) -> None:
     sets.empty("automations", "last_error", queries["last_errors"])
     for kind, _ in _emptied(sets):
         table = TOUCHED[kind.partition(".")[0]]
-        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {rows.any_gone(table, _gone)}"  # noqa: S608 - names are constants of the program, values are bound
+        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {any_gone(table, _gone)}"  # noqa: S608 - names are constants of the program, values are bound
         sets.connection.execute(f"DELETE FROM emptied WHERE kind = '{kind}' AND key IN ({going})")  # noqa: S608 - names are constants of the program, values are bound
     sets.add("embeddings", queries["vectors_of_summaries"])
     sets.advance()
@@ -282,7 +282,7 @@ def _counted(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
         sets.connection.execute(sql.queries("forgetting")["span_of_events"]).fetchone(),
     )
     removed = {
-        table.path: _count(sets, f"SELECT count(*) FROM {table.path} WHERE {rows.any_gone(table, _gone)}")  # noqa: S608 - names are constants of the program, values are bound
+        table.path: _count(sets, f"SELECT count(*) FROM {table.path} WHERE {any_gone(table, _gone)}")  # noqa: S608 - names are constants of the program, values are bound
         for table in TOUCHED.values()
     }
     return Plan(

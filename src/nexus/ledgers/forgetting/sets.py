@@ -4,7 +4,7 @@ For each table `T` there are `gone_T`, all keys so far, `new_T`, those of the la
 those of the round that is being made; `emptied` holds columns that lose their text while the row stays.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import cast
 from urllib.parse import quote
 
@@ -12,7 +12,8 @@ import apsw
 
 from nexus.home import LEDGERS, Home
 from nexus.ledgers.failures import translated
-from nexus.ledgers.forgetting.tables import TOUCHED
+from nexus.ledgers.forgetting.rules import Ref, Table
+from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
 
 Bindings = dict[str, str | None]
 # Files that go are planned beside the rows, under this kind.
@@ -98,3 +99,38 @@ class Sets:
                 yield kind, cast("str", key)
         for kind, key in self.connection.execute("SELECT kind, key FROM emptied"):
             yield cast("str", kind), cast("str", key)
+
+
+# Gives the SQL of the set of keys that go, for a table's name.
+Keys = Callable[[str], str]
+
+
+def gone(table: Table, keys: Keys) -> list[tuple[str, str]]:
+    """Conditions, any of which lets a row go, each with the name of the one set of keys that it asks.
+
+    Each is a look-up by an index where there is one.
+    """
+    conditions = [(table.name, with_key(table, keys(table.name)))]
+    if table.name not in RECORDED:
+        conditions += [
+            (ref.table, referring(ref, keys)) for ref in table.refs if ref.removes and not ref.implied
+        ]
+    return conditions
+
+
+def any_gone(table: Table, keys: Keys) -> str:
+    """The condition that a row goes."""
+    return " OR ".join(f"({condition})" for _, condition in gone(table, keys))
+
+
+def referring(ref: Ref, keys: Keys) -> str:
+    """Rows that refer to something that goes."""
+    return f"{ref.column} IN {keys(ref.table)} AND {ref.when}"
+
+
+def with_key(table: Table, keys: str) -> str:
+    """Rows whose key is in a set."""
+    if len(table.key) == 1:
+        return f"{table.key[0]} IN {keys}"
+    parts = ", ".join(f"json_extract(key, '$[{place}]')" for place in range(len(table.key)))
+    return f"({', '.join(table.key)}) IN (SELECT {parts} FROM {keys})"  # noqa: S608 - names are constants of the program, values are bound

@@ -14,9 +14,8 @@ import apsw
 from nexus import clock
 from nexus.errors import UsageError
 from nexus.ledgers import sql
-from nexus.ledgers.forgetting import rows
 from nexus.ledgers.forgetting.rules import Table, Text, Then
-from nexus.ledgers.forgetting.sets import Sets
+from nexus.ledgers.forgetting.sets import Sets, any_gone
 from nexus.ledgers.forgetting.tables import TOUCHED
 from nexus.ledgers.memory import find_fact
 
@@ -273,7 +272,7 @@ def kept(sets: Sets, names: Names) -> dict[str, int]:
     for table in TOUCHED.values() if names.all else ():
         for text in table.texts:
             if text.then is Then.TELL:
-                goes = rows.any_gone(table, lambda kind: f"gone_{kind}")
+                goes = any_gone(table, lambda kind: f"gone_{kind}")
                 query = f"{table.path} WHERE names_it({text.column}, -1) AND NOT coalesce({goes}, FALSE)"
                 counts[f"{table.path}.{text.column}"] = cast(
                     "int",

@@ -8,7 +8,8 @@ import pytest
 from nexus.home import LEDGERS
 from nexus.ledgers import sql
 from nexus.ledgers.forgetting.rules import Table, Then
-from nexus.ledgers.forgetting.tables import RECORDED, TABLES, TOUCHED, VOCABULARY
+from nexus.ledgers.forgetting.tables import RECORDED, TABLES, TOUCHED
+from unit.ledgers.forgetting.scene import VOCABULARY
 
 _RULES = {(table.ledger, table.name): table for table in TABLES}
 _TOUCHED = [pytest.param(table, id=table.path) for table in TOUCHED.values()]
