@@ -54,7 +54,7 @@ def access() -> None:
 @click.pass_context
 def list_(ctx: click.Context, ids: bool, as_json: bool) -> None:
     """List pending requests and people with access."""
-    asking, known = _with(ctx, lambda c: (grants.asking(c), grants.known(c)))
+    asking, known = _with(ctx, lambda c: (grants.list_pairings(c), grants.list_grantees(c)))
     if as_json:
         told = {"asking": [asdict(each) for each in asking], "known": [asdict(each) for each in known]}
         click.echo(json.dumps(told, indent=2))
@@ -74,7 +74,7 @@ def list_(ctx: click.Context, ids: bool, as_json: bool) -> None:
 @click.pass_context
 def approve(ctx: click.Context, code: str, **options: Any) -> None:
     """Approve the sender with this CODE. By default they may only talk to the agent."""
-    asked = next((each for each in _with(ctx, grants.asking) if each.code == code.upper()), None)
+    asked = next((each for each in _with(ctx, grants.list_pairings) if each.code == code.upper()), None)
     found = _with(ctx, grants.approve, code=code.upper(), granted=_granted(options), by="owner")
     if found is None or asked is None:
         raise UsageError(
@@ -88,7 +88,7 @@ def approve(ctx: click.Context, code: str, **options: Any) -> None:
 @click.pass_context
 def refuse(ctx: click.Context, code: str) -> None:
     """Reject CODE."""
-    asked = next((each for each in _with(ctx, grants.asking) if each.code == code.upper()), None)
+    asked = next((each for each in _with(ctx, grants.list_pairings) if each.code == code.upper()), None)
     if asked is None or not _with(ctx, grants.refuse, code=code.upper()):
         raise UsageError(
             f"Unknown or expired code: {code}", hint="Run `nexus access list` to see pending requests."
@@ -134,7 +134,7 @@ def _with(ctx: click.Context, work: Work[P, T], /, *args: P.args, **kwargs: P.kw
 
 
 def _meant(connection: apsw.Connection, who: str) -> tuple[str, str]:
-    found = senders.named(connection, who)
+    found = senders.find_named(connection, who)
     if len(found) == 1:
         return found[0]
     hint = "Pass one of these ids: " + ", ".join(id_ for id_, _ in found) if found else "Pass a name or id."

@@ -121,7 +121,7 @@ def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
         around = place.surroundings()
         found = [
             (each, condition(place.home, each, around))
-            for each in place.write(rows.listed)
+            for each in place.write(rows.list_current)
             if hook_point in {None, each.hook_point}
         ]
         problems, dead = place.problems, place.write(invocations.count_dead)
@@ -209,7 +209,7 @@ def approve(
     files, unless you pass --trust. Remove a proposal to discard it.
     """
     with opened(ctx) as place:
-        listed = place.write(rows.listed)
+        listed = place.write(rows.list_current)
         waiting = {each.name: each for each in listed if _is_imported(each) or proposals.is_proposal(each)}
         imported = waiting_settings(place.home)
         if not names and not settings and not everything:
@@ -337,10 +337,10 @@ def retry(
         if not ids and not everything:
             if dismiss:
                 raise UsageError("--dismiss needs an ID or --all")
-            _print_dead(place.write(invocations.dead, limit=limit), as_json=as_json)
+            _print_dead(place.write(invocations.list_dead, limit=limit), as_json=as_json)
             return
         if everything:
-            found = place.write(invocations.dead, limit=-1)
+            found = place.write(invocations.list_dead, limit=-1)
             ids = tuple(each.id for _, each in reversed(found))
         for id_ in ids:
             change = invocations.dismiss if dismiss else invocations.retry

@@ -18,7 +18,7 @@ from nexus.config import Config
 from nexus.home import Home, HomeLock
 from nexus.ledgers.connection import connect
 from nexus.ledgers.database import Work
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
@@ -92,7 +92,7 @@ class Place:
 
     def write(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query in its own transaction."""
-        with translated("runtime", self.home.ledger("runtime")):
+        with translate_errors("runtime", self.home.ledger("runtime")):
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 result = work(self.connection, *args, **kwargs)

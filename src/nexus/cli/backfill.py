@@ -148,7 +148,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
     async def read() -> list[Backfill]:
         async with Ledgers(home, settings.ledgers) as ledgers:
-            return await ledgers.memory.read(backfills.listed)
+            return await ledgers.memory.read(backfills.list_backfills)
 
     found = asyncio.run(read())
     if not found:

@@ -111,7 +111,7 @@ def _on_a_server(home: Home) -> bool:
 
 def _verify(folder: Path, home: Home, identity: Path | None, *, as_json: bool) -> int:
     try:
-        with care.opened(folder, home, identity) as readable:
+        with care.open_backup(folder, home, identity) as readable:
             manifest, problems = care.check(readable)
     except CareError as error:
         if not as_json:

@@ -133,7 +133,7 @@ def logs(ctx: click.Context, name: str, lines: int, as_json: bool) -> None:
 @click.pass_context
 def set_aside(ctx: click.Context, as_json: bool) -> None:
     """List messages that couldn't be processed."""
-    found = _with(ctx, ledger.those_set_aside, channel=None)
+    found = _with(ctx, ledger.list_set_aside, channel=None)
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))
         return

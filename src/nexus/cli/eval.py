@@ -132,7 +132,7 @@ def _here(
 
     done: list[dict[str, Any]] = []
     for _, life in lives:
-        shortened = life.shortened(plan.sessions, plan.questions)
+        shortened = life.shorten(plan.sessions, plan.questions)
         run = LifeRun(life=shortened, folder=out / life.name, config=settings, plan=plan, told=tell)
         done.append(asyncio.run(run.run()))
     return done

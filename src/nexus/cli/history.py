@@ -19,7 +19,7 @@ from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.history import markdown
 from nexus.history.files import total_bytes
-from nexus.history.source import zone
+from nexus.history.source import find_zone
 from nexus.ledgers import Ledgers
 from nexus.ledgers.events import imports
 from nexus.memory.operations import Memory
@@ -44,9 +44,9 @@ def bring(
 ) -> None:
     """Import a history into the home, or say what would come."""
     options = history.Options(
-        owner=owner, timezone=zone(timezone or ""), mapping=_mapping(mapping), trusts_from=trust_from
+        owner=owner, timezone=find_zone(timezone or ""), mapping=_mapping(mapping), trusts_from=trust_from
     )
-    source = history.opened(Path(path), options, format_)
+    source = history.open_source(Path(path), options, format_)
     if dry_run:
         seen = _run(ctx, _preview, source)
         _show_preview(seen, as_json=as_json)
@@ -88,7 +88,7 @@ def export_markdown(ctx: click.Context, folder: str, *, as_json: bool) -> None:
 
 
 async def _listed(ledgers: Ledgers) -> list[imports.Import]:
-    return await ledgers.events.read(imports.listed)
+    return await ledgers.events.read(imports.list_imports)
 
 
 async def _write(ledgers: Ledgers, folder: Path) -> markdown.Written:

@@ -78,7 +78,7 @@ def seals(ctx: click.Context, accept: bool) -> None:
         if accept:
             with connection:
                 click.echo(f"Accepted {counted(made.accept(connection), 'changed fact')}.")
-        while made.unsealed(connection):
+        while made.count_unsealed(connection):
             with connection:
                 made.seal(connection)
         broken = list(made.breaks(connection))

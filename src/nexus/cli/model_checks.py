@@ -123,4 +123,4 @@ def _registered(home: Home) -> list[Automation]:
     except LedgerError:
         return []  # told already
     with closing(connection):
-        return automations.listed(connection)
+        return automations.list_current(connection)

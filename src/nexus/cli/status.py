@@ -56,7 +56,7 @@ async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
             bytes_ = sum(file.stat().st_size for file in files if file.is_file())
             entries[database.ledger] = {"bytes": bytes_, "counts": counts}
         embedding = await _embedding(ledgers, settings)
-        registered = await ledgers.runtime.read(automations.listed)
+        registered = await ledgers.runtime.read(automations.list_current)
         last = await ledgers.events.read(sql.value, sql.queries("events")["last_occurred_at"])
     return {
         "version": __version__,

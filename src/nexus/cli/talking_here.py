@@ -84,12 +84,12 @@ class Here:
 
     async def sent_messages(self, session_label: str, limit: int) -> list[str]:
         return await self._app.ledgers.events.read(
-            events.said, channel=CHANNEL, external_id=session_label, limit=limit
+            events.list_said, channel=CHANNEL, external_id=session_label, limit=limit
         )
 
     async def scheduled_messages(self, session_label: str, after: int | None) -> list[Unasked]:
         return await self._app.ledgers.events.read(
-            events.unasked, channel=CHANNEL, external_id=session_label, after=after
+            events.list_unasked, channel=CHANNEL, external_id=session_label, after=after
         )
 
     async def draft(self, words: str) -> Draft:
@@ -109,7 +109,7 @@ class Here:
 
     async def unwritten(self, request_id: str) -> int:
         return await self._app.ledgers.runtime.read(
-            invocations.unfinished_of, automation=WRITER, root_request_id=request_id
+            invocations.count_unfinished_of, automation=WRITER, root_request_id=request_id
         )
 
     async def recalled(self, text: str) -> list[Recalled]:

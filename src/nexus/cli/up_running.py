@@ -120,7 +120,7 @@ def asked_to_stop() -> asyncio.Event:
 
 async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
     waiting = await app.embedding.backlog()
-    found = await app.ledgers.runtime.read(automations.listed)
+    found = await app.ledgers.runtime.read(automations.list_current)
     return {
         "home": str(app.home.root),
         "pid": os.getpid(),

@@ -12,9 +12,9 @@ from nexus.broker.running import WORK
 from nexus.context import AssembledContext
 from nexus.demo import conversations
 from nexus.demo.month import Scene
-from nexus.demo.narration import Telling
+from nexus.demo.narration import Narrator
 from nexus.demo.people import OWNER_SENDER
-from nexus.demo.programs import remind, used
+from nexus.demo.programs import mark_used, remind
 from nexus.demo.tracing import LOCAL, MANAGER, WORKER, Call, Caused, Tracing
 from nexus.ledgers import events
 from nexus.ledgers.agents import messages, tool_calls, turns
@@ -71,7 +71,7 @@ class Run:
 class Runs:
     """Writes the runs of one request."""
 
-    def __init__(self, telling: Telling, request: Request, tracing: Tracing) -> None:
+    def __init__(self, telling: Narrator, request: Request, tracing: Tracing) -> None:
         self._telling = telling
         self._request = request
         self._tracing = tracing
@@ -86,7 +86,7 @@ class Runs:
         turn = await self._turn(run, new.id)
         await self._talk(run, new.id, turn)
         if run.refused:
-            run.error = await self._refused(new.id)
+            run.error = await self._refuse(new.id)
         await self._telling.ledgers.agents.write(turns.end, turn_id=turn.id, status=status, error=run.error)
         result = await self._result(run, new.id) if status == "done" else None
         await runtime.write(
@@ -152,7 +152,7 @@ class Runs:
                 NewMessage(role="assistant", content=run.answer, parts_json=forms[-1], model=run.model),
             )
 
-    async def _refused(self, execution_id: str) -> str:
+    async def _refuse(self, execution_id: str) -> str:
         """What the budget of a message says when it is used up, to the cent."""
         runtime, root = self._telling.ledgers.runtime, self._request.root_request_id
         total = await runtime.read(usage.of_root, root_request_id=root)
@@ -278,7 +278,7 @@ _OVERLOADED = "529 The provider is overloaded"
 class Answers:
     """Writes the requests of the month."""
 
-    telling: Telling
+    telling: Narrator
     programs: dict[str, Automation]
     error_limit: int
     spoken: dict[str, int]
@@ -310,7 +310,7 @@ class Answers:
         refused: bool = False,
     ) -> tuple[list[str], str]:
         """One message and its answer: the ids of their events, and of the request."""
-        request = await self._received(scene, text)
+        request = await self._receive(scene, text)
         tracing = Tracing(self.telling, request, self.error_limit)
         await self._before(request, tracing, scene if work else None)
         error = _OVERLOADED if status == "failed" and not refused else None
@@ -332,7 +332,7 @@ class Answers:
         self.spoken[scene.thread] = run.turns_before + 1
         told = [str(request.event.id)]
         if status == "done" and work:
-            await used(self.telling, request, scene.work.memories)
+            await mark_used(self.telling, request, scene.work.memories)
         if status == "done":
             told.append(await self._after(request, tracing, runs, run, execution_id))
         await tracing.span("stage", "finalize", self.telling.draw.uniform(1, 6))
@@ -342,7 +342,7 @@ class Answers:
     async def deny(self, seen: Seen, text: str) -> None:
         """A message of somebody who may not talk to the agent."""
         scene = Scene(at=self.telling.calendar.now(), channel=seen.channel, thread=seen.identifier, lines=())
-        request = await self._received(scene, text, seen.identifier)
+        request = await self._receive(scene, text, seen.identifier)
         tracing = Tracing(self.telling, request, self.error_limit)
         for name in ("receiveEvent", "resolveIdentity", "resolveAccess"):
             outcome = "denied" if name == "resolveAccess" else "ok"
@@ -357,7 +357,7 @@ class Answers:
             return MANAGER
         return LOCAL if self.telling.draw.random() < 0.08 else WORKER
 
-    async def _received(self, scene: Scene, text: str, sender: str = OWNER_SENDER) -> Request:
+    async def _receive(self, scene: Scene, text: str, sender: str = OWNER_SENDER) -> Request:
         thread_id = await conversations.thread(self.telling, scene)
         new = NewEvent(
             channel=scene.channel,

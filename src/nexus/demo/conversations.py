@@ -6,7 +6,7 @@ import apsw
 
 from nexus import clock
 from nexus.demo.month import OWNER, Scene
-from nexus.demo.narration import Telling
+from nexus.demo.narration import Narrator
 from nexus.ledgers import events
 from nexus.ledgers.events import Direction, NewEvent, Participant
 from nexus.memory.writing import Provenance
@@ -16,7 +16,7 @@ _AGENT = "nexus"
 WRITER = "memory-writer"
 
 
-async def thread(telling: Telling, scene: Scene) -> str:
+async def thread(telling: Narrator, scene: Scene) -> str:
     """The id of the scene's thread."""
     return await telling.ledgers.events.write(
         events.ensure_thread,
@@ -27,7 +27,7 @@ async def thread(telling: Telling, scene: Scene) -> str:
     )
 
 
-async def overhear(telling: Telling, scene: Scene) -> list[str]:
+async def overhear(telling: Narrator, scene: Scene) -> list[str]:
     """Record what people said to each other; returns the events' ids."""
     thread_id = await thread(telling, scene)
     moments, new = [telling.calendar.now()], list[NewEvent]()
@@ -45,7 +45,7 @@ async def overhear(telling: Telling, scene: Scene) -> list[str]:
     return await telling.ledgers.events.write(write)
 
 
-def _event(telling: Telling, scene: Scene, thread_id: str, who: str, text: str) -> NewEvent:
+def _event(telling: Narrator, scene: Scene, thread_id: str, who: str, text: str) -> NewEvent:
     address = telling.addresses.get((who, scene.channel), who)
     direction: Direction = "outbound" if who == OWNER else "inbound"
     return NewEvent(
@@ -58,7 +58,7 @@ def _event(telling: Telling, scene: Scene, thread_id: str, who: str, text: str) 
     )
 
 
-async def learn(telling: Telling, scene: Scene, event_ids: list[str], request_id: str | None = None) -> None:
+async def learn(telling: Narrator, scene: Scene, event_ids: list[str], request_id: str | None = None) -> None:
     """Write what was learned, each from the line that it was said in, and the scene as an episode."""
     first, last = event_ids[0], event_ids[-1]
     start, end = await _times(telling, first, last)
@@ -70,7 +70,7 @@ async def learn(telling: Telling, scene: Scene, event_ids: list[str], request_id
         if "key" in told:
             telling.facts[told["key"]] = answer["id"]
             telling.said[told["key"]] = told["fact"]
-        named |= dict.fromkeys(_named(told))
+        named |= dict.fromkeys(_names_in(told))
     if scene.summary:
         episode = {
             "channel": scene.channel,
@@ -85,7 +85,7 @@ async def learn(telling: Telling, scene: Scene, event_ids: list[str], request_id
         await telling.memory.run("episode", episode, provenance)
 
 
-def _operation(telling: Telling, told: Any, event_ids: list[str]) -> dict[str, Any]:
+def _operation(telling: Narrator, told: Any, event_ids: list[str]) -> dict[str, Any]:
     kept = {
         name: value
         for name, value in told.items()
@@ -96,12 +96,12 @@ def _operation(telling: Telling, told: Any, event_ids: list[str]) -> dict[str, A
     return kept | {"event": event_ids[min(told["line"], len(event_ids) - 1)]}
 
 
-def _named(told: Any) -> list[str]:
+def _names_in(told: Any) -> list[str]:
     """Whom an operation names."""
     given = [told.get("name"), told.get("about"), told.get("source"), told.get("target")]
     return [each for each in (*given, *told.get("entities", ())) if each]
 
 
-async def _times(telling: Telling, first: str, last: str) -> tuple[str, str]:
+async def _times(telling: Narrator, first: str, last: str) -> tuple[str, str]:
     found = [await telling.ledgers.events.read(events.get, event_id=event_id) for event_id in (first, last)]
     return tuple(event.occurred_at if event else clock.timestamp(telling.calendar.now()) for event in found)  # pyright: ignore[reportReturnType]

@@ -14,8 +14,8 @@ from nexus.config import Config
 from nexus.demo import conversations, people, programs
 from nexus.demo.answers import Answers, Status
 from nexus.demo.month import DAYS, Scene, Work, conclusions, plan, start_of
-from nexus.demo.narration import Calendar, Telling
-from nexus.demo.people import Concluding
+from nexus.demo.narration import Calendar, Narrator
+from nexus.demo.people import ConclusionWriter
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.identity import access, senders
@@ -25,10 +25,10 @@ from nexus.memory.operations import Memory
 from nexus.memory.writing import Provenance
 from nexus.roles.bundled import bundled
 
-Happening = Callable[[], Awaitable[None]]
+Event = Callable[[], Awaitable[None]]
 
 
-class Happenings:
+class Events:
     """Waits for the days on which something particular happens."""
 
     def __init__(self, home: Home, answers: Answers, until: datetime) -> None:
@@ -36,12 +36,12 @@ class Happenings:
         self._answers = answers
         self._telling = answers.telling
         start = start_of(until)
-        concluding = Concluding(telling=self._telling)
+        concluding = ConclusionWriter(telling=self._telling)
         concluded = [
             (moment, partial(concluding.observe if kind == "observation" else concluding.model, told))
             for moment, kind, told in conclusions(until)
         ]
-        days: list[tuple[datetime, Happening]] = [
+        days: list[tuple[datetime, Event]] = [
             (start + timedelta(days=day), happening)
             for day, happening in (
                 (6, partial(self._revise, 2)),
@@ -139,7 +139,7 @@ async def fill(home: Home, config: Config, demo: Demo, told: Told = lambda _, __
     with ids.made_by(ids.Ulids(calendar.now_us, random.Random(demo.seed))):  # noqa: S311 - no secret
         async with Ledgers(home, settings, now=calendar.now) as ledgers:
             memory = Memory(ledgers, phone_region=config.memory.phone_region, now=calendar.now)
-            telling = Telling(ledgers=ledgers, memory=memory, calendar=calendar, draw=draw)
+            telling = Narrator(ledgers=ledgers, memory=memory, calendar=calendar, draw=draw)
             await _tell(home, config, telling, scenes, demo.until, told)
             # After the month, whose ids they don't change.
             write = registration.writer(ledgers)
@@ -148,7 +148,7 @@ async def fill(home: Home, config: Config, demo: Demo, told: Told = lambda _, __
 
 
 async def _tell(
-    home: Home, config: Config, telling: Telling, scenes: list[Scene], until: datetime, told: Told
+    home: Home, config: Config, telling: Narrator, scenes: list[Scene], until: datetime, told: Told
 ) -> None:
     await people.introduce(telling)
     answers = Answers(
@@ -157,7 +157,7 @@ async def _tell(
         error_limit=config.automations.circuit_errors,
         spoken={},
     )
-    happenings = Happenings(home, answers, until)
+    happenings = Events(home, answers, until)
     for number, scene in enumerate(scenes):
         telling.calendar.reach(scene.at)
         await happenings.until(telling.calendar.now())

@@ -32,7 +32,7 @@ class Calendar:
 
 
 @dataclass(kw_only=True)
-class Telling:
+class Narrator:
     """A month while it is being written."""
 
     ledgers: Ledgers

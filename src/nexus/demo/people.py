@@ -6,7 +6,7 @@ from typing import Any
 
 from nexus import clock, ids
 from nexus.demo.month import OWNER, cast
-from nexus.demo.narration import Telling
+from nexus.demo.narration import Narrator
 from nexus.ledgers.identity import access, senders
 from nexus.ledgers.identity.access import Granted
 from nexus.ledgers.identity.senders import Seen
@@ -22,7 +22,7 @@ OWNER_ADDRESS = "mira@lumenoak.example"
 WRITER = Provenance(actor="memory-writer", kind="owner")
 
 
-async def introduce(telling: Telling) -> None:
+async def introduce(telling: Narrator) -> None:
     """Make the owner, everybody else with how they are reached, and what they are about."""
     telling.owner_id = await _owner(telling)
     for told in cast():
@@ -37,7 +37,7 @@ async def introduce(telling: Telling) -> None:
     await _hard_facts(telling)
 
 
-async def _owner(telling: Telling) -> str:
+async def _owner(telling: Narrator) -> str:
     seen = Seen(channel="cli", identifier=OWNER_SENDER, display_name=OWNER, is_owner=True)
     owner = await telling.ledgers.identity.write(senders.resolve, seen=seen)
     aliases = [OWNER, "Mira", f"{OWNER_ADDRESS}:email"]
@@ -47,7 +47,7 @@ async def _owner(telling: Telling) -> str:
     return owner.entity_id
 
 
-async def _hard_facts(telling: Telling) -> None:
+async def _hard_facts(telling: Narrator) -> None:
     for entity, category, type_, value in (
         ("Tomas Reyes", "contact", "phone_mobile", "+31612345601"),
         ("Ewa Nowak", "professional", "title", "Head of exhibitions"),
@@ -57,7 +57,7 @@ async def _hard_facts(telling: Telling) -> None:
         await telling.memory.run("person-fact", fact, WRITER)
 
 
-async def let_in(telling: Telling, name: str, channel: str) -> None:
+async def let_in(telling: Narrator, name: str, channel: str) -> None:
     """The owner lets somebody talk to the agent."""
     found = await telling.ledgers.identity.read(
         senders.find, channel=channel, identifier=telling.addresses[name, channel]
@@ -70,10 +70,10 @@ async def let_in(telling: Telling, name: str, channel: str) -> None:
 
 
 @dataclass(kw_only=True)
-class Concluding:
+class ConclusionWriter:
     """Writes conclusions; knows under which ids earlier ones were kept."""
 
-    telling: Telling
+    telling: Narrator
     kept: dict[str, str] = field(default_factory=dict[str, str])
 
     async def observe(self, told: Mapping[str, Any]) -> None:

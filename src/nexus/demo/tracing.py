@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 
 from nexus import clock, ids
-from nexus.demo.narration import Telling
+from nexus.demo.narration import Narrator
 from nexus.ledgers.runtime import invocations, spans, usage
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation, Status
@@ -82,7 +82,7 @@ class Call:
 class Tracing:
     """What is traced for one request."""
 
-    def __init__(self, telling: Telling, request: Request, error_limit: int) -> None:
+    def __init__(self, telling: Narrator, request: Request, error_limit: int) -> None:
         self._telling = telling
         self._request = request
         self._error_limit = error_limit

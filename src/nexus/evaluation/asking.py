@@ -21,7 +21,7 @@ from nexus.config import Config
 from nexus.engine.errors import EndedError
 from nexus.errors import NexusError
 from nexus.evaluation.life import Life, Row
-from nexus.evaluation.playing import settled
+from nexus.evaluation.playing import wait_until_settled
 from nexus.home import Home
 from nexus.ledgers.runtime import usage
 from nexus.runs import Totals
@@ -75,7 +75,7 @@ async def _answer(app: App, id_: str, text: str, sessions: int, started: float) 
         said = (await receipt.run.result()).response.content
     except (NexusError, EndedError) as failure:
         error = str(failure) or type(failure).__name__
-    await settled(app)
+    await wait_until_settled(app)
     spent = await app.ledgers.runtime.read(usage.of_root, root_request_id=receipt.request_id)
     duration_ms = (time.monotonic() - started) * 1000
     return Answer(id=id_, text=said, error=error, sessions=sessions, duration_ms=duration_ms, spent=spent)
@@ -140,7 +140,7 @@ class Judge:
     ) -> None:
         await self.models.close()
 
-    async def stated(self, notes: Sequence[str], statements: Sequence[str]) -> list[bool]:
+    async def find_stated(self, notes: Sequence[str], statements: Sequence[str]) -> list[bool]:
         """Which of the statements some notes state."""
         if not notes or not statements:
             return [False] * len(statements)

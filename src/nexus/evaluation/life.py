@@ -72,7 +72,7 @@ class Life:
         """The session of each message, by key."""
         return {row["key"]: str(row["session"]) for row in self.messages}
 
-    def shortened(self, sessions: int | None, questions: int | None) -> "Life":
+    def shorten(self, sessions: int | None, questions: int | None) -> "Life":
         """The first sessions, and the first of the questions that they can answer."""
         kept = set(list(self.sessions)[:sessions])
         messages = [row for row in self.messages if str(row["session"]) in kept]

@@ -32,7 +32,7 @@ from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.access import Granted
 from nexus.ledgers.identity.senders import Seen
 from nexus.ledgers.runtime import executions, invocations
-from nexus.ledgers.sql import named
+from nexus.ledgers.sql import load_statements
 from nexus.memory import succession
 from nexus.memory.embedding import MODELS, embed_new, find, model_for
 from nexus.pipeline import Incoming
@@ -72,7 +72,7 @@ class Transcript:
 
 
 @asynccontextmanager
-async def transcript() -> AsyncGenerator[Transcript]:
+async def serve_transcript() -> AsyncGenerator[Transcript]:
     """Serve a transcript until the block ends."""
     made = Transcript()
     app = Starlette(routes=[Route("/v1/chat/completions", made.answer, methods=["POST"])])
@@ -106,7 +106,7 @@ def _envelope(kind: str) -> dict[str, Any]:
     return {"id": "recorded", "object": kind, "created": 0, "model": "recorded"}
 
 
-SQL: Final = named(Path(__file__).with_name("queries.sql"))
+SQL: Final = load_statements(Path(__file__).with_name("queries.sql"))
 CHANNEL: Final = "chat"
 ASSISTANT: Final = "assistant"
 ME: Final = "me"
@@ -128,7 +128,7 @@ class Memory:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Played:
+class PlayedSession:
     """What came of one session."""
 
     session: str
@@ -146,12 +146,12 @@ class Played:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, row: Row) -> "Played":
+    def from_json(cls, row: Row) -> "PlayedSession":
         kept: Row = {**row, "memories": [Memory(**each) for each in row["memories"]]}
         return cls(**kept)
 
 
-def prepared(life: Life, config: Config, model: str) -> Config:
+def prepare_config(life: Life, config: Config, model: str) -> Config:
     """The settings of a life's home: one model for the memory's work, and an embedder of its language."""
     models = replace(
         config.models,
@@ -183,7 +183,9 @@ def make_home(folder: Path) -> Home:
     return home
 
 
-async def play(life: Life, session: str, home: Home, config: Config, known: Sequence[Played]) -> Played:
+async def play(
+    life: Life, session: str, home: Home, config: Config, known: Sequence[PlayedSession]
+) -> PlayedSession:
     """Play one session. What was played of it before, and then interrupted, isn't played twice."""
     rows = life.sessions[session]
     # Where a slow model took longer than the pause between two sessions, or an interruption cut one short,
@@ -192,23 +194,25 @@ async def play(life: Life, session: str, home: Home, config: Config, known: Sequ
     began = max([clock.parse(rows[0]["time"]), *latest])
     started, turns = time.monotonic(), 0
     with clock.starting_at(began) as reach:
-        async with _opened(home, config) as (app, recorded):
+        async with _open_app(home, config) as (app, recorded):
             await _introduce(app, life)
             for message, reply in exchanges(rows):
                 reach(clock.parse(message["time"]))
                 recorded.reply = reply
                 receipt = await app.accept(_incoming(life, session, message))
                 await receipt.run.result()
-                await settled(app)
+                await wait_until_settled(app)
                 turns += 1
             await _conclude(app)
             seen = {memory.id for played in known for memory in played.memories}
-            memories = [memory for memory in await stored(app.ledgers) if memory.id not in seen]
+            memories = [memory for memory in await load_memories(app.ledgers) if memory.id not in seen]
             # What an interrupted attempt at this session left counts as well.
-            runs, refused = _told((await _runs(app))[sum(sum(each.runs.values()) for each in known) :])
+            runs, refused = _summarize_runs(
+                (await _runs(app))[sum(sum(each.runs.values()) for each in known) :]
+            )
         ended_at = clock.timestamp(clock.now())
     duration_ms = (time.monotonic() - started) * 1000
-    return Played(
+    return PlayedSession(
         session=session,
         turns=turns,
         ended_at=ended_at,
@@ -230,18 +234,20 @@ def exchanges(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
     return ((row, "\n".join(replies) or _ACKNOWLEDGED) for row, replies in said)
 
 
-async def settled(app: App) -> None:
+async def wait_until_settled(app: App) -> None:
     """Wait until no automation and no agent has work left."""
     while True:
         await app.automations.runner.settled()
         await app.automations.queue.settled()
         runtime = app.ledgers.runtime
-        if not await runtime.read(executions.unfinished) and not await runtime.read(invocations.unfinished):
+        if not await runtime.read(executions.list_unfinished) and not await runtime.read(
+            invocations.list_unfinished
+        ):
             return
         await asyncio.sleep(_POLL_S)
 
 
-async def stored(opened: Ledgers) -> list[Memory]:
+async def load_memories(opened: Ledgers) -> list[Memory]:
     """Everything that the memory holds, but what it concluded itself."""
     named_ = dict(cast("list[tuple[str, str]]", await _read(opened, "identity", "names")))
     sender = dict(cast("list[tuple[str, str]]", await _read(opened, "events", "senders")))
@@ -262,12 +268,12 @@ async def stored(opened: Ledgers) -> list[Memory]:
 _TABLES: Final = {"alias": "aliases", "person fact": "person_facts"}
 
 
-async def successions(opened: Ledgers) -> dict[str, str]:
+async def load_successions(opened: Ledgers) -> dict[str, str]:
     """Which fact replaced which."""
     return dict(cast("list[tuple[str, str]]", await _read(opened, "memory", "successions")))
 
 
-async def spent(opened: Ledgers) -> dict[str, Totals]:
+async def load_spending(opened: Ledgers) -> dict[str, Totals]:
     """Tokens and money by role, without the transcript's."""
     rows = await _read(opened, "runtime", "usage")
     return {row[0]: Totals(**dict(zip(Totals.__slots__, row[1:], strict=True))) for row in rows}
@@ -281,14 +287,14 @@ async def _read(opened: Ledgers, ledger: str, query: str) -> list[tuple[Any, ...
 
 
 @asynccontextmanager
-async def _opened(home: Home, config: Config) -> AsyncGenerator[tuple[App, Transcript]]:
+async def _open_app(home: Home, config: Config) -> AsyncGenerator[tuple[App, Transcript]]:
     """The home, with an agent that says what the transcript says."""
-    async with transcript() as recorded:
+    async with serve_transcript() as recorded:
         models = replace(config.models, manager=(MODEL,))
         providers = {**config.providers, PROVIDER: recorded.provider}
         async with App(home, replace(config, models=models, providers=providers)) as app:
             # What an interruption cut short goes on first.
-            await settled(app)
+            await wait_until_settled(app)
             yield app, recorded
 
 
@@ -328,7 +334,7 @@ async def _conclude(app: App) -> None:
     """What happens in a home over the next hour: consolidation, embedding, and what replaced what."""
     if app.config.memory.consolidation:
         await (await app.conclusions.consolidate()).result()
-        await settled(app)
+        await wait_until_settled(app)
     with suppress(ModelFileError):
         vectors = await app.embedding.vectors()
         await embed_new(app.ledgers, vectors)
@@ -346,7 +352,7 @@ async def _runs(app: App) -> list[tuple[Any, ...]]:
     return await _read(app.ledgers, "runtime", "invocations")
 
 
-def _told(runs: Sequence[tuple[Any, ...]]) -> tuple[dict[str, int], list[str]]:
+def _summarize_runs(runs: Sequence[tuple[Any, ...]]) -> tuple[dict[str, int], list[str]]:
     counts: dict[str, int] = {}
     refused: list[str] = []
     for status, error, result in runs:

@@ -23,7 +23,7 @@ from nexus.errors import UsageError
 from nexus.evaluation import playing
 from nexus.evaluation.asking import Answer, Judge, ask
 from nexus.evaluation.life import Life, Row
-from nexus.evaluation.playing import Played, make_home, play, prepared
+from nexus.evaluation.playing import PlayedSession, make_home, play, prepare_config
 from nexus.evaluation.scoring import Scorer, Verdicts
 from nexus.home import Home
 from nexus.ledgers import Ledgers
@@ -88,20 +88,20 @@ class LifeRun:
     async def run(self) -> Row:
         """Play what is not played yet, ask what is not answered yet, judge, and score."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        config = prepared(self.life, self.config, self.plan.model)
+        config = prepare_config(self.life, self.config, self.plan.model)
         played = await self._play(config)
         answers = await self._ask(config)
         async with self._judge() as judge:
             verdicts = judge and await self._verdicts(judge, played, answers)
             judged = judge.spent if judge else Totals()
-        result = await self._scored(played, answers, verdicts, judged)
+        result = await self._score(played, answers, verdicts, judged)
         (self.folder / "result.json").write_text(
             json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8"
         )
         return result
 
-    async def _play(self, config: Config) -> dict[str, Played]:
-        kept = {row["session"]: Played.from_json(row) for row in _rows(self.folder / "sessions.jsonl")}
+    async def _play(self, config: Config) -> dict[str, PlayedSession]:
+        kept = {row["session"]: PlayedSession.from_json(row) for row in _rows(self.folder / "sessions.jsonl")}
         unwanted = kept.keys() - self.life.sessions.keys()
         if unwanted:
             raise UsageError(
@@ -151,7 +151,7 @@ class LifeRun:
             yield judge
 
     async def _verdicts(
-        self, judge: Judge, played: dict[str, Played], answers: dict[str, Answer]
+        self, judge: Judge, played: dict[str, PlayedSession], answers: dict[str, Answer]
     ) -> Verdicts:
         """What the judge says. A verdict that is on disk is asked for again only where its object changed."""
         file = self.folder / "verdicts.jsonl"
@@ -174,7 +174,7 @@ class LifeRun:
             notes = [memory.text for memory in played[session].memories]
             statements = [*row["must"], *row["must_not"]]
             stated = await verdict(
-                _SESSION, session, [notes, statements], lambda n=notes, s=statements: judge.stated(n, s)
+                _SESSION, session, [notes, statements], lambda n=notes, s=statements: judge.find_stated(n, s)
             )
             count = len(row["must"])
             sessions[session] = {"must": stated[:count], "must_not": stated[count:]}
@@ -186,19 +186,19 @@ class LifeRun:
                     _QUESTION,
                     answer.id,
                     answer.text,
-                    lambda r=row, a=answer: _judged(judge, scorer, r, a.text),
+                    lambda r=row, a=answer: _judge_answer(judge, scorer, r, a.text),
                 )
         return Verdicts(sessions=sessions, answers=right)
 
-    async def _scored(
+    async def _score(
         self,
-        played: dict[str, Played],
+        played: dict[str, PlayedSession],
         answers: dict[str, Answer],
         verdicts: Verdicts | None,
         judged: Totals,
     ) -> Row:
         async with Ledgers(self.home, self.config.ledgers) as opened:
-            links, by_role = await playing.successions(opened), await playing.spent(opened)
+            links, by_role = await playing.load_successions(opened), await playing.load_spending(opened)
         scorer = Scorer(self.life, played)
         asked = sum((answer.spent for answer in answers.values()), Totals())
         spent = {**by_role, "answers": asked, **({"judge": judged} if self.plan.judge else {})}
@@ -226,10 +226,10 @@ class LifeRun:
         self.told(f"{self.life.name}: {line}")
 
 
-async def _judged(judge: Judge, scorer: Scorer, question: Row, answer: str) -> bool:
+async def _judge_answer(judge: Judge, scorer: Scorer, question: Row, answer: str) -> bool:
     if not question["evidence"] and not question.get("answer"):
         return await judge.declines(str(question["text"]), answer)
-    known, outdated = scorer.known(question), scorer.outdated(question)
+    known, outdated = scorer.known_texts(question), scorer.outdated_texts(question)
     joined = " ".join(known) if question.get("all") else " or: ".join(known)
     return await judge.is_right(str(question["text"]), joined, " ".join(outdated), answer)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from nexus.evaluation.asking import Answer
 from nexus.evaluation.life import UNANSWERED, Life, Row
-from nexus.evaluation.playing import ME, Memory, Played
+from nexus.evaluation.playing import ME, Memory, PlayedSession
 from nexus.memory.languages import DEFAULT
 from nexus.memory.recall.words import function_words, tokens
 from nexus.skills.memory_socket import OWNER
@@ -76,7 +76,7 @@ class Matcher:
         numbers = {word for word in found if any(character.isdigit() for character in word)}
         return Statement(found - numbers, frozenset(number.lstrip("0") or "0" for number in numbers) | phones)
 
-    def said(self, text: str) -> frozenset[str]:
+    def said_words(self, text: str) -> frozenset[str]:
         """The words of a text without its dates and numbers, which may follow from what was said."""
         return self.read(_ISO_DATE.sub(" ", text)).words
 
@@ -185,7 +185,7 @@ class Scorer:
     """Scores one life that was played."""
 
     life: Life
-    played: Mapping[str, Played]
+    played: Mapping[str, PlayedSession]
 
     @cached_property
     def matcher(self) -> Matcher:
@@ -205,15 +205,19 @@ class Scorer:
             judged = verdicts.sessions.get(session, nothing) if verdicts else nothing
             for kind in ("must", "must_not"):
                 for number, text in enumerate(row[kind]):
-                    found = self._stored(session, text) if kind == "must" else self._repeated(session, text)
+                    found = (
+                        self._find_stored(session, text)
+                        if kind == "must"
+                        else self._find_repeated(session, text)
+                    )
                     item = {"session": session, "kind": kind, "text": text, "stored": found}
                     if kind in judged:
                         item["judged"] = judged[kind][number]
                     items.append(item)
         memories = [memory for played in self.played.values() for memory in played.memories]
         return {
-            "must": _counted(items, "must"),
-            "must_not": _counted(items, "must_not"),
+            "must": _count_items(items, "must"),
+            "must_not": _count_items(items, "must_not"),
             "memories": len(memories),
             "unsaid": sum(
                 not self._was_said(memory, session)
@@ -283,11 +287,13 @@ class Scorer:
             if verdicts and str(row["id"]) in verdicts.answers:
                 item["judged"] = not answer.error and verdicts.answers[str(row["id"])]
             items.append(item)
-        kinds = {kind: _right(items, kind) for kind in dict.fromkeys(str(item["kind"]) for item in items)}
+        kinds = {
+            kind: _count_right(items, kind) for kind in dict.fromkeys(str(item["kind"]) for item in items)
+        }
         answered = [item for item in items if item["kind"] not in UNANSWERED]
         return {
-            "all": _right(answered),
-            "unanswerable": _right([item for item in items if item["kind"] in UNANSWERED]),
+            "all": _count_right(answered),
+            "unanswerable": _count_right([item for item in items if item["kind"] in UNANSWERED]),
             "kinds": kinds,
             "failed": sum("error" in item for item in items),
             "items": items,
@@ -300,12 +306,12 @@ class Scorer:
             return declined
         if declined:
             return False
-        known = self.known(question)
+        known = self.known_texts(question)
         hits = [self._tells(question["text"], text, answer) for text in known]
         is_hit = all(hits) if question.get("all") else any(hits)
         return is_hit and not self._is_outdated(question, known, answer)
 
-    def known(self, question: Row) -> list[str]:
+    def known_texts(self, question: Row) -> list[str]:
         """The texts that answer a question."""
         gold: Any = question.get("answer")
         if gold:
@@ -313,7 +319,7 @@ class Scorer:
         texts = {row["key"]: str(row["text"]) for row in self.life.facts}
         return [texts[key] for key in question["evidence"] if key in texts]
 
-    def outdated(self, question: Row) -> list[str]:
+    def outdated_texts(self, question: Row) -> list[str]:
         """The texts that answered it once."""
         wrong = set(question.get("wrong", ()))
         return [str(row["text"]) for row in self.life.facts if row["key"] in wrong]
@@ -331,13 +337,13 @@ class Scorer:
         """Whether an answer tells more of what was true once than of what is."""
         said = self.matcher.read(answer).all
         now = frozenset[str]().union(*(self.matcher.read(text).all for text in known))
-        for text in self.outdated(question):
+        for text in self.outdated_texts(question):
             before = self.matcher.read(text).all
             if share(before - now, said) > share(now - before, said):
                 return True
         return False
 
-    def _stored(self, session: str, text: str) -> list[str]:
+    def _find_stored(self, session: str, text: str) -> list[str]:
         """The memories of a session that state a text, or one that an earlier session left."""
         own = self._memories(session)
         places = self.matcher.stating(text, [memory.text for memory in own])
@@ -346,7 +352,7 @@ class Scorer:
         earlier = [memory for name in self._until(session) for memory in self._memories(name)]
         return [memory.text for memory in earlier if self.matcher.stating(text, [memory.text])][:1]
 
-    def _repeated(self, session: str, text: str) -> list[str]:
+    def _find_repeated(self, session: str, text: str) -> list[str]:
         return [m.text for m in self._memories(session) if self.matcher.repeats(text, m.text)]
 
     def _memories(self, session: str) -> list[Memory]:
@@ -360,12 +366,12 @@ class Scorer:
     def _was_said(self, memory: Memory, session: str) -> bool:
         said = frozenset[str]().union(
             *(
-                self.matcher.said(f"{row['text']} {self.life.names.get(row['speaker'], '')}")
+                self.matcher.said_words(f"{row['text']} {self.life.names.get(row['speaker'], '')}")
                 for name in self._until(session)
                 for row in self.life.sessions[name]
             )
         )
-        own = self.matcher.said(memory.text)
+        own = self.matcher.said_words(memory.text)
         return not own or share(own, said) >= _SAID
 
     def _source(self, session: str, memory: Memory) -> str | None:
@@ -387,7 +393,7 @@ class Scorer:
         return {memory.id for memory in found if self.matcher.is_same(fact["text"], memory.text)}
 
 
-def _counted(items: Sequence[Row], kind: str) -> Row:
+def _count_items(items: Sequence[Row], kind: str) -> Row:
     own = [item for item in items if item["kind"] == kind]
     counts: dict[str, Any] = {"n": len(own), "stored": sum(bool(item["stored"]) for item in own)}
     if any("judged" in item for item in own):
@@ -395,7 +401,7 @@ def _counted(items: Sequence[Row], kind: str) -> Row:
     return counts
 
 
-def _right(items: Sequence[Row], kind: str | None = None) -> Row:
+def _count_right(items: Sequence[Row], kind: str | None = None) -> Row:
     own = [item for item in items if kind is None or item["kind"] == kind]
     counts: dict[str, Any] = {"n": len(own), "right": sum(bool(item["right"]) for item in own)}
     if any("judged" in item for item in own):

@@ -208,14 +208,14 @@ class Notifier:
         else:
             if answer.is_success:
                 now = clock.timestamp(self._now())
-                await self._ledgers.runtime.write(push.arrived, browser.id, now)
+                await self._ledgers.runtime.write(push.record_arrived, browser.id, now)
                 return True
             if answer.status_code in _GONE:
                 # The browser took its consent back, or subscribed with another key.
                 await self._ledgers.runtime.write(push.unsubscribe, browser.id)
                 return False
             failure = f"The push service answered {answer.status_code}"
-        await self._ledgers.runtime.write(push.failed, browser.id, failure)
+        await self._ledgers.runtime.write(push.record_failed, browser.id, failure)
         return False
 
     async def _news(self, since: str) -> list[Notification]:

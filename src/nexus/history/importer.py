@@ -26,7 +26,15 @@ from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.agents import imported
 from nexus.ledgers.agents.imported import PastMessage
 from nexus.ledgers.events import Direction, Participant, imports
-from nexus.ledgers.events.imports import Attached, Import, PastEvent, PastThread, SetAsides, Unrecorded, key
+from nexus.ledgers.events.imports import (
+    AttachedFile,
+    Import,
+    PastEvent,
+    PastThread,
+    SetAsides,
+    UnrecordedFiles,
+    key,
+)
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
 from nexus.memory.normalisation import normalised
@@ -109,23 +117,23 @@ class KeptFiles:
         self._home = home
         self._source = source
         self._most_bytes = most_bytes
-        self._unrecorded = Unrecorded(home, import_id)
+        self._unrecorded = UnrecordedFiles(home, import_id)
 
     def settle(self) -> None:
         """Note that the messages of all files are recorded."""
         self._unrecorded.settle()
 
-    def keep(self, message: Message, set_aside: SetAsides) -> tuple[Attached, ...]:
+    def keep(self, message: Message, set_aside: SetAsides) -> tuple[AttachedFile, ...]:
         """Copy the files of a message. What can't be copied is described, and counted as set aside."""
         return tuple(self._one(each, set_aside) for each in message.attachments[:_MOST_OF_A_MESSAGE])
 
-    def _one(self, file: Attachment, set_aside: SetAsides) -> Attached:
+    def _one(self, file: Attachment, set_aside: SetAsides) -> AttachedFile:
         if self._most_bytes <= 0:
-            return _described(file)
+            return _describe(file)
         try:
-            stream = self._opened(file)
+            stream = self._open(file)
             if stream is None:
-                return _described(file)
+                return _describe(file)
             with stream as held:
                 kept = attachments.keep_stream(
                     self._home,
@@ -137,12 +145,12 @@ class KeptFiles:
                 )
         except (OSError, EOFError, KeyError) as error:
             set_aside.add(f"an attachment is damaged: {error}", file.member or file.name or "")
-            return _described(file)
+            return _describe(file)
         if kept is None:
             reason = f"an attachment is larger than {self._most_bytes:,} bytes; only its name is kept"
             set_aside.add(reason, file.member or file.name or "")
-            return _described(file)
-        return Attached(
+            return _describe(file)
+        return AttachedFile(
             filename=file.name,
             media_type=kept.media_type,
             size_bytes=kept.size_bytes,
@@ -150,15 +158,17 @@ class KeptFiles:
             path=kept.path,
         )
 
-    def _opened(self, file: Attachment) -> Any:
+    def _open(self, file: Attachment) -> Any:
         """A context manager that gives the bytes of a file; None where the export lacks them."""
         if file.data is not None:
             return io.BytesIO(file.data)
         return None if file.member is None else self._source.open(file.member)
 
 
-def _described(file: Attachment) -> Attached:
-    return Attached(filename=file.name, media_type=file.media_type, size_bytes=file.size_bytes, sha256=None)
+def _describe(file: Attachment) -> AttachedFile:
+    return AttachedFile(
+        filename=file.name, media_type=file.media_type, size_bytes=file.size_bytes, sha256=None
+    )
 
 
 OWNER: Final = "owner"
@@ -211,9 +221,9 @@ class People:
                 new.setdefault(key, each)
         if not new:
             return
-        found = await self._ledgers.identity.read(_found, list(new))
+        found = await self._ledgers.identity.read(_find_entities, list(new))
         unknown = [(key, each) for key, each in new.items() if key not in found and key[1]]
-        found |= await self._made(unknown)
+        found |= await self._make_entities(unknown)
         for key in new:
             self._known[key] = found.get(key)
         while len(self._known) > _REMEMBERED:
@@ -225,7 +235,7 @@ class People:
         keys = [
             (type_, normalised(text, type_, phone_region=self._phone_region)) for text, type_ in card.aliases
         ]
-        found = await self._ledgers.identity.read(_found, keys)
+        found = await self._ledgers.identity.read(_find_entities, keys)
         known = next(iter(found.values()), None)
         try:
             if known is None:
@@ -247,7 +257,7 @@ class People:
         for fact in facts:
             await self._memory.run("person-fact", fact, self._provenance)
 
-    async def _made(self, unknown: list[tuple[tuple[str, str], Met]]) -> dict[tuple[str, str], str]:
+    async def _make_entities(self, unknown: list[tuple[tuple[str, str], Met]]) -> dict[tuple[str, str], str]:
         if not unknown:
             return {}
         operations = [_entity(each) for _, each in unknown]
@@ -257,7 +267,7 @@ class People:
             if len(unknown) == 1:
                 return {}  # the memory refuses the name, such as one that is a secret
             half = len(unknown) // 2
-            return {**await self._made(unknown[:half]), **await self._made(unknown[half:])}
+            return {**await self._make_entities(unknown[:half]), **await self._make_entities(unknown[half:])}
         results = cast("list[dict[str, Any]]", written["results"])
         return {key: str(result["id"]) for (key, _), result in zip(unknown, results, strict=True)}
 
@@ -287,7 +297,7 @@ def _plain(text: str) -> str:
     return " ".join(text.replace(":", "·").split())[:_LONGEST_NAME]
 
 
-def _found(connection: apsw.Connection, keys: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def _find_entities(connection: apsw.Connection, keys: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
     query = sql.queries("identity")["root_by_alias"]
     found = {key: connection.execute(query, key).get for key in keys}
     return {key: cast("str", id_) for key, id_ in found.items() if id_ is not None}
@@ -362,7 +372,7 @@ class Importer:
         )
 
     async def _get(self, import_id: str) -> Import:
-        found = await self._ledgers.events.read(imports.listed, import_id=import_id)
+        found = await self._ledgers.events.read(imports.list_imports, import_id=import_id)
         return found[0]
 
     async def _record(
@@ -374,11 +384,11 @@ class Importer:
         for each, at in dated:
             begun.setdefault(each.thread, at)
         past = [(each, at, imports.event_id(channel, each.external_id, at)) for each, at in dated]
-        await people.meet(Met(person, id_) for each, _, id_ in past for person in self._involved(each))
+        await people.meet(Met(person, id_) for each, _, id_ in past for person in self._people_in(each))
         for each, _, id_ in past:
             if each.card is not None:
                 await people.describe(each.card, id_)
-        kept = await self._kept(chunk, files, set_aside)
+        kept = await self._keep_files(chunk, files, set_aside)
         batch = imports.Batch(
             import_id=import_.id,
             channel=channel,
@@ -410,7 +420,7 @@ class Importer:
         """Record sessions of agents in the agents ledger; those messages that it has stay as they are."""
         channel = self._source.channel
         of_message = await self._ledgers.events.read(
-            imports.recorded_events, channel=channel, external_ids=[each.message for each in messages]
+            imports.find_recorded_events, channel=channel, external_ids=[each.message for each in messages]
         )
         past = [
             PastMessage(
@@ -434,19 +444,19 @@ class Importer:
         ]
         await self._ledgers.agents.write(imported.record, source=channel, messages=past)
 
-    async def _kept(
+    async def _keep_files(
         self, chunk: Chunk, files: KeptFiles, set_aside: SetAsides
-    ) -> dict[str, tuple[Attached, ...]]:
+    ) -> dict[str, tuple[AttachedFile, ...]]:
         """The files of those messages that are new, by message. Their bytes are stored before it."""
         with_files = [each for each in chunk.messages if each.attachments]
         if not with_files:
             return {}
         known = await self._ledgers.events.read(
-            imports.recorded,
+            imports.find_recorded,
             channel=self._source.channel,
             external_ids=[each.external_id for each in with_files],
         )
-        found: dict[str, tuple[Attached, ...]] = {}
+        found: dict[str, tuple[AttachedFile, ...]] = {}
         for message in with_files:
             if key(message.external_id) not in known and message.external_id not in found:
                 found[message.external_id] = await asyncio.to_thread(files.keep, message, set_aside)
@@ -465,7 +475,7 @@ class Importer:
         self._latest[message.thread] = at
         return at.astimezone(UTC)
 
-    def _involved(self, message: Message) -> Iterator[Person]:
+    def _people_in(self, message: Message) -> Iterator[Person]:
         if message.author == "person" and message.sender is not None:
             yield message.sender
         yield from (
@@ -485,7 +495,7 @@ class Importer:
         )
 
     def _event(
-        self, message: Message, at: datetime, id_: str, people: People, attached: tuple[Attached, ...]
+        self, message: Message, at: datetime, id_: str, people: People, attached: tuple[AttachedFile, ...]
     ) -> PastEvent:
         metadata, content = dict(message.metadata), message.content
         if len(content) > _LONGEST_CONTENT:

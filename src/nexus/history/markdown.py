@@ -178,7 +178,7 @@ class _Export:
         threads: dict[tuple[str, str], list[str]] = {}
         for _, at, channel, thread, kind, sender, content, files in said:
             note = "" if kind == "message" else f" ({_words(kind)})"
-            lines = [f"**{at[11:16]} {sender or 'unknown'}**{note}", *_quoted(content)]
+            lines = [f"**{at[11:16]} {sender or 'unknown'}**{note}", *_quote(content)]
             lines += [f"> *{files}*"] if files else []
             threads.setdefault((channel, thread), []).append("\n".join(lines))
         parts = [f"# {day}"]
@@ -234,7 +234,7 @@ def _section(title: str, lines: list[str]) -> list[str]:
     return [f"## {title}", "\n".join(lines)] if lines else []
 
 
-def _quoted(content: str) -> list[str]:
+def _quote(content: str) -> list[str]:
     return [f"> {line}".rstrip() for line in content.splitlines()] or [">"]
 
 

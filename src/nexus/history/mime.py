@@ -86,7 +86,7 @@ class Mail:
     @property
     def subject(self) -> str:
         """The subject as one line of readable text."""
-        return " ".join(decoded(self.get("subject")).encode("utf-8", "replace").decode().split())
+        return " ".join(decode_header(self.get("subject")).encode("utf-8", "replace").decode().split())
 
     @property
     def is_automated(self) -> bool:
@@ -101,7 +101,7 @@ class Mail:
         return self.get(name).partition(";")[0].strip().casefold()
 
 
-def decoded(raw: str, most_characters: int = 200) -> str:
+def decode_header(raw: str, most_characters: int = 200) -> str:
     """A header or a file name with its encoded words read."""
     if "=?" not in raw:
         return raw.strip()[:most_characters]
@@ -132,7 +132,7 @@ def read_mail(data: bytes) -> Mail:
         raise ValueError  # what is cut off could say who really wrote it
     people = {
         wanted: tuple(
-            Address(name=decoded(_printable(name)), address=address)
+            Address(name=decode_header(_printable(name)), address=address)
             for name, address in email.utils.getaddresses(
                 [value for name, value in headers if name == wanted]
             )
@@ -257,7 +257,7 @@ def _part(part: email.message.Message, kind: str, name: str | None, blocks: _Blo
     else:
         data = blocks.decode(part)
     return Part(
-        name=decoded(_printable(name)) if name else None,
+        name=decode_header(_printable(name)) if name else None,
         media_type=_printable(kind),
         data=data,
         is_shown=part.get_content_disposition() == "inline" or part.get("Content-ID") is not None,

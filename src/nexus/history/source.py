@@ -69,7 +69,7 @@ class Source:
         raise NotImplementedError
 
 
-def moment(value: object, zone: tzinfo = UTC) -> datetime | None:
+def parse_moment(value: object, zone: tzinfo = UTC) -> datetime | None:
     """A time as exports write it: seconds or milliseconds since 1970, or ISO text. None if it is no time."""
     try:
         if isinstance(value, bool) or value is None:
@@ -86,17 +86,17 @@ def moment(value: object, zone: tzinfo = UTC) -> datetime | None:
     return found if found >= _OLDEST else None
 
 
-def record(value: object) -> dict[str, Any]:
+def as_object(value: object) -> dict[str, Any]:
     """A JSON object, or an empty one where it is something else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def listed(value: object) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """A JSON array, or an empty one where it is something else."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def text(value: object) -> str | None:
+def as_text(value: object) -> str | None:
     """A text that isn't empty, or a number as text."""
     if isinstance(value, str):
         return value or None
@@ -105,12 +105,12 @@ def text(value: object) -> str | None:
     return None
 
 
-def type_of_name(name: str | None) -> str:
+def guess_type(name: str | None) -> str:
     """The media type that a file's name suggests."""
     return (name and mimetypes.guess_type(name)[0]) or "application/octet-stream"
 
 
-def careful(items: Iterator[Item], place: str) -> Iterator[Item]:
+def set_failures_aside(items: Iterator[Item], place: str) -> Iterator[Item]:
     """What one entry of an export yields. It is set aside if its fields are of kinds that nobody foresaw."""
     try:
         yield from items
@@ -118,7 +118,7 @@ def careful(items: Iterator[Item], place: str) -> Iterator[Item]:
         yield SetAside(reason=f"the entry cannot be read: {type(error).__name__}", place=place)
 
 
-def beginning(files: Files, name: str, size_bytes: int = 4096) -> bytes:
+def read_beginning(files: Files, name: str, size_bytes: int = 4096) -> bytes:
     """The first bytes of a file."""
     try:
         with files.open(name) as stream:
@@ -127,12 +127,12 @@ def beginning(files: Files, name: str, size_bytes: int = 4096) -> bytes:
         return b""
 
 
-def place_cursor(name: str, position: int) -> str:
+def make_cursor(name: str, position: int) -> str:
     """A cursor for sources of several files: which one, and where in it."""
     return json.dumps([name, position])
 
 
-def cursor_place(cursor: str | None) -> tuple[str, int]:
+def parse_cursor(cursor: str | None) -> tuple[str, int]:
     """What `place_cursor` made; the start of everything for None."""
     if cursor is None:
         return "", 0
@@ -140,7 +140,7 @@ def cursor_place(cursor: str | None) -> tuple[str, int]:
     return str(name), int(position)
 
 
-def zone(name: str) -> tzinfo:
+def find_zone(name: str) -> tzinfo:
     """A time zone by its name; this machine's for an empty one."""
     if not name:
         return datetime.now().astimezone().tzinfo or UTC
@@ -153,7 +153,7 @@ def zone(name: str) -> tzinfo:
 LONGEST_LINE_BYTES: Final = 16 * 1024 * 1024
 
 
-def lines(stream: io.BufferedReader, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
+def read_lines(stream: io.BufferedReader, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
     """Each line with the offset after it, from an offset on. A line that is too long is None."""
     if start:
         stream.seek(start)

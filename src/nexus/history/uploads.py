@@ -22,7 +22,7 @@ from nexus.history import sources
 from nexus.history.files import total_bytes
 from nexus.history.importer import Importer
 from nexus.history.preview import Preview, preview
-from nexus.history.source import Options, Source, zone
+from nexus.history.source import Options, Source, find_zone
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.events.imports import Import
@@ -76,7 +76,7 @@ class Uploads:
             raise
         return Upload(id=id_, path=path, size_bytes=size, choices=None)
 
-    def listed(self) -> list[Upload]:
+    def list_complete(self) -> list[Upload]:
         """Every complete upload, the oldest first."""
         if not self._folder.is_dir():
             return []
@@ -202,7 +202,7 @@ class Choices:
         return cls(owner=tuple(owner), **values)
 
     def options(self) -> Options:
-        return Options(owner=self.owner, timezone=zone(self.timezone), trusts_from=self.trusts_from)
+        return Options(owner=self.owner, timezone=find_zone(self.timezone), trusts_from=self.trusts_from)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -240,7 +240,7 @@ class ImportJobs:
     async def recover(self) -> None:
         """Go on with the imports that a restart interrupted."""
         await asyncio.to_thread(self.uploads.sweep)
-        for upload in await asyncio.to_thread(self.uploads.listed):
+        for upload in await asyncio.to_thread(self.uploads.list_complete):
             if upload.choices is not None:
                 self._start(upload, "import", Choices.load(upload.choices))
 
@@ -320,7 +320,7 @@ class ImportJobs:
         job.status = "failed" if job.error else "done"
 
     async def _work(self, job: Job) -> None:
-        source = await asyncio.to_thread(self._opened, job)
+        source = await asyncio.to_thread(self._open_source, job)
         job.total_bytes = await asyncio.to_thread(total_bytes, source.files)
 
         def progress(messages: int, read_bytes: int) -> None:
@@ -339,5 +339,5 @@ class ImportJobs:
         )
         job.imported = await importer.run()
 
-    def _opened(self, job: Job) -> Source:
-        return sources.opened(job.upload.path, job.choices.options(), job.choices.format or None)
+    def _open_source(self, job: Job) -> Source:
+        return sources.open_source(job.upload.path, job.choices.options(), job.choices.format or None)

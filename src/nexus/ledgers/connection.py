@@ -16,7 +16,7 @@ from nexus.config import LedgersConfig
 from nexus.errors import LedgerCorruptError
 from nexus.home import LEDGERS
 from nexus.ledgers import migrate
-from nexus.ledgers.failures import hint_of_damage, translated
+from nexus.ledgers.failures import hint_of_damage, translate_errors
 
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 _LONGEST_WAIT_MS = 5
@@ -37,7 +37,7 @@ def connect(
 
     Without `checkpoints` it leaves the WAL as it is, for a program that follows it.
     """
-    with translated(ledger, path):
+    with translate_errors(ledger, path):
         refuse_empty(path, ledger)
         connection = apsw.Connection(str(path), flags=_FLAGS, vfs=vfs)
         try:

@@ -30,7 +30,7 @@ from nexus.config import LedgersConfig
 from nexus.errors import LedgerClosedError
 from nexus.ledgers import fencing
 from nexus.ledgers.connection import connect
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.fencing import Fence
 from nexus.ledgers.threads import Workers
 
@@ -58,7 +58,7 @@ _READ_TOGETHER = 16
 
 
 @contextmanager
-def ungated() -> Generator[None]:
+def without_gate() -> Generator[None]:
     """For work with a time limit, and work that others wait for: it lets nobody pass."""
     token = gate.set(None)
     try:
@@ -156,7 +156,7 @@ class Database:
         with self._lock:
             first, self._closing = not self._closing, True
             self._dispatch()
-            idle = first and self._settled()
+            idle = first and self._is_settled()
         if idle and (self._writer or self._readers or self._near):
             self._threads.submit(self._disconnect)
         elif idle:
@@ -185,7 +185,7 @@ class Database:
             self._reading += 1
             self._threads.submit(self._read_some)
 
-    def _settled(self) -> bool:
+    def _is_settled(self) -> bool:
         """Whether a closing database has nothing left to do. Called with the lock held."""
         return self._closing and not (self._writing or self._reading or self._writes or self._reads)
 
@@ -200,7 +200,7 @@ class Database:
             with self._lock:
                 self._writing = False
                 self._dispatch()
-                settled = self._settled()
+                settled = self._is_settled()
             if settled:
                 self._disconnect()
 
@@ -208,7 +208,7 @@ class Database:
         """One transaction for all of them; outcomes are told only once it is durable."""
         outcomes: list[tuple[Any, BaseException | None]] = []
         try:
-            with translated(self.ledger, self.path):
+            with translate_errors(self.ledger, self.path):
                 connection = self._writing_connection()
                 if isinstance(jobs[0][0], _Outside):
                     self._hold(connection)
@@ -231,7 +231,7 @@ class Database:
     def _attempt(self, connection: apsw.Connection, work: _Bound[Any]) -> tuple[Any, BaseException | None]:
         connection.execute("SAVEPOINT job")
         try:
-            with translated(self.ledger, self.path):
+            with translate_errors(self.ledger, self.path):
                 try:
                     result = work(connection)
                 except apsw.SchemaChangeError:
@@ -255,7 +255,7 @@ class Database:
         with self._lock:
             self._reading -= 1
             self._dispatch()
-            settled = self._settled()
+            settled = self._is_settled()
         if settled:
             self._disconnect()
 
@@ -265,7 +265,7 @@ class Database:
         connection: apsw.Connection | None = None
         result, failure = None, None
         try:
-            with translated(self.ledger, self.path):
+            with translate_errors(self.ledger, self.path):
                 connection = self._reading_connection()
                 result = _snapshot(connection, work)
         except BaseException as error:  # the caller must hear of it
@@ -321,7 +321,7 @@ class Database:
         connections = [*self._readers, *filter(None, (self._near, self._writer))]
         self._readers, self._writer, self._near = [], None, None
         try:
-            with translated(self.ledger, self.path):
+            with translate_errors(self.ledger, self.path):
                 for connection in connections:
                     connection.close()
         except BaseException as error:  # whoever waits for the close must hear of it

@@ -17,7 +17,7 @@ _NO_ROOM_BYTES = 64 * 1024
 
 
 @contextmanager
-def translated(ledger: str, path: Path) -> Generator[None]:
+def translate_errors(ledger: str, path: Path) -> Generator[None]:
     """Raise SQLite's environmental errors as ours; a refused statement stays apsw's own error."""
     try:
         yield

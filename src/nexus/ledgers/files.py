@@ -38,7 +38,7 @@ def entries(home: Home) -> Iterator[Entry]:
         yield from _below(home.root, "state")
 
 
-def checked(path: object) -> str:
+def check_path(path: object) -> str:
     """A path from the home's root to config.toml or below state/; any other raises ValueError."""
     if isinstance(path, str) and "\0" not in path:
         parts = path.split("/")

@@ -23,7 +23,7 @@ def refusals_of(table: str) -> str:
 
 
 @contextmanager
-def suspended(connection: apsw.Connection, named: str = REFUSALS) -> Generator[None]:
+def suspend(connection: apsw.Connection, named: str = REFUSALS) -> Generator[None]:
     """Without the triggers whose names match the pattern, inside the caller's transaction.
 
     They are dropped and made again in that transaction, so other connections never see the table

@@ -15,7 +15,7 @@ import apsw
 
 from nexus.home import Home
 from nexus.ledgers import attach, sql
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 
 Invariant = Literal[
     "requests", "turns", "dispatches", "answers", "usage", "order", "effects", "queue", "invocations"
@@ -25,7 +25,7 @@ LISTED = 100
 _IN_LEDGERS: tuple[Invariant, ...] = (
     "requests", "turns", "dispatches", "answers", "usage", "order", "effects",
 )  # fmt: skip
-_STATEMENTS = sql.named(Path(__file__).with_suffix(".sql"))
+_STATEMENTS = sql.load_statements(Path(__file__).with_suffix(".sql"))
 _ATTACHED = ("events", "agents", "memory", "runtime")
 _BUSY_TIMEOUT_MS = 30_000
 _TOGETHER = 500
@@ -69,14 +69,14 @@ class Look:
             for subject, problem in self._rows(name, before=before, strict=strict, limit=LISTED):
                 yield Violation(invariant=name, subject=subject, problem=problem)
 
-    def unfinished(self) -> Iterator[list[Unfinished]]:
+    def list_unfinished(self) -> Iterator[list[Unfinished]]:
         """Runs and async invocations that have not ended, some at a time."""
         after = ""
         while page := [Unfinished(*row) for row in self._rows("unfinished", after=after, limit=_TOGETHER)]:
             yield page
             after = page[-1].id
 
-    def recorded(self, ids: Sequence[str]) -> dict[str, str]:
+    def find_statuses(self, ids: Sequence[str]) -> dict[str, str]:
         """The status of each of some runs and invocations that the ledger knows."""
         return dict(self._rows("recorded", ids=json.dumps(list(ids))))
 
@@ -89,7 +89,7 @@ class Look:
 @contextmanager
 def look(home: Home) -> Generator[Look]:
     """Look into the ledgers without changing them."""
-    with translated("runtime", home.ledger("runtime")), closing(_open(home)) as connection:
+    with translate_errors("runtime", home.ledger("runtime")), closing(_open(home)) as connection:
         yield Look(connection)
 
 

@@ -78,7 +78,7 @@ def _of_frequent_words(found: list[Frequency], scanned_rows: int) -> list[Plan]:
         return [rarest]
     together = found[:_TOGETHER]
     affordable = sum(each.rows for each in together) <= scanned_rows
-    return [Plan(" AND ".join(_grouped(each) for each in together), ranked=affordable), rarest]
+    return [Plan(" AND ".join(_group(each) for each in together), ranked=affordable), rarest]
 
 
 def _within(found: list[Frequency], rows: int) -> list[Frequency]:
@@ -95,7 +95,7 @@ def _any(found: list[Frequency]) -> str:
     return " OR ".join(each.match for each in found)
 
 
-def _grouped(each: Frequency) -> str:
+def _group(each: Frequency) -> str:
     return f"({each.match})" if len(each.spellings) > 1 else each.match
 
 

@@ -16,7 +16,7 @@ from nexus import ids
 from nexus.errors import LedgerCorruptError, LedgerError, SchemaError
 from nexus.home import LEDGERS, PRIVATE_FILE
 from nexus.ledgers import sql
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 
 # "NXS" and the ledger's number: tells `file`, `nexus doctor` and us what a file is.
 APPLICATION_IDS = {name: 0x4E585300 + number for number, name in enumerate(LEDGERS, start=1)}
@@ -88,13 +88,13 @@ def _difference(connection: apsw.Connection, ledger: str, found: int) -> str:
             return f"its migration {number} is {taken.get(number, 'missing')}, ours is {name}"
     if found == latest(ledger):
         return ""  # nothing will be changed, and what is missing can be made again
-    has, wanted = _columns(connection), _replayed(ledger, found)
+    has, wanted = _columns(connection), _replay(ledger, found)
     strange = next((table for table in wanted if has.get(table) != wanted[table]), None)
     return f"its table {strange} is not the one of schema {found}" if strange else ""
 
 
 @cache
-def _replayed(ledger: str, at_version: int) -> dict[str, frozenset[str]]:
+def _replay(ledger: str, at_version: int) -> dict[str, frozenset[str]]:
     connection = apsw.Connection(":memory:")
     try:
         for _, _, script in sql.migrations(ledger)[:at_version]:
@@ -122,7 +122,7 @@ def create(path: Path, ledger: str) -> bool:
         return False
     building = path.with_name(f".{path.name}.{ids.new('new')}")
     try:
-        with translated(ledger, path):
+        with translate_errors(ledger, path):
             os.close(os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
             build(building, ledger)
             # A link never replaces: where two processes race, the first one's file stays.

@@ -28,7 +28,7 @@ from nexus.errors import CareError
 from nexus.home import LEDGERS, PRIVATE_FILE, Home
 from nexus.ledgers import files, sql
 from nexus.ledgers.connection import connect
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.runtime import automations
 
 _IN_PROCESS: Final = "python:"
@@ -77,7 +77,7 @@ def _refuse_programs(place: Home) -> None:
     """Triggers and views run SQL of the file's author whenever Nexus reads or writes."""
     for name in LEDGERS:
         path = place.ledger(name)
-        with translated(name, path), closing(apsw.Connection(str(path))) as connection:
+        with translate_errors(name, path), closing(apsw.Connection(str(path))) as connection:
             # With their texts: a known name with another text is foreign too.
             foreign = _programs(connection) - _known_programs(name)
         if foreign:
@@ -85,7 +85,7 @@ def _refuse_programs(place: Home) -> None:
     if place.engine_file.is_file():
         with closing(sqlite3.connect(place.engine_file)) as engine:
             found = sorted(str(name) for name, _ in engine.execute(_PROGRAMS))
-            found += [f"a pickled value in {table}" for table in _pickled(engine)]
+            found += [f"a pickled value in {table}" for table in _find_pickled(engine)]
         if found:
             raise _foreign("The engine's database", ", ".join(found))
 
@@ -108,7 +108,7 @@ def _known_programs(ledger: str) -> set[tuple[str, str]]:
     return known
 
 
-def _pickled(engine: sqlite3.Connection) -> Iterator[str]:
+def _find_pickled(engine: sqlite3.Connection) -> Iterator[str]:
     tables = engine.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
     for (table,) in tables:
         columns = [row[1] for row in engine.execute("SELECT * FROM pragma_table_info(?)", (table,))]
@@ -204,8 +204,8 @@ def _automations(place: Home) -> Iterator[Held]:
     path = place.ledger("runtime")
     connection = connect(path, "runtime", LedgersConfig(), writes=True)
     try:
-        with translated("runtime", path), connection:
-            for row in automations.listed(connection):
+        with translate_errors("runtime", path), connection:
+            for row in automations.list_current(connection):
                 if not _may_run(row):
                     continue
                 automations.disable(connection, row.id, automations.IMPORTED)

@@ -20,7 +20,7 @@ def text(ledger: str, file: str) -> str:
 
 
 @cache
-def named(file: Path) -> dict[str, str]:
+def load_statements(file: Path) -> dict[str, str]:
     """The named statements of one file."""
     found: dict[str, str] = {}
     for part in file.read_text(encoding="utf-8").split("-- name:")[1:]:
@@ -33,7 +33,7 @@ def named(file: Path) -> dict[str, str]:
 @cache
 def queries(ledger: str) -> dict[str, str]:
     """The named statements of `ledgers/<ledger>/queries.sql`."""
-    return named(_HERE / ledger / "queries.sql")
+    return load_statements(_HERE / ledger / "queries.sql")
 
 
 @cache

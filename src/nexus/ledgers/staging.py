@@ -13,7 +13,7 @@ from nexus.errors import CareError, LedgerFullError
 from nexus.home import PRIVATE_DIRECTORY, Home, HomeLock
 from nexus.ledgers import files
 from nexus.ledgers.connection import keep_wal
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 
 _UNFINISHED: Final = ".unfinished-"
 _ARRIVAL: Final = ("config.toml", "state", "data")
@@ -26,7 +26,7 @@ ORDER: Final = ("embeddings", "memory", "agents", "runtime", "identity", "events
 _BUSY_TIMEOUT_MS = 30_000
 
 
-def occupied(home: Home) -> bool:
+def is_occupied(home: Home) -> bool:
     """Whether there is anything at a home's place but what an interrupted attempt left."""
     if not home.root.is_dir():
         return home.root.exists()
@@ -34,7 +34,7 @@ def occupied(home: Home) -> bool:
 
 
 @contextmanager
-def staged(home: Home) -> Generator[Home]:
+def stage(home: Home) -> Generator[Home]:
     """A place inside the home's folder, held alone, where new content is built; empty again at the end."""
     fresh = not home.root.exists()
     try:
@@ -48,7 +48,7 @@ def staged(home: Home) -> Generator[Home]:
                 yield place
             finally:
                 files.remove(place.root)
-                if fresh and not occupied(home):
+                if fresh and not is_occupied(home):
                     files.remove(home.root)
     except (OSError, LedgerFullError) as error:
         raise CareError(
@@ -106,12 +106,12 @@ def snapshots(
         stack.enter_context(HomeLock(home.require(), "shared"))
         connections: dict[str, apsw.Connection] = {}
         for name in ORDER:
-            with translated(name, home.ledger(name)):
+            with translate_errors(name, home.ledger(name)):
                 connections[name] = open_(home.ledger(name), name)
             stack.callback(connections[name].close)
         # All at once and only now, because opening takes longer than beginning to read.
         for name, connection in connections.items():
-            with translated(name, home.ledger(name)):
+            with translate_errors(name, home.ledger(name)):
                 connection.execute("BEGIN")
                 connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
         yield connections

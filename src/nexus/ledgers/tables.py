@@ -41,7 +41,7 @@ def present(connection: apsw.Connection) -> list[Table]:
 
 
 @cache
-def expected(ledger: str) -> dict[str, Table]:
+def load_expected(ledger: str) -> dict[str, Table]:
     """The tables of the newest schema, by name."""
     connection = apsw.Connection(":memory:")
     try:
@@ -55,7 +55,7 @@ def counts(connection: apsw.Connection) -> dict[str, int]:
     """How many rows each table has."""
     names = [table.name for table in present(connection)]
     count = "SELECT count(*) FROM {}"
-    return {name: cast("int", connection.execute(count.format(quoted(name))).get) for name in names}
+    return {name: cast("int", connection.execute(count.format(quote(name))).get) for name in names}
 
 
 def full_text(connection: apsw.Connection) -> list[str]:
@@ -63,7 +63,7 @@ def full_text(connection: apsw.Connection) -> list[str]:
     return [cast("str", name) for (name,) in connection.execute(_FULL_TEXT)]
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """A name as SQL takes it, whatever is in it."""
     return '"' + name.replace('"', '""') + '"'
 

@@ -21,12 +21,12 @@ def storable(text: str) -> str:
 
 def match_any(words: list[str]) -> str:
     """A full-text query for rows that hold any of the words. Nothing in them is an operator."""
-    return " OR ".join(_quoted(word) for word in words)
+    return " OR ".join(_quote(word) for word in words)
 
 
 def match_all(words: list[str]) -> str:
     """A full-text query for rows that hold all of the words. Nothing in them is an operator."""
-    return " AND ".join(_quoted(word) for word in words)
+    return " AND ".join(_quote(word) for word in words)
 
 
 def words(text: str) -> list[str]:
@@ -39,5 +39,5 @@ def words(text: str) -> list[str]:
     return list(dict.fromkeys(_WORD.findall(composed.lower())))
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     return '"' + word.replace('"', '""').replace("\0", " ") + '"'

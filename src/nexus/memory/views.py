@@ -12,7 +12,7 @@ import apsw
 
 from nexus.errors import MissingError
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.memory import reviews, successors, written_by_hand
+from nexus.ledgers.memory import find_written_by_hand, reviews, successors
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import match_all, words
 from nexus.memory import merging
@@ -207,7 +207,7 @@ async def _told(
     facts_told = [fact["id"] for fact in told]
     replaced = await ledgers.memory.read(successors, facts_told)
     decided = await ledgers.memory.read(reviews.states, facts_told)
-    written = await ledgers.memory.read(written_by_hand, facts_told)
+    written = await ledgers.memory.read(find_written_by_hand, facts_told)
     for fact in told:
         successor = replaced.get(fact["id"])
         fact["replaced_by"] = asdict(successor) if successor else None

@@ -453,7 +453,7 @@ async def test_a_failed_async_one_is_tried_again_then_waits_as_a_dead_letter(
         await stage.fire()
         dead = await _until(stage, "writer", "failed")
         assert (len(seen), dead.attempts, dead.retries_left, dead.retry_at) == (4, 3, 0, None)
-        assert [(name, each.id) for name, each in await opened.runtime.read(invocations.dead)] == [
+        assert [(name, each.id) for name, each in await opened.runtime.read(invocations.list_dead)] == [
             ("writer", dead.id)
         ]
         assert (await stage.row("writer")).consecutive_errors == 4

@@ -177,7 +177,7 @@ async def _from_sam(app: App) -> Run:
     incoming = Incoming(channel="telegram", sender="@sam", thread="42", content="Hello")
     journey = await app.pipeline.receive(incoming)
     if journey.run is None:
-        (asking,) = await app.ledgers.identity.read(grants.asking)
+        (asking,) = await app.ledgers.identity.read(grants.list_pairings)
         await app.ledgers.identity.write(grants.approve, code=asking.code, granted=Granted(), by="owner")
         journey = await app.pipeline.receive(incoming)
         assert journey.run is not None

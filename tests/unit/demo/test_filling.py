@@ -128,7 +128,7 @@ async def test_an_automation_has_versions_and_another_an_open_circuit(month: Hom
 
 async def test_the_bundled_automations_are_registered_when_it_ends(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
-        found = {each.name: each for each in await ledgers.runtime.read(automations.listed)}
+        found = {each.name: each for each in await ledgers.runtime.read(automations.list_current)}
     assert {each.name for each in bundled(config=Config())} <= found.keys()
     assert found["memory-reader"].disabled_reason == "off by default"
     assert (month.meeseeks / "memory-reader" / "ROLE.md").is_file()

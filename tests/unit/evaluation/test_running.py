@@ -10,7 +10,7 @@ from nexus import __version__
 from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.evaluation import life as lives
-from nexus.evaluation.playing import Played
+from nexus.evaluation.playing import PlayedSession
 from nexus.evaluation.running import LifeRun, Plan, begin
 
 
@@ -31,12 +31,13 @@ async def test_fewer_sessions_than_were_played_are_refused(tmp_path: Path) -> No
     folder = tmp_path / "out"
     folder.mkdir()
     played = [
-        Played(session=name, turns=2, ended_at="", duration_ms=0, memories=[]) for name in life.sessions
+        PlayedSession(session=name, turns=2, ended_at="", duration_ms=0, memories=[])
+        for name in life.sessions
     ]
     (folder / "sessions.jsonl").write_text("".join(f"{json.dumps(each.to_json())}\n" for each in played))
     plan = Plan(model="test/large", sessions=1)
     run = LifeRun(
-        life=life.shortened(1, None), folder=folder, config=Config(), plan=plan, told=lambda line: None
+        life=life.shorten(1, None), folder=folder, config=Config(), plan=plan, told=lambda line: None
     )
     with pytest.raises(UsageError, match="has seen more sessions than these: s2"):
         await run.run()

@@ -10,7 +10,7 @@ from lives import write_life
 from nexus.evaluation import life as lives
 from nexus.evaluation.asking import Answer
 from nexus.evaluation.life import Life
-from nexus.evaluation.playing import Memory, Played
+from nexus.evaluation.playing import Memory, PlayedSession
 from nexus.evaluation.scoring import Scorer, Verdicts
 
 TRAINING = Path(__file__).parents[3] / "bench/lives/train"
@@ -36,12 +36,12 @@ def ada(tmp_path: Path) -> Life:
 
 
 def scorer(life: Life, memories: Mapping[str, list[tuple[str, str, str]]]) -> Scorer:
-    def played(session: str, rows: list[tuple[str, str, str]]) -> Played:
+    def played(session: str, rows: list[tuple[str, str, str]]) -> PlayedSession:
         made = [
             Memory(id=id_, kind="fact", text=text, speaker=speaker, source_type="mentioned")
             for id_, text, speaker in rows
         ]
-        return Played(session=session, turns=2, ended_at="", duration_ms=0, memories=made)
+        return PlayedSession(session=session, turns=2, ended_at="", duration_ms=0, memories=made)
 
     return Scorer(life, {session: played(session, rows) for session, rows in memories.items()})
 

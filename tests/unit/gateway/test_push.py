@@ -147,10 +147,10 @@ async def test_every_browser_is_told_and_none_of_what_came_before_it(
 async def test_a_login_that_ends_takes_its_browser_along(opened: Ledgers, service: PushService) -> None:
     await _subscribe(opened, service, "one", session="mine")
     await _subscribe(opened, service, "two", session="other")
-    await opened.runtime.write(subscriptions.logged_out, "mine")
+    await opened.runtime.write(subscriptions.forget_login, "mine")
     (left,) = await opened.runtime.read(subscriptions.subscriptions)
     assert left.session == "other"
-    await opened.runtime.write(subscriptions.logged_out, None)
+    await opened.runtime.write(subscriptions.forget_login, None)
     assert await opened.runtime.read(subscriptions.subscriptions) == []
 
 

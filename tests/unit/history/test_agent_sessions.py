@@ -244,7 +244,7 @@ class StopError(Exception):
 
 def stopping(path: Path, after: int) -> ClaudeCode:
     """The source, which breaks off after some messages of sessions as a killed process would."""
-    source = ClaudeCode(history.opened(path, history.Options()).files, history.Options())
+    source = ClaudeCode(history.open_source(path, history.Options()).files, history.Options())
     whole = source.read
 
     def read(cursor: str | None) -> Iterator[Item]:
@@ -453,7 +453,7 @@ def test_results_count_into_what_is_held_in_memory(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(importer, "_BATCH_BYTES", 10_000)
     long = [{"type": "tool_result", "tool_use_id": "c", "content": "y" * 5_000}]
     add_session(tmp_path, *[("user", [{"type": "text", "text": "x"}, *long])] * 20)
-    source = ClaudeCode(history.opened(tmp_path, history.Options()).files, history.Options())
+    source = ClaudeCode(history.open_source(tmp_path, history.Options()).files, history.Options())
     held = [len(chunk.session_messages) for chunk in importer.chunks(source, None)]
     assert sum(held) == 20
     assert max(held) <= 4

@@ -382,7 +382,7 @@ def test_memory_does_not_grow_with_the_home(home: Home, new: Home, tmp_path: Pat
 
 def _sealed(*records: dict[str, Any]) -> bytes:
     """A file with the last line that belongs to it."""
-    tally = Tally(Header.parsed(records[0]))
+    tally = Tally(Header.parse(records[0]))
     for record in records[1:]:
         tally.add([lines(record)])
         if "row" in record:

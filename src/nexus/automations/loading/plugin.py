@@ -133,7 +133,7 @@ def load(home: Home, write: Write, bundled: Iterable[Plugin] = ()) -> Loaded:
     loaded.problems += problems
     for hook in found:
         _attempt(loaded, str(hook.folder), hooks.sync, home, write, hook)
-    for row in write(automations.listed):
+    for row in write(automations.list_current):
         _attempt(loaded, row.name, _adopt, home, write, row)
     return loaded
 

@@ -74,7 +74,7 @@ async def retry_deliveries(home: Home, name: str) -> Changed:
 @router.get("/set-aside")
 async def list_set_aside(home: Home) -> list[SetAside]:
     """List messages that couldn't be processed."""
-    found = await home.ledgers.runtime.read(ledger.those_set_aside, channel=None)
+    found = await home.ledgers.runtime.read(ledger.list_set_aside, channel=None)
     return [
         SetAside(
             id=each.id,

@@ -94,7 +94,7 @@ class HowToRead(BaseModel):
 @router.get("/uploads")
 async def list_uploads(home: Home) -> list[Uploaded]:
     """Every upload that is not imported yet."""
-    return [_uploaded(home, each) for each in await asyncio.to_thread(home.imports.uploads.listed)]
+    return [_uploaded(home, each) for each in await asyncio.to_thread(home.imports.uploads.list_complete)]
 
 
 @router.post(
@@ -146,13 +146,13 @@ async def import_upload(home: Home, upload_id: UploadId, how: HowToRead) -> Uplo
 @router.get("/imports")
 async def list_imports(home: Home) -> list[Import]:
     """Every import, the oldest first."""
-    return [_import(each) for each in await home.ledgers.events.read(imports.listed)]
+    return [_import(each) for each in await home.ledgers.events.read(imports.list_imports)]
 
 
 @router.delete("/imports/{import_id}", status_code=204)
 async def undo_import(home: Home, import_id: ImportId) -> None:
     """Undo an import: what it recorded, the people known only from it, and what was learned from it."""
-    if import_id not in {each.id for each in await home.ledgers.events.read(imports.listed)}:
+    if import_id not in {each.id for each in await home.ledgers.events.read(imports.list_imports)}:
         raise MissingError("No import has this id", hint="See GET /api/imports.")
     await home.forget_import(import_id)
 

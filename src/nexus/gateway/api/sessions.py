@@ -93,7 +93,9 @@ async def list_said(
 ) -> Texts:
     """List messages sent to a session on a channel."""
     return Texts(
-        texts=await home.ledgers.events.read(events.said, channel=channel, external_id=label, limit=limit)
+        texts=await home.ledgers.events.read(
+            events.list_said, channel=channel, external_id=label, limit=limit
+        )
     )
 
 
@@ -107,7 +109,7 @@ async def list_unasked(
     """List messages that automations sent to a session, by default since your last message."""
     return Sent(
         messages=await home.ledgers.events.read(
-            events.unasked, channel=channel, external_id=label, after=after
+            events.list_unasked, channel=channel, external_id=label, after=after
         )
     )
 

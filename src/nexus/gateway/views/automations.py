@@ -240,7 +240,7 @@ async def _folder(ledgers: Ledgers, name: str) -> Folder:
 
 
 def _with_last(connection: apsw.Connection) -> list[tuple[Automation, Invocation | None]]:
-    return [(each, _last(connection, each.id)) for each in stored.listed(connection)]
+    return [(each, _last(connection, each.id)) for each in stored.list_current(connection)]
 
 
 def _last(connection: apsw.Connection, automation_id: str) -> Invocation | None:
@@ -261,7 +261,7 @@ def _runs_of_version(
 ) -> list[Invocation]:
     query = sql.queries("runtime")["invocations_before"]
     rows = sql.rows(connection, query, {"automation_id": automation_id, **values})
-    return [invocations.loaded(row) for row in rows]
+    return [invocations.parse_row(row) for row in rows]
 
 
 def _whole(

@@ -10,7 +10,7 @@ from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Said
 from nexus.gateway.views.page import ALWAYS, LAST, Page, Period, begin, columns, named, page, position
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.memory import Successor, Written, reviews, successors, written_by_hand
+from nexus.ledgers.memory import Successor, Written, find_written_by_hand, reviews, successors
 from nexus.ledgers.memory.reviews import UNDECIDED, State
 from nexus.ledgers.text import match_all, words
 from nexus.memory import merging
@@ -176,7 +176,7 @@ async def told(ledgers: Ledgers, rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
     recorded = [row["id"] for row in found]
     replaced = await ledgers.memory.read(successors, recorded)
     decided = await ledgers.memory.read(reviews.states, recorded)
-    written = await ledgers.memory.read(written_by_hand, recorded)
+    written = await ledgers.memory.read(find_written_by_hand, recorded)
     return [
         Fact(
             **row,

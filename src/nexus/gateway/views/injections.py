@@ -48,7 +48,7 @@ async def of_requests(ledgers: Ledgers, request_ids: Iterable[str | None]) -> di
     query = sql.queries("runtime")["injected_below"]
     rows = await ledgers.runtime.read(sql.rows, query, {"roots": wanted, "limit": _MOST})
     found: dict[str, list[Offered]] = defaultdict(list)
-    for each in await _told(ledgers, [injections.loaded(row) for row in rows]):
+    for each in await _told(ledgers, [injections.parse_row(row) for row in rows]):
         found[each.injection.root_request_id].append(each)
     return {root: tuple(offered) for root, offered in found.items()}
 

@@ -138,7 +138,7 @@ async def _waiting(app: App, lines: Sequence[AutomationLine]) -> tuple[Waiting, 
         )
         for each in calls
     ]
-    for each in (await ledgers.identity.read(access.asking))[:_MOST_WAITING]:
+    for each in (await ledgers.identity.read(access.list_pairings))[:_MOST_WAITING]:
         name = each.display_name or each.identifier
         text = f"{name} asks for access on {each.channel}"
         found.append(Waiting(kind="Access", text=text, href="/people", at=each.created_at))
@@ -202,7 +202,7 @@ async def _channels(app: App) -> list[Health]:
             if counts.failed:
                 text = f"{name}: {counts.failed:,} message{'s' * (counts.failed != 1)} couldn't be sent."
                 found.append(Health(level="error", text=text, href=address("channels", name)))
-        if aside := len(channels.those_set_aside(connection)):
+        if aside := len(channels.list_set_aside(connection)):
             text = f"{aside:,} received message{'s' * (aside != 1)} couldn't be processed."
             found.append(Health(level="warning", text=text, href="/channels"))
         return found

@@ -108,7 +108,7 @@ async def report(
         budgets=await standing(ledgers, config.budgets, now=now),
         hits=await hits(ledgers, days=days, now=end),
         unlimited_models=tuple(prices.unpriced(config)),
-        estimated_calls=await ledgers.runtime.read(usage.estimated, day=_since(end(), days)),
+        estimated_calls=await ledgers.runtime.read(usage.count_estimated, day=_since(end(), days)),
     )
 
 

@@ -25,9 +25,9 @@ SOURCES: Final[tuple[type[Source], ...]] = (
 )  # fmt: skip
 
 
-def opened(path: Path, options: Options, format_: str | None = None) -> Source:
+def open_source(path: Path, options: Options, format_: str | None = None) -> Source:
     """The export at a path, in the given format or the first one that recognizes it."""
-    found = files.opened(path.expanduser())
+    found = files.open_files(path.expanduser())
     for source in SOURCES:
         if source.name == format_ or (format_ is None and source.recognizes(found)):
             return source(found, options)

@@ -17,15 +17,15 @@ from nexus.history.files import Files
 from nexus.history.items import Attachment, Author, Item, Mark, Message, Person, SetAside, Thread
 from nexus.history.source import (
     Source,
-    beginning,
-    careful,
-    cursor_place,
-    listed,
-    moment,
-    place_cursor,
-    record,
-    text,
-    type_of_name,
+    as_list,
+    as_object,
+    as_text,
+    guess_type,
+    make_cursor,
+    parse_cursor,
+    parse_moment,
+    read_beginning,
+    set_failures_aside,
 )
 from nexus.history.sources import blocks
 
@@ -43,10 +43,10 @@ class Conversations(Source):
 
     @classmethod
     def recognizes(cls, files: Files) -> bool:
-        return any(cls.sign in beginning(files, name, _LOOKED_AT_BYTES) for name in _names(files))
+        return any(cls.sign in read_beginning(files, name, _LOOKED_AT_BYTES) for name in _names(files))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = cursor_place(cursor)
+        after, done = parse_cursor(cursor)
         for name in _names(self.files):
             if name >= after:
                 yield from self._file(name, done if name == after else 0)
@@ -64,14 +64,14 @@ class Conversations(Source):
                     if number <= skip:
                         continue
                     place = f"{name}, conversation {number}"
-                    whole = _parsed(raw.data)
+                    whole = _parse_conversation(raw.data)
                     # The bytes aren't needed while the messages are written.
                     del raw
                     if isinstance(whole, str):
                         yield SetAside(reason=whole, place=place)
                     else:
-                        yield from careful(self.conversation(whole, place), place)
-                    yield Mark(place_cursor(name, number))
+                        yield from set_failures_aside(self.conversation(whole, place), place)
+                    yield Mark(make_cursor(name, number))
         except (json_stream.BrokenJsonError, OSError, EOFError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=f"{name}, after {number}")
 
@@ -80,12 +80,12 @@ def _names(files: Files) -> list[str]:
     return [name for name in files.names() if _FILE.fullmatch(name)]
 
 
-def _parsed(data: bytes | None) -> dict[str, Any] | str:
+def _parse_conversation(data: bytes | None) -> dict[str, Any] | str:
     """A conversation, or why it can't be read."""
     if data is None:
         return "the conversation is larger than 64 MiB"
     try:
-        return record(json_stream.parsed(data))
+        return as_object(json_stream.parse(data))
     except ValueError:
         return "the conversation is not valid JSON"
 
@@ -109,18 +109,18 @@ class ChatGpt(Conversations):
     sign: ClassVar[bytes] = b'"mapping"'
 
     def conversation(self, whole: dict[str, Any], place: str) -> Iterator[Item]:
-        nodes = record(whole.get("mapping"))
-        id_ = text(whole.get("conversation_id")) or text(whole.get("id"))
+        nodes = as_object(whole.get("mapping"))
+        id_ = as_text(whole.get("conversation_id")) or as_text(whole.get("id"))
         if not nodes or id_ is None:
             yield SetAside(reason="it is not a conversation", place=place)
             return
         yield Thread(
             external_id=id_,
-            title=text(whole.get("title")),
-            at=moment(whole.get("create_time")),
-            metadata={"model": model} if (model := text(whole.get("default_model_slug"))) else {},
+            title=as_text(whole.get("title")),
+            at=parse_moment(whole.get("create_time")),
+            metadata={"model": model} if (model := as_text(whole.get("default_model_slug"))) else {},
         )
-        yield from _Tree(id_, nodes, text(whole.get("current_node")), self._stored).items()
+        yield from _Tree(id_, nodes, as_text(whole.get("current_node")), self._stored).items()
 
     @cached_property
     def _stored(self) -> dict[str, str]:
@@ -158,12 +158,12 @@ class _Tree:
         while leaf is not None and leaf in self._nodes and leaf not in on_path and leaf not in self._seen:
             path.append(leaf)
             on_path.add(leaf)
-            leaf = text(record(self._nodes[leaf]).get("parent"))
+            leaf = as_text(as_object(self._nodes[leaf]).get("parent"))
         return path[::-1]
 
     def _leaves(self) -> Iterator[str]:
         for id_, node in self._nodes.items():
-            if not listed(record(node).get("children")):
+            if not as_list(as_object(node).get("children")):
                 yield id_
 
     def _last(self) -> str | None:
@@ -172,18 +172,18 @@ class _Tree:
     def _messages(self, path: list[str], thread: str) -> Iterator[Message]:
         for id_ in path:
             self._seen.add(id_)
-            message = record(record(self._nodes[id_]).get("message"))
-            yield from _chatgpt_message(message, id_, thread, self._answered(id_), self._stored)
+            message = as_object(as_object(self._nodes[id_]).get("message"))
+            yield from _chatgpt_message(message, id_, thread, self._find_answered(id_), self._stored)
 
-    def _answered(self, id_: str) -> str | None:
+    def _find_answered(self, id_: str) -> str | None:
         """The message before this one; nodes without any content are passed over."""
-        above = text(record(self._nodes[id_]).get("parent"))
+        above = as_text(as_object(self._nodes[id_]).get("parent"))
         for _ in range(8):
-            node = record(self._nodes.get(above or ""))
-            message = record(node.get("message"))
-            if message and _content(record(message.get("content")))[0]:
-                return text(message.get("id")) or above
-            above = text(node.get("parent"))
+            node = as_object(self._nodes.get(above or ""))
+            message = as_object(node.get("message"))
+            if message and _content(as_object(message.get("content")))[0]:
+                return as_text(message.get("id")) or above
+            above = as_text(node.get("parent"))
             if above is None:
                 return None
         return None
@@ -192,35 +192,35 @@ class _Tree:
 def _chatgpt_message(
     message: dict[str, Any], node: str, thread: str, reply_to: str | None, stored: Mapping[str, str]
 ) -> Iterator[Message]:
-    role = text(record(message.get("author")).get("role"))
+    role = as_text(as_object(message.get("author")).get("role"))
     author = _AUTHORS.get(role or "")
-    content, files = _content(record(message.get("content")))
-    extra = record(message.get("metadata"))
-    attachments = _attachments(files, map(record, listed(extra.get("attachments"))), stored)
+    content, files = _content(as_object(message.get("content")))
+    extra = as_object(message.get("metadata"))
+    attachments = _attachments(files, map(as_object, as_list(extra.get("attachments"))), stored)
     if (
         author is None
         or not (content or attachments)
-        or record(message.get("content")).get("content_type") in ("thoughts", "reasoning_recap")
+        or as_object(message.get("content")).get("content_type") in ("thoughts", "reasoning_recap")
     ):
         return
     metadata: dict[str, Any] = {}
-    if model := text(extra.get("model_slug")):
+    if model := as_text(extra.get("model_slug")):
         metadata["model"] = model
     if extra.get("is_visually_hidden_from_conversation") and author == "owner":
         author = "system"
-    recipient = text(message.get("recipient")) or "all"
+    recipient = as_text(message.get("recipient")) or "all"
     kind = "message"
     if author == "tool" or (author == "assistant" and recipient != "all"):
-        tool = text(record(message.get("author")).get("name")) if author == "tool" else recipient
+        tool = as_text(as_object(message.get("author")).get("name")) if author == "tool" else recipient
         kind, metadata = "tool_call", {**metadata, "tool": tool, "text": content[:_KEPT_CHARACTERS]}
         content, author = f"{tool}: {content[:_BRIEF_CHARACTERS]}", "tool"
     yield Message(
-        external_id=text(message.get("id")) or node,
+        external_id=as_text(message.get("id")) or node,
         thread=thread,
         author=author,
         sender=_CHATGPT if author == "assistant" else None,
         content=content,
-        at=moment(message.get("create_time")),
+        at=parse_moment(message.get("create_time")),
         kind="system" if author == "system" else kind,
         reply_to=reply_to,
         metadata=metadata,
@@ -231,18 +231,18 @@ def _chatgpt_message(
 def _content(content: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
     """The words of a message, and the pictures and recordings among them."""
     if content.get("content_type") == "user_editable_context":
-        kept = (text(content.get("user_profile")), text(content.get("user_instructions")))
+        kept = (as_text(content.get("user_profile")), as_text(content.get("user_instructions")))
         return "\n\n".join(part for part in kept if part), []
     texts: list[str] = []
     files: list[dict[str, Any]] = []
-    for part in listed(content.get("parts")) or [content.get("text") or content.get("result")]:
+    for part in as_list(content.get("parts")) or [content.get("text") or content.get("result")]:
         if isinstance(part, str):
             texts.append(part)
             continue
-        inner = record(part)
-        if text(inner.get("asset_pointer")):
+        inner = as_object(part)
+        if as_text(inner.get("asset_pointer")):
             files.append(inner)
-        elif transcribed := text(inner.get("text")):
+        elif transcribed := as_text(inner.get("text")):
             texts.append(transcribed)
         elif inner:
             texts.append(json.dumps(inner, ensure_ascii=False)[:_KEPT_CHARACTERS])
@@ -255,7 +255,7 @@ def _attachments(
     """The files of a message. What was uploaded and is shown too is one file."""
     found: dict[str, Attachment] = {}
     for part in shown:
-        id_ = (text(part.get("asset_pointer")) or "").rpartition("/")[2]
+        id_ = (as_text(part.get("asset_pointer")) or "").rpartition("/")[2]
         member, size = stored.get(id_), part.get("size_bytes")
         is_audio = "audio" in str(part.get("content_type"))
         found[id_] = Attachment(
@@ -265,10 +265,10 @@ def _attachments(
             member=member,
         )
     for number, file in enumerate(uploaded):
-        id_, name, size = text(file.get("id")), text(file.get("name")), file.get("size")
+        id_, name, size = as_text(file.get("id")), as_text(file.get("name")), file.get("size")
         found[id_ or f"#{number}"] = Attachment(
             name=name or id_,
-            media_type=text(file.get("mime_type")) or type_of_name(name),
+            media_type=as_text(file.get("mime_type")) or guess_type(name),
             size_bytes=size if isinstance(size, int) else None,
             member=stored.get(id_ or ""),
         )
@@ -287,24 +287,26 @@ class Claude(Conversations):
     sign: ClassVar[bytes] = b'"chat_messages"'
 
     def conversation(self, whole: dict[str, Any], place: str) -> Iterator[Item]:
-        id_ = text(whole.get("uuid"))
+        id_ = as_text(whole.get("uuid"))
         if id_ is None:
             yield SetAside(reason="it is not a conversation", place=place)
             return
-        yield Thread(external_id=id_, title=text(whole.get("name")), at=moment(whole.get("created_at")))
-        for message in listed(whole.get("chat_messages")):
-            yield from _claude_message(record(message), id_)
+        yield Thread(
+            external_id=id_, title=as_text(whole.get("name")), at=parse_moment(whole.get("created_at"))
+        )
+        for message in as_list(whole.get("chat_messages")):
+            yield from _claude_message(as_object(message), id_)
 
 
 def _claude_message(message: dict[str, Any], thread: str) -> Iterator[Message]:
-    id_ = text(message.get("uuid"))
+    id_ = as_text(message.get("uuid"))
     is_owner = message.get("sender") == "human"
-    content = blocks.words(message.get("content")) or text(message.get("text")) or ""
-    files = tuple(map(_claude_file, (*listed(message.get("attachments")), *listed(message.get("files")))))
-    at, above = moment(message.get("created_at")), text(message.get("parent_message_uuid"))
+    content = blocks.read_words(message.get("content")) or as_text(message.get("text")) or ""
+    files = tuple(map(_claude_file, (*as_list(message.get("attachments")), *as_list(message.get("files")))))
+    at, above = parse_moment(message.get("created_at")), as_text(message.get("parent_message_uuid"))
     if id_ is None:
         return
-    for number, (brief, kept) in enumerate(blocks.tool_calls(message.get("content"))):
+    for number, (brief, kept) in enumerate(blocks.brief_calls(message.get("content"))):
         yield Message(
             external_id=f"{id_}/tool-{number}", thread=thread, author="tool", content=brief, at=at,
             kind="tool_call", reply_to=above, metadata=kept,
@@ -324,10 +326,10 @@ def _claude_message(message: dict[str, Any], thread: str) -> Iterator[Message]:
 
 def _claude_file(value: object) -> Attachment:
     # The export holds the text of a document, and of anything else no more than its name.
-    file = record(value)
-    size, extracted = file.get("file_size"), text(file.get("extracted_content"))
+    file = as_object(value)
+    size, extracted = file.get("file_size"), as_text(file.get("extracted_content"))
     return Attachment(
-        name=text(file.get("file_name")),
+        name=as_text(file.get("file_name")),
         media_type="text/plain" if extracted else _claude_type(file),
         size_bytes=size if isinstance(size, int) else None,
         data=extracted.encode("utf-8", "replace") if extracted else None,
@@ -335,5 +337,5 @@ def _claude_file(value: object) -> Attachment:
 
 
 def _claude_type(file: dict[str, Any]) -> str:
-    given = text(file.get("file_type"))
-    return given if given and "/" in given else type_of_name(text(file.get("file_name")))
+    given = as_text(file.get("file_type"))
+    return given if given and "/" in given else guess_type(as_text(file.get("file_name")))

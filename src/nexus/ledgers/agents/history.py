@@ -188,7 +188,7 @@ def load(
     )
 
 
-def summarisers(connection: apsw.Connection, session_label: str) -> list[str]:
+def list_summary_requests(connection: apsw.Connection, session_label: str) -> list[str]:
     """The requests for which a session, or one that it was forked from, was summed up."""
     session = sessions.get(connection, session_label)
     if session is None:
@@ -244,7 +244,7 @@ def _turn(rows: Sequence[tuple[Any, ...]]) -> Turn:
     messages = [_message(row[5:]) for row in rows if row[5] is not None]
     last_position = messages[-1].position if messages else -1
     if status != "done":
-        messages = _mended(messages, status, _note(status, error))
+        messages = _repair_unfinished(messages, status, _note(status, error))
     return Turn(
         position=position,
         status=status,
@@ -255,7 +255,7 @@ def _turn(rows: Sequence[tuple[Any, ...]]) -> Turn:
     )
 
 
-def _mended(messages: list[StoredMessage], status: str, note: str) -> list[StoredMessage]:
+def _repair_unfinished(messages: list[StoredMessage], status: str, note: str) -> list[StoredMessage]:
     """What an unfinished turn leaves: up to the last message to the model, and a note in the model's place.
 
     An answer at the end may call tools that never gave a result, and a provider refuses a history with

@@ -95,7 +95,7 @@ def end(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
+class ToolOutput:
     """What a tool gave to an agent."""
 
     tool: str
@@ -103,12 +103,13 @@ class Given:
     result: str
 
 
-def results(connection: apsw.Connection, request_ids: Sequence[str], *, limit: int) -> list[Given]:
+def results(connection: apsw.Connection, request_ids: Sequence[str], *, limit: int) -> list[ToolOutput]:
     """What tools gave to the agents that worked for some requests, the newest first."""
     values = {"requests": json.dumps(list(request_ids)), "limit": limit}
     rows = connection.execute(sql.queries("agents")["results_for_requests"], values)
     return [
-        Given(tool=tool, arguments=arguments, result=result) for tool, arguments, result in cast("Any", rows)
+        ToolOutput(tool=tool, arguments=arguments, result=result)
+        for tool, arguments, result in cast("Any", rows)
     ]
 
 
@@ -119,7 +120,7 @@ def results_of(connection: apsw.Connection, request_id: str, tool: str) -> list[
     return [str(row[0]) for row in rows]
 
 
-def done(connection: apsw.Connection, turn: OpenTurn) -> list[tuple[int, str]]:
+def list_done(connection: apsw.Connection, turn: OpenTurn) -> list[tuple[int, str]]:
     """The calls of a turn that gave a result: the offset of the message that asked, and the id of each."""
     rows = connection.execute(sql.queries("agents")["done_calls"], (turn.id,))
     return [(position - turn.first_position, call_id) for position, call_id in cast("Any", rows)]

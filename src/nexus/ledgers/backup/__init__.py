@@ -1,7 +1,7 @@
 """Backups: made of a live home, checked, and brought back."""
 
 from nexus.ledgers.backup.copy import make
-from nexus.ledgers.backup.encryption import opened
+from nexus.ledgers.backup.encryption import open_backup
 from nexus.ledgers.backup.manifest import Manifest, check
 from nexus.ledgers.backup.restore import (
     Backup,
@@ -21,7 +21,7 @@ __all__ = [
     "create_empty",
     "make",
     "newest",
-    "opened",
+    "open_backup",
     "rebuild",
     "restore",
     "restore_ledger",

@@ -17,7 +17,7 @@ import apsw
 from nexus.errors import CareError, LedgerCorruptError, NexusError
 from nexus.home import LEDGERS
 from nexus.ledgers import files, migrate, tables
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 
 FORMAT: Final = "nexus-backup"
 FORMAT_VERSION: Final = 1
@@ -89,7 +89,7 @@ class Manifest:
     def read(cls, folder: Path) -> Self:
         """The manifest of a backup, or an error that says why the folder cannot be used as one."""
         try:
-            return cls._parsed(json.loads((folder / NAME).read_bytes()))
+            return cls._parse(json.loads((folder / NAME).read_bytes()))
         except (FileNotFoundError, NotADirectoryError) as error:
             if not folder.is_dir():
                 raise CareError(f"No such folder: {folder}", hint="Check the path.") from error
@@ -101,7 +101,7 @@ class Manifest:
             raise CareError(f"{folder / NAME} is damaged", hint="Use another backup.") from error
 
     @classmethod
-    def _parsed(cls, content: dict[str, Any]) -> Self:
+    def _parse(cls, content: dict[str, Any]) -> Self:
         if content.pop("sha256") != _hash(content):
             raise ValueError("these are not the bytes that were written")
         if (content.pop("format"), content.pop("format_version")) != (FORMAT, FORMAT_VERSION):
@@ -123,7 +123,7 @@ class Manifest:
             raise ValueError("a home has six ledgers")
         # A manifest may come from anywhere: nothing that it names may lie outside of a home.
         for path in (*kept, *manifest.tree.directories, *manifest.tree.links):
-            files.checked(path)
+            files.check_path(path)
         for mode in (*(file.mode for file in kept.values()), *manifest.tree.directories.values()):
             int(mode, 8)
         return manifest
@@ -151,7 +151,7 @@ def check(folder: Path) -> tuple[Manifest, list[str]]:
     return manifest, problems
 
 
-def verified(folder: Path) -> Manifest:
+def require_intact(folder: Path) -> Manifest:
     """The manifest of a backup that is whole and that this program can use, or an error."""
     manifest, problems = check(folder)
     if problems:
@@ -168,8 +168,8 @@ def ledger_problems(path: Path, name: str, ledger: Ledger) -> list[str]:
     if recorded > newest:
         return [f"the {name} ledger has schema {recorded}, newer than this program's {newest}: update Nexus"]
     try:
-        with translated(name, path):
-            found = examined(path, name)
+        with translate_errors(name, path):
+            found = examine(path, name)
     except NexusError as error:
         return [error.message]
     if found != (ledger.schema_version, ledger.rows):
@@ -189,7 +189,7 @@ def engine_problems(path: Path) -> list[str]:
     return [] if found == ["ok"] else [f"the engine's database is damaged: {'; '.join(found)}"]
 
 
-def examined(path: Path, name: str) -> tuple[int, dict[str, int]]:
+def examine(path: Path, name: str) -> tuple[int, dict[str, int]]:
     """The schema version and the rows of a ledger's file that is sound. It must have no WAL.
 
     The file is opened as one that nobody changes: nothing is written beside it, so a backup can be
@@ -203,7 +203,7 @@ def examined(path: Path, name: str) -> tuple[int, dict[str, int]]:
 
 def require_sound(path: Path, name: str) -> None:
     """Refuse a ledger's file that is damaged. It must have no WAL."""
-    with translated(name, path), closing(_at_rest(path)) as connection:
+    with translate_errors(name, path), closing(_at_rest(path)) as connection:
         _require_sound(connection, name)
 
 

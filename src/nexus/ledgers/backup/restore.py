@@ -12,10 +12,10 @@ from nexus.errors import CareError
 from nexus.home import LEDGERS, Home, HomeLock
 from nexus.ledgers import attach, events, files, migrate, quarantine, reconcile, staging
 from nexus.ledgers.backup import encryption
-from nexus.ledgers.backup.copy import Progress, recorded
-from nexus.ledgers.backup.manifest import Manifest, engine_problems, ledger_problems, verified
+from nexus.ledgers.backup.copy import Progress, list_backups
+from nexus.ledgers.backup.manifest import Manifest, engine_problems, ledger_problems, require_intact
 from nexus.ledgers.connection import connect
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.ledgers import set_aside
 from nexus.ledgers.quarantine import Held
 
@@ -46,14 +46,14 @@ def restore(
     source = source.expanduser().resolve()
     if not source.is_file():
         Manifest.read(source)  # a wrong path is the first thing to say
-    if staging.occupied(home) and not replace:
+    if staging.is_occupied(home) and not replace:
         raise CareError(
             f"{home.root} already exists",
             hint="Pass `--replace` to move it aside and restore the backup in its place, "
             "or restore elsewhere: `nexus --home PATH restore …`.",
         )
-    with encryption.opened(source, home, identity) as folder, staging.staged(home) as place:
-        manifest = verified(folder)
+    with encryption.open_backup(source, home, identity) as folder, staging.stage(home) as place:
+        manifest = require_intact(folder)
         _lay(folder, manifest, place, progress)
         _check_again(place, manifest)
         held = () if trust else quarantine.hold(place)
@@ -102,7 +102,7 @@ def _announce(place: Home, manifest: Manifest) -> None:
     path = place.ledger("events")
     connection = connect(path, "events", LedgersConfig(), writes=True)
     try:
-        with translated("events", path), connection:
+        with translate_errors("events", path), connection:
             events.publish(
                 connection,
                 "home.restored",
@@ -125,7 +125,7 @@ class Backup:
 def newest(home: Home) -> Backup | None:
     """The newest of the backups that were made of a home here and can be read."""
     found: list[Backup] = []
-    for line in recorded(home):
+    for line in list_backups(home):
         with suppress(CareError, OSError):
             found.append(Backup(folder=Path(line), manifest=Manifest.read(Path(line))))
     return max(found, key=lambda backup: backup.manifest.created_at, default=None)

@@ -161,7 +161,7 @@ def get(connection: apsw.Connection, event_id: str) -> Event | None:
     return Event(**{**values, "metadata": json.loads(values["metadata"])})
 
 
-def delivered(connection: apsw.Connection, *, channel: str, external_id: str) -> Event | None:
+def find_delivered(connection: apsw.Connection, *, channel: str, external_id: str) -> Event | None:
     """The event that a channel delivered under an id of its own."""
     found = connection.execute(sql.queries("events")["recorded"], (channel, storable(external_id))).get
     return None if found is None else get(connection, cast("str", found))
@@ -188,7 +188,7 @@ def changed_answers(connection: apsw.Connection, request_ids: Iterable[str]) -> 
     return [ChangedAnswer(*cast("Any", row)) for row in rows]
 
 
-def last_heard(connection: apsw.Connection, *, channel: str, thread: str) -> Event | None:
+def find_last_heard(connection: apsw.Connection, *, channel: str, thread: str) -> Event | None:
     """What somebody said last in a thread, by the channel's own id of it."""
     found = connection.execute(sql.queries("events")["last_heard"], (channel, storable(thread))).get
     return None if found is None else get(connection, cast("str", found))
@@ -205,7 +205,7 @@ def last_seq(connection: apsw.Connection) -> int:
     return cast("int", connection.execute(sql.queries("events")["last_seq"]).get)
 
 
-def received_after(connection: apsw.Connection, seq: int) -> list[str]:
+def list_received_after(connection: apsw.Connection, seq: int) -> list[str]:
     """The messages that came in after an event, but for imported ones."""
     found = connection.execute(sql.queries("events")["received_after"], (seq,)).fetchall()
     return [cast("str", row[0]) for row in found]
@@ -226,7 +226,7 @@ def outgoing(
     return [(event_id, thread_id, bool(unasked)) for event_id, thread_id, unasked in found], until
 
 
-def said(connection: apsw.Connection, *, channel: str, external_id: str, limit: int) -> list[str]:
+def list_said(connection: apsw.Connection, *, channel: str, external_id: str, limit: int) -> list[str]:
     """What was last said into a thread, the newest first."""
     values: dict[str, Any] = {"channel": channel, "external_id": external_id, "limit": limit}
     rows = connection.execute(sql.queries("events")["said_in_thread"], values)
@@ -257,7 +257,7 @@ def was_written(connection: apsw.Connection, thread_id: str, text: str) -> bool:
     return bool(found)
 
 
-def unasked(
+def list_unasked(
     connection: apsw.Connection, *, channel: str, external_id: str, after: int | None = None, limit: int = 20
 ) -> list[Unasked]:
     """What was sent into a thread unasked, in order: after one of them, or since anything was last said.
@@ -270,7 +270,7 @@ def unasked(
     return [Unasked(seq=seq, occurred_at=at, content=text) for seq, at, text in cast("Any", rows)]
 
 
-def unasked_before(
+def list_unasked_before(
     connection: apsw.Connection, *, channel: str, external_id: str, event_id: str, limit: int = 5
 ) -> list[Unasked]:
     """What was sent into a thread unasked between a message and the one before it, in order."""
@@ -281,7 +281,7 @@ def unasked_before(
     return found[::-1]
 
 
-def unasked_between(
+def list_unasked_between(
     connection: apsw.Connection, *, external_id: str, since: str, until: str, limit: int = 50
 ) -> list[Unasked]:
     """What was sent into a session unasked, on the owner's screens, from one time up to another."""

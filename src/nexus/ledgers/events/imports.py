@@ -24,7 +24,7 @@ _LONGEST_ID: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Attached:
+class AttachedFile:
     """A file that came with a message: what is known of it, and where it lies if it was kept."""
 
     filename: str | None
@@ -62,7 +62,7 @@ class PastEvent:
     metadata: dict[str, Any]
     occurred_at: str
     participants: tuple[Participant, ...]
-    attachments: tuple[Attached, ...]
+    attachments: tuple[AttachedFile, ...]
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ def begin(
     return values["id"]
 
 
-def listed(connection: apsw.Connection, import_id: str | None = None) -> list[Import]:
+def list_imports(connection: apsw.Connection, import_id: str | None = None) -> list[Import]:
     """All imports, the oldest first, or the one of that id."""
     found = connection.execute(sql.queries("events")["imports"], {"id": import_id}).fetchall()
     return [_import(values) for values in cast("list[tuple[Any, ...]]", found)]
@@ -166,7 +166,7 @@ def _import(values: tuple[Any, ...]) -> Import:
     return Import(**row)
 
 
-class Unrecorded:
+class UnrecordedFiles:
     """The files that an import has stored for messages that are not recorded yet.
 
     They are noted before they are stored, so that undoing an import that was killed finds them.
@@ -191,14 +191,14 @@ class Unrecorded:
         return self._file.read_text(encoding="utf-8").split() if self._file.is_file() else []
 
 
-def unreferenced(connection: apsw.Connection, paths: Sequence[str]) -> list[str]:
+def list_unreferenced(connection: apsw.Connection, paths: Sequence[str]) -> list[str]:
     """Those of these files that no attachment has."""
     query = sql.queries("events")["attachment_paths"]
     known = {row[0] for row in connection.execute(query, (json.dumps(list(paths)),))}
     return [path for path in paths if path not in known]
 
 
-def recorded(connection: apsw.Connection, *, channel: str, external_ids: Sequence[str]) -> set[str]:
+def find_recorded(connection: apsw.Connection, *, channel: str, external_ids: Sequence[str]) -> set[str]:
     """Which of these messages a channel has recorded, by their stored ids."""
     wanted = json.dumps([key(each) for each in external_ids])
     values = {"channel": channel, "external_ids": wanted, "import": ""}
@@ -207,7 +207,7 @@ def recorded(connection: apsw.Connection, *, channel: str, external_ids: Sequenc
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recorded:
+class RecordedEvent:
     """An event that a channel has recorded."""
 
     id: str
@@ -215,15 +215,15 @@ class Recorded:
     occurred_at: str
 
 
-def recorded_events(
+def find_recorded_events(
     connection: apsw.Connection, *, channel: str, external_ids: Sequence[str]
-) -> dict[str, Recorded]:
+) -> dict[str, RecordedEvent]:
     """Those of these messages that a channel has recorded, by the ids that they were asked for with."""
     wanted = {key(each): each for each in external_ids}
     values = {"channel": channel, "external_ids": json.dumps(list(wanted))}
     rows = connection.execute(sql.queries("events")["recorded_events"], values).fetchall()
     return {
-        wanted[external_id]: Recorded(id=id_, thread_id=thread_id, occurred_at=at)
+        wanted[external_id]: RecordedEvent(id=id_, thread_id=thread_id, occurred_at=at)
         for external_id, id_, thread_id, at in cast("list[tuple[str, str, str | None, str]]", rows)
     }
 
@@ -246,7 +246,7 @@ class Batch:
     def record(self, connection: apsw.Connection) -> int:
         """Record what is new, and how far the import has come; returns how many events were new."""
         threads = self._threads(connection)
-        known, own = self._known(connection)
+        known, own = self._find_known(connection)
         fresh: dict[str, PastEvent] = {}
         for event in self.events:
             if event.external_id not in known:
@@ -284,7 +284,7 @@ class Batch:
             made += connection.changes()
         return made
 
-    def _known(self, connection: apsw.Connection) -> tuple[dict[str, str], set[str]]:
+    def _find_known(self, connection: apsw.Connection) -> tuple[dict[str, str], set[str]]:
         """The ids of those messages, and of those that they answer, that are recorded; which are our own."""
         wanted = {event.external_id for event in self.events}
         wanted |= {event.reply_to for event in self.events if event.reply_to is not None}

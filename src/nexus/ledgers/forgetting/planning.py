@@ -103,7 +103,7 @@ class Entry:
         return json.dumps(asdict(self.counts))
 
 
-def unfinished(connection: apsw.Connection) -> list[Entry]:
+def list_unfinished(connection: apsw.Connection) -> list[Entry]:
     """Every forget that was begun and is not complete."""
     rows = connection.execute(_QUERIES["unfinished_forgets"]).fetchall()
     return [
@@ -182,7 +182,7 @@ def make(sets: Sets, target: Target, forget_id: str | None = None) -> Plan:
         _follow_references(sets, target)
         _follow_meaning(sets)
     _finish(sets)
-    return _counted(sets, target, found)
+    return _count_plan(sets, target, found)
 
 
 def _seed(sets: Sets, target: Target, limits: Bindings) -> None:
@@ -231,7 +231,7 @@ def _follow_references(sets: Sets, target: Target) -> None:
 
 
 def _follow(sets: Sets, table: Table, ref: Ref, *, named: bool) -> None:
-    where = f"{referring(ref, _new)} AND NOT coalesce({ref.unless or 'FALSE'}, FALSE)"
+    where = f"{referring(ref, _new_table)} AND NOT coalesce({ref.unless or 'FALSE'}, FALSE)"
     if table.name in RECORDED:
         sets.add(table.name, f"SELECT {table.key_sql} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
     if ref.then is Then.OWNER or (ref.then is Then.NAMED and named):
@@ -268,28 +268,30 @@ def _finish(sets: Sets) -> None:
     sets.add(FILES, queries["files"])
     sets.empty("entities", "summary", queries["summaries_of_entities"])
     sets.empty("automations", "last_error", queries["last_errors"])
-    for kind, _ in _emptied(sets):
+    for kind, _ in _count_emptied(sets):
         table = TOUCHED[kind.partition(".")[0]]
-        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {any_gone(table, _gone)}"  # noqa: S608 - names are constants of the program, values are bound
+        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {any_gone(table, _gone_table)}"  # noqa: S608 - names are constants of the program, values are bound
         sets.connection.execute(f"DELETE FROM emptied WHERE kind = '{kind}' AND key IN ({going})")  # noqa: S608 - names are constants of the program, values are bound
     sets.add("embeddings", queries["vectors_of_summaries"])
     sets.advance()
 
 
-def _counted(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
+def _count_plan(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
     first, last = cast(
         "tuple[str | None, str | None]",
         sets.connection.execute(sql.queries("forgetting")["span_of_events"]).fetchone(),
     )
     removed = {
-        table.path: _count(sets, f"SELECT count(*) FROM {table.path} WHERE {any_gone(table, _gone)}")  # noqa: S608 - names are constants of the program, values are bound
+        table.path: _count(sets, f"SELECT count(*) FROM {table.path} WHERE {any_gone(table, _gone_table)}")  # noqa: S608 - names are constants of the program, values are bound
         for table in TOUCHED.values()
     }
     return Plan(
         target=target,
         removed={path: count for path, count in removed.items() if count},
-        emptied={f"{TOUCHED[kind.partition('.')[0]].ledger}.{kind}": count for kind, count in _emptied(sets)},
-        kept=targets.kept(sets, target.names),
+        emptied={
+            f"{TOUCHED[kind.partition('.')[0]].ledger}.{kind}": count for kind, count in _count_emptied(sets)
+        },
+        kept=targets.count_kept(sets, target.names),
         files=sets.count(FILES),
         first_event=first,
         last_event=last,
@@ -297,7 +299,7 @@ def _counted(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
     )
 
 
-def _emptied(sets: Sets) -> list[tuple[str, int]]:
+def _count_emptied(sets: Sets) -> list[tuple[str, int]]:
     counts = sets.connection.execute("SELECT kind, count(*) FROM emptied GROUP BY kind")
     return cast("list[tuple[str, int]]", counts.fetchall())
 
@@ -306,9 +308,9 @@ def _count(sets: Sets, query: str) -> int:
     return cast("int", sets.connection.execute(query).get)
 
 
-def _gone(kind: str) -> str:
+def _gone_table(kind: str) -> str:
     return f"gone_{kind}"
 
 
-def _new(kind: str) -> str:
+def _new_table(kind: str) -> str:
     return f"new_{kind}"

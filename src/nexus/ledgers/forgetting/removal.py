@@ -23,7 +23,7 @@ from nexus.ledgers.events import imports
 from nexus.ledgers.forgetting import planning, tables
 from nexus.ledgers.forgetting.planning import Beside, Counts, Entry, Nothing, Plan
 from nexus.ledgers.forgetting.rules import Table
-from nexus.ledgers.forgetting.sets import Sets, attach, attached, gone, referring, with_key
+from nexus.ledgers.forgetting.sets import Sets, attach, attach_all, referring, removal_conditions, with_key
 from nexus.ledgers.forgetting.targets import Names, Target, fold
 from nexus.ledgers.ledgers import Ledgers
 from nexus.ledgers.memory import seals
@@ -59,7 +59,7 @@ async def find(ledgers: Ledgers, resolve: Work[P, Target], /, *args: P.args, **k
     await _bring_up_to_date(ledgers)
 
     def look_up() -> Target:
-        with closing(attached(ledgers.home)) as connection:
+        with closing(attach_all(ledgers.home)) as connection:
             return resolve(connection, *args, **kwargs)
 
     return await asyncio.to_thread(look_up)
@@ -67,7 +67,7 @@ async def find(ledgers: Ledgers, resolve: Work[P, Target], /, *args: P.args, **k
 
 async def preview(ledgers: Ledgers, target: Target) -> Plan:
     """What would go. Nothing is changed."""
-    async with _planned(ledgers, target) as (_, plan):
+    async with _plan(ledgers, target) as (_, plan):
         return plan
 
 
@@ -82,7 +82,7 @@ async def forget(
     """Remove a target from every ledger for good. None where there is nothing to remove."""
     began = time.perf_counter()
     tell("Searching")
-    async with _planned(ledgers, target) as (sets, plan):
+    async with _plan(ledgers, target) as (sets, plan):
         if plan.is_empty:
             return None
         entry = Entry(forget_id=ids.new("fgt"), target=target, counts=Counts().and_those_of(plan))
@@ -95,15 +95,15 @@ async def forget(
     return replace(report, seconds=seconds, kept=plan.kept, named_in=named_in)
 
 
-async def unfinished(ledgers: Ledgers) -> list[Entry]:
+async def list_unfinished(ledgers: Ledgers) -> list[Entry]:
     """Every forget that was begun and is not complete."""
-    return await ledgers.runtime.read(planning.unfinished)
+    return await ledgers.runtime.read(planning.list_unfinished)
 
 
 async def resume(ledgers: Ledgers, *, tell: Tell = lambda _: None, beside: Beside = _NOTHING) -> list[Report]:
     """Finish every forget that a crash or a busy database interrupted."""
     await _bring_up_to_date(ledgers)
-    return [await _carry_out(ledgers, entry, tell, beside) for entry in await unfinished(ledgers)]
+    return [await _carry_out(ledgers, entry, tell, beside) for entry in await list_unfinished(ledgers)]
 
 
 async def _carry_out(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> Report:
@@ -129,7 +129,7 @@ async def _remove_all(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside
     await _follow_plan(ledgers, entry, tell, beside)
     for _ in range(_LATER_PASSES):
         tell("Checking for new data")
-        async with _planned(ledgers, entry.target, entry.forget_id) as (sets, plan):
+        async with _plan(ledgers, entry.target, entry.forget_id) as (sets, plan):
             if plan.is_empty:
                 break
             entry = replace(entry, counts=entry.counts.and_those_of(plan))
@@ -154,9 +154,9 @@ async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Besid
     files = await ledgers.runtime.read(entry.files)
     await asyncio.to_thread(_delete_files, ledgers.home, files)
     if entry.target.kind == "import":
-        unrecorded = imports.Unrecorded(ledgers.home, entry.target.value)
+        unrecorded = imports.UnrecordedFiles(ledgers.home, entry.target.value)
         paths = await asyncio.to_thread(unrecorded.paths)
-        left = await ledgers.events.read(imports.unreferenced, paths=paths)
+        left = await ledgers.events.read(imports.list_unreferenced, paths=paths)
         await asyncio.to_thread(_delete_files, ledgers.home, left)
         await asyncio.to_thread(unrecorded.settle)
 
@@ -193,7 +193,7 @@ def _delete_files(home: Home, paths: list[str]) -> None:
 
 async def _drop_streams(ledgers: Ledgers) -> None:
     """Remove what runs said while they ran, but for those under way that stay."""
-    under_way = set(await ledgers.runtime.read(executions.unfinished))
+    under_way = set(await ledgers.runtime.read(executions.list_unfinished))
 
     def remove() -> None:
         for path in (ledgers.home.run / "streams").glob("*.jsonl"):
@@ -204,11 +204,11 @@ async def _drop_streams(ledgers: Ledgers) -> None:
 
 
 @asynccontextmanager
-async def _planned(
+async def _plan(
     ledgers: Ledgers, target: Target, forget_id: str | None = None
 ) -> AsyncGenerator[tuple[Sets, Plan]]:
     await _bring_up_to_date(ledgers)
-    connection = await asyncio.to_thread(attached, ledgers.home)
+    connection = await asyncio.to_thread(attach_all, ledgers.home)
     try:
         sets = Sets(connection)
         yield sets, await asyncio.to_thread(planning.make, sets, target, forget_id)
@@ -235,7 +235,7 @@ async def remove(database: Database, home: Home, forget_id: str, kinds: set[str]
     """
     # Parts before what they are parts of, so that no reader meets a part of nothing.
     for table in reversed(tables.of(database.ledger)):
-        for kind, condition in gone(table, _batch):
+        for kind, condition in removal_conditions(table, _batch):
             last: str | None = "" if kind in kinds else None
             while last is not None:
                 last = await database.maintain(_Removal(home, table, kind, condition, forget_id, last))
@@ -339,7 +339,7 @@ def _unguarded(connection: apsw.Connection, table: str) -> Generator[None]:
     connection.pragma("foreign_keys", False)
     try:
         connection.execute("BEGIN IMMEDIATE")
-        with guards.suspended(connection, guards.refusals_of(table)):
+        with guards.suspend(connection, guards.refusals_of(table)):
             yield
         connection.execute("COMMIT")
     finally:

@@ -37,7 +37,7 @@ class Ref:
         return not self.unless and self.then is not Then.CLEAR
 
 
-def typed(
+def refs_by_type(
     column: str,
     type_column: str,
     then: Then = Then.ROW,

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import apsw
 
 from nexus.home import LEDGERS, Home
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.forgetting.rules import Ref, Table
 from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
 
@@ -23,12 +23,12 @@ _CACHE_KIB = 65_536
 _URI = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 
 
-def attached(home: Home) -> apsw.Connection:
+def attach_all(home: Home) -> apsw.Connection:
     """A connection that reads all six ledgers and writes to none. The caller closes it."""
     connection = apsw.Connection(":memory:", flags=_URI)
     try:
         for ledger in LEDGERS:
-            with translated(ledger, home.ledger(ledger)):
+            with translate_errors(ledger, home.ledger(ledger)):
                 attach(connection, home, ledger, ledger)
                 connection.execute(f"PRAGMA {ledger}.cache_size = -{_CACHE_KIB}")
     except BaseException:
@@ -105,7 +105,7 @@ class Sets:
 Keys = Callable[[str], str]
 
 
-def gone(table: Table, keys: Keys) -> list[tuple[str, str]]:
+def removal_conditions(table: Table, keys: Keys) -> list[tuple[str, str]]:
     """Conditions, any of which lets a row go, each with the name of the one set of keys that it asks.
 
     Each is a look-up by an index where there is one.
@@ -120,7 +120,7 @@ def gone(table: Table, keys: Keys) -> list[tuple[str, str]]:
 
 def any_gone(table: Table, keys: Keys) -> str:
     """The condition that a row goes."""
-    return " OR ".join(f"({condition})" for _, condition in gone(table, keys))
+    return " OR ".join(f"({condition})" for _, condition in removal_conditions(table, keys))
 
 
 def referring(ref: Ref, keys: Keys) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from nexus.ledgers.forgetting.rules import Ref, Table, Text, Then, Time, typed
+from nexus.ledgers.forgetting.rules import Ref, Table, Text, Then, Time, refs_by_type
 
 _HAS_EVENT = "source_event_id IN (SELECT id FROM events.events)"
 _HAS_EVENTS = "EXISTS (SELECT 1 FROM memory.episode_events WHERE episode_id = episodes.id)"
@@ -78,7 +78,7 @@ _EVENTS: Final = (
         "events",
         "bus_events",
         key=("seq",),
-        refs=typed(
+        refs=refs_by_type(
             "subject_id",
             "subject_type",
             thread="threads",
@@ -319,7 +319,7 @@ _MEMORY: Final = (
         key=("model_id", "source_type", "source_id"),
         refs=(
             Ref("model_id", "mental_models"),
-            *typed(
+            *refs_by_type(
                 "source_id",
                 "source_type",
                 Then.OWNER,
@@ -349,7 +349,7 @@ _MEMORY: Final = (
         "processing_log",
         key=("processor", "target_type", "target_id"),
         refs=(
-            *typed(
+            *refs_by_type(
                 "target_id",
                 "target_type",
                 event="events",
@@ -381,7 +381,7 @@ _MEMORY: Final = (
         key=("execution_id", "target_type", "target_id"),
         refs=(
             Ref("execution_id", "executions"),
-            *typed(
+            *refs_by_type(
                 "target_id",
                 "target_type",
                 Then.OWNER,
@@ -456,7 +456,7 @@ _EMBEDDINGS: Final = (
         "embeddings",
         "embeddings",
         key=("seq",),
-        refs=typed(
+        refs=refs_by_type(
             "target_id",
             "target_type",
             event="events",
@@ -569,8 +569,10 @@ _RUNTIME: Final = (
             Ref("execution_id", "executions", Then.CLEAR),
             Ref("invocation_id", "invocations", implied=True),
             # Its words stand wherever it was told: in the work on the task, or in the run that chose.
-            *typed("item_id", "item_kind", Then.OWNER, when="injected", owner="request_id", **_MEMORIES),
-            *typed(
+            *refs_by_type(
+                "item_id", "item_kind", Then.OWNER, when="injected", owner="request_id", **_MEMORIES
+            ),
+            *refs_by_type(
                 "item_id", "item_kind", Then.OWNER, when="NOT injected", owner="execution_id", **_MEMORIES
             ),
         ),

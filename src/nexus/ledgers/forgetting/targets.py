@@ -74,7 +74,7 @@ class Names:
         for _ in range(_NESTED_ESCAPES):
             if "\\" not in text:
                 return False
-            text = _unescaped(text)
+            text = _unescape(text)
             if self._stands_in(fold(text), which):
                 return True
         return False
@@ -107,7 +107,7 @@ def _hint(name: str) -> str:
     return max(_WORD.findall(name), key=len, default=name)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     decoded = _ESCAPE.sub(_character, text)
     # Two escapes of a surrogate pair are one character.
     return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -266,7 +266,7 @@ def seed(sets: Sets, names: Names) -> dict[str, int]:
     return found
 
 
-def kept(sets: Sets, names: Names) -> dict[str, int]:
+def count_kept(sets: Sets, names: Names) -> dict[str, int]:
     """How many rows name the entity and stay, by `ledger.table.column`."""
     counts: dict[str, int] = {}
     for table in TOUCHED.values() if names.all else ():

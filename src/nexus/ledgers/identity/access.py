@@ -30,7 +30,7 @@ class Granted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class Grantee:
     """Somebody who was granted something."""
 
     entity_id: str
@@ -54,7 +54,7 @@ class Pairing:
 def of(connection: apsw.Connection, entity_id: str) -> Granted | None:
     """What an entity was granted; None: nothing at all."""
     row = connection.execute(sql.queries("identity")["grant"], (entity_id,)).fetchone()
-    return None if row is None else _granted(row)
+    return None if row is None else _parse_grant(row)
 
 
 def grant(connection: apsw.Connection, entity_id: str, granted: Granted, by: str) -> None:
@@ -79,10 +79,10 @@ def revoke(connection: apsw.Connection, entity_id: str) -> bool:
     return connection.changes() > 0
 
 
-def known(connection: apsw.Connection) -> list[Known]:
+def list_grantees(connection: apsw.Connection) -> list[Grantee]:
     """Everybody who was granted something."""
     return [
-        Known(entity_id=str(row[0]), name=str(row[1]), granted=_granted(row[2:7]), since=str(row[7]))
+        Grantee(entity_id=str(row[0]), name=str(row[1]), granted=_parse_grant(row[2:7]), since=str(row[7]))
         for row in connection.execute(sql.queries("identity")["grants"])
     ]
 
@@ -106,7 +106,7 @@ def approve(
     connection: apsw.Connection, code: str, granted: Granted, by: str, now: clock.Clock = clock.now
 ) -> str | None:
     """Grant something to whoever was told a code; their entity. None: there is no such code."""
-    entity_id = _asked_by(connection, code, now)
+    entity_id = _find_asker(connection, code, now)
     if entity_id is not None:
         grant(connection, entity_id, granted, by)
         connection.execute(sql.queries("identity")["drop_pairing"], (code,))
@@ -115,12 +115,12 @@ def approve(
 
 def refuse(connection: apsw.Connection, code: str, now: clock.Clock = clock.now) -> bool:
     """Let a code count no more. False: there is no such code."""
-    found = _asked_by(connection, code, now)
+    found = _find_asker(connection, code, now)
     connection.execute(sql.queries("identity")["drop_pairing"], (code,))
     return found is not None
 
 
-def asking(connection: apsw.Connection, now: clock.Clock = clock.now) -> list[Pairing]:
+def list_pairings(connection: apsw.Connection, now: clock.Clock = clock.now) -> list[Pairing]:
     """Everybody who asks."""
     rows = connection.execute(sql.queries("identity")["pairings"], {"now": clock.timestamp(now())})
     return [
@@ -128,13 +128,13 @@ def asking(connection: apsw.Connection, now: clock.Clock = clock.now) -> list[Pa
     ]
 
 
-def _asked_by(connection: apsw.Connection, code: str, now: clock.Clock) -> str | None:
+def _find_asker(connection: apsw.Connection, code: str, now: clock.Clock) -> str | None:
     values = {"code": code, "now": clock.timestamp(now())}
     row = connection.execute(sql.queries("identity")["pairing"], values).fetchone()
     return None if row is None else cast("str", row[0])
 
 
-def _granted(row: Any) -> Granted:
+def _parse_grant(row: Any) -> Granted:
     tools, directories, network, sessions, memory = row
     return Granted(
         tools=tuple(json.loads(tools)),

@@ -65,21 +65,21 @@ def resolve(connection: apsw.Connection, seen: Seen) -> Sender:
     return Sender(entity_id=entity_id, contact_id=contact_id, is_owner=seen.is_owner, is_new=True)
 
 
-def named(connection: apsw.Connection, text: str) -> list[tuple[str, str]]:
+def find_named(connection: apsw.Connection, text: str) -> list[tuple[str, str]]:
     """The entities that somebody means by an id or a name: their ids and names."""
-    values = {"text": text, "normalized": normalized(text)}
+    values = {"text": text, "normalized": normalize_name(text)}
     rows = connection.execute(sql.queries("identity")["named_entities"], values).fetchall()
     return cast("list[tuple[str, str]]", rows)
 
 
-def normalized(text: str) -> str:
+def normalize_name(text: str) -> str:
     """A name as it is matched."""
     return " ".join(storable(text).casefold().split())
 
 
 def _new_entity(connection: apsw.Connection, seen: Seen, name: str) -> str:
     entity_id = ids.new("ent")
-    values = {"id": entity_id, "name": name, "normalized": normalized(name), "event_id": seen.event_id}
+    values = {"id": entity_id, "name": name, "normalized": normalize_name(name), "event_id": seen.event_id}
     connection.execute(sql.queries("identity")["add_sender_entity"], values)
     return entity_id
 

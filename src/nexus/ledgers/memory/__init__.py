@@ -123,7 +123,7 @@ class Written:
     at: str
 
 
-def written_by_hand(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str, Written]:
+def find_written_by_hand(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str, Written]:
     """The source of those facts that somebody wrote by hand."""
     found = sql.rows(connection, sql.queries("memory")["written_by_hand"], (json.dumps(list(fact_ids)),))
     return {id_: Written(by=by, channel=channel, at=at) for id_, by, channel, at in found}
@@ -145,7 +145,7 @@ def is_learned(connection: apsw.Connection, *, event_id: str, fact: str) -> bool
     return connection.execute(sql.queries("memory")["is_learned"], (event_id, storable(fact))).get is not None
 
 
-def told_in(connection: apsw.Connection, *, line: str) -> str | None:
+def find_told(connection: apsw.Connection, *, line: str) -> str | None:
     """The fact that a line of memories tells: the one whose id it names, or whose words it holds."""
     for id_ in _FACT_ID.findall(line):
         if connection.execute(sql.queries("memory")["has_fact"], (id_,)).get:
@@ -155,7 +155,7 @@ def told_in(connection: apsw.Connection, *, line: str) -> str | None:
     )
 
 
-def learned_by(connection: apsw.Connection, *, request_id: str, event_ids: Iterable[str]) -> int:
+def count_learned(connection: apsw.Connection, *, request_id: str, event_ids: Iterable[str]) -> int:
     """How many statements a request recorded from some events."""
     given = {"request": request_id, "events": json.dumps(list(event_ids))}
     return cast("int", connection.execute(sql.queries("memory")["learned_by"], given).get)

@@ -107,7 +107,7 @@ def add(
     return id_
 
 
-def listed(connection: apsw.Connection, backfill_id: str | None = None) -> list[Backfill]:
+def list_backfills(connection: apsw.Connection, backfill_id: str | None = None) -> list[Backfill]:
     """All backfills, the oldest first, or the one of that id."""
     rows = connection.execute(sql.queries("memory")["backfills"], {"id": backfill_id}).fetchall()
     return [_backfill(connection, row) for row in cast("list[tuple[Any, ...]]", rows)]
@@ -211,7 +211,7 @@ def next_round(connection: apsw.Connection, backfill_id: str, round_: int) -> bo
     return connection.changes() > 0
 
 
-def unread(connection: apsw.Connection, event_ids: Iterable[str]) -> list[tuple[str, str, str, int]]:
+def list_unread(connection: apsw.Connection, event_ids: Iterable[str]) -> list[tuple[str, str, str, int]]:
     """The unread episodes that hold some events: episode, event, when it begins, its tokens."""
     rows = connection.execute(sql.queries("memory")["unread_episodes"], (json.dumps(list(event_ids)),))
     return cast("list[tuple[str, str, str, int]]", rows.fetchall())

@@ -45,7 +45,7 @@ def mark(
     connection.executemany(sql.queries("memory")["mark_processed"], rows)
 
 
-def settled(
+def find_settled(
     connection: apsw.Connection,
     processor: str,
     target_type: str,

@@ -95,7 +95,7 @@ class Automation:
         return cls(**fields)
 
 
-def listed(connection: apsw.Connection) -> list[Automation]:
+def list_current(connection: apsw.Connection) -> list[Automation]:
     """Of every name the row that counts, in the order in which a hook point runs them."""
     return [_automation(row) for row in connection.execute(_selecting("automations"))]
 

@@ -139,7 +139,7 @@ def queue(
     connection.execute(_query("keep_queued_seq"), {"name": name, "seq": seq})
 
 
-def due(
+def list_due(
     connection: apsw.Connection,
     channel: str,
     now: datetime,
@@ -169,17 +169,17 @@ def next_at(connection: apsw.Connection, channel: str, *, quiet: bool = False) -
     return None if found is None else clock.parse(found)
 
 
-def sent(connection: apsw.Connection, event_id: str, external_id: str | None) -> None:
+def record_sent(connection: apsw.Connection, event_id: str, external_id: str | None) -> None:
     """A message has left; the channel may have a name for it."""
     connection.execute(_query("delivery_sent"), {"event_id": event_id, "external_id": external_id})
 
 
-def sent_as(connection: apsw.Connection, event_id: str) -> str | None:
+def find_sent_id(connection: apsw.Connection, event_id: str) -> str | None:
     """What the channel calls a message that has left, if it has a name for it."""
     return cast("str | None", connection.execute(_query("delivery_sent_as"), (event_id,)).get)
 
 
-def failed(connection: apsw.Connection, event_id: str, error: str, next_at: datetime | None) -> None:
+def record_failed(connection: apsw.Connection, event_id: str, error: str, next_at: datetime | None) -> None:
     """An attempt failed. Without a next time nothing more is tried until somebody says so."""
     at = None if next_at is None else clock.timestamp(next_at)
     values = {"event_id": event_id, "error": storable(error), "next_at": at}
@@ -235,7 +235,7 @@ def keep_received(
     connection.execute(_query("keep_received"), values)
 
 
-def received(connection: apsw.Connection, channel: str, limit: int) -> list[dict[str, Any]]:
+def list_received(connection: apsw.Connection, channel: str, limit: int) -> list[dict[str, Any]]:
     """Messages that wait to be taken in, the oldest first."""
     rows = connection.execute(_query("received"), {"channel": channel, "limit": limit})
     return [json.loads(cast("tuple[str]", row)[0]) for row in rows]
@@ -247,7 +247,7 @@ def end_received(connection: apsw.Connection, channel: str, external_id: str) ->
     connection.execute(_query("end_received"), values)
 
 
-def those_set_aside(
+def list_set_aside(
     connection: apsw.Connection,
     channel: str | None = None,
     limit: int = 100,

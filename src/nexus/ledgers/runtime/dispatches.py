@@ -96,12 +96,12 @@ def of_root(connection: apsw.Connection, root_request_id: str) -> list[Dispatch]
     return _all(connection, "dispatches_of_root", (root_request_id,))
 
 
-def claimed_by(connection: apsw.Connection, execution_id: str) -> list[Dispatch]:
+def list_claimed_by(connection: apsw.Connection, execution_id: str) -> list[Dispatch]:
     """The tasks whose results calls of a run have taken, in the order in which they were given."""
     return _all(connection, "dispatches_claimed_by", (execution_id,))
 
 
-def undelivered(connection: apsw.Connection) -> list[Dispatch]:
+def list_undelivered(connection: apsw.Connection) -> list[Dispatch]:
     """Every task whose result no run has got, be it under way or ended. Look through them after a crash."""
     return _all(connection, "undelivered_dispatches", ())
 

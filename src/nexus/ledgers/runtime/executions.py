@@ -93,7 +93,7 @@ def of_request(connection: apsw.Connection, request_id: str, session_label: str)
     return [_execution(row) for row in rows]
 
 
-def begun_below(connection: apsw.Connection, label: str, since: str) -> int:
+def count_begun_below(connection: apsw.Connection, label: str, since: str) -> int:
     """How many were asked for since a time in sessions whose labels begin like that."""
     found = connection.execute(sql.queries("runtime")["executions_below"], {"label": label, "since": since})
     return cast("int", found.get)
@@ -169,7 +169,7 @@ def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[str]
     return [cast("str", row[0]) for row in rows]
 
 
-def interrupted_by(connection: apsw.Connection, execution_id: str) -> list[str]:
+def list_interrupted_by(connection: apsw.Connection, execution_id: str) -> list[str]:
     """The unfinished runs of a session that a later one may stop, in order."""
     rows = connection.execute(sql.queries("runtime")["interrupted_by"], (execution_id,))
     return [cast("str", row[0]) for row in rows]
@@ -184,7 +184,7 @@ class Said:
     """The access level of its sender."""
 
 
-def said_to(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[str, list[Said]]:
+def load_said_to(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[str, list[Said]]:
     """The messages that some runs answered, those that they took included, in order."""
     found: dict[str, list[Said]] = {}
     given = {"ids": json.dumps(list(execution_ids))}
@@ -195,7 +195,7 @@ def said_to(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[s
     return found
 
 
-def begun_in(connection: apsw.Connection, session_label: str, after: str) -> list[str]:
+def list_begun_in(connection: apsw.Connection, session_label: str, after: str) -> list[str]:
     """The runs of a session after another one, but for those that were cancelled or answered by others."""
     values = {"session_label": session_label, "after": after}
     rows = connection.execute(sql.queries("runtime")["begun_in_session"], values)
@@ -233,24 +233,24 @@ def withdraw(connection: apsw.Connection, execution_id: str) -> None:
     connection.execute(sql.queries("runtime")["withdraw_execution"], (execution_id,))
 
 
-def unfinished(connection: apsw.Connection) -> list[str]:
+def list_unfinished(connection: apsw.Connection) -> list[str]:
     """Every run that has not ended, in the order in which they were recorded."""
     return [cast("str", row[0]) for row in connection.execute(sql.queries("runtime")["unfinished"])]
 
 
-def unfinished_in(connection: apsw.Connection, session_label: str) -> list[str]:
+def list_unfinished_in(connection: apsw.Connection, session_label: str) -> list[str]:
     """The runs of a session that have not ended, in order."""
     rows = connection.execute(sql.queries("runtime")["unfinished_in_session"], (session_label,))
     return [cast("str", row[0]) for row in rows]
 
 
-def unfinished_below(connection: apsw.Connection, label: str) -> list[str]:
+def list_unfinished_below(connection: apsw.Connection, label: str) -> list[str]:
     """The runs that have not ended of all sessions whose labels begin like that, in order."""
     rows = connection.execute(sql.queries("runtime")["unfinished_below"], {"label": label})
     return [cast("str", row[0]) for row in rows]
 
 
-def known(connection: apsw.Connection, execution_ids: Sequence[str]) -> set[str]:
+def find_known(connection: apsw.Connection, execution_ids: Sequence[str]) -> set[str]:
     """Those of these runs that are recorded."""
     rows = connection.execute(sql.queries("runtime")["known_executions"], (json.dumps(list(execution_ids)),))
     return {cast("str", row[0]) for row in rows}

@@ -93,12 +93,12 @@ def postpone(
     return _judge(connection, [failed], error_limit) if connection.changes() else []
 
 
-def dead(
+def list_dead(
     connection: apsw.Connection, *, name: str | None = None, limit: int = 50
 ) -> list[tuple[str, Invocation]]:
     """Async ones that failed for good, each with its automation's name; the newest first."""
     rows = connection.execute(sql.queries("runtime")["dead_invocations"], {"name": name, "limit": limit})
-    return [(cast("str", row[-1]), loaded(row[:-1])) for row in rows]
+    return [(cast("str", row[-1]), parse_row(row[:-1])) for row in rows]
 
 
 def count_dead(connection: apsw.Connection) -> int:
@@ -121,7 +121,7 @@ def dismiss(connection: apsw.Connection, invocation_id: str) -> bool:
 def get(connection: apsw.Connection, invocation_id: str) -> Invocation | None:
     """One invocation, whole."""
     row = connection.execute(sql.queries("runtime")["invocation"], (invocation_id,)).fetchone()
-    return None if row is None else loaded(row)
+    return None if row is None else parse_row(row)
 
 
 def of_automation(
@@ -130,23 +130,23 @@ def of_automation(
     """The invocations of a name in all its versions, the newest first."""
     values = {"name": name, "status": status, "limit": limit}
     rows = connection.execute(sql.queries("runtime")["invocations_of_name"], values)
-    return [loaded(row) for row in rows]
+    return [parse_row(row) for row in rows]
 
 
-def gone_wrong(connection: apsw.Connection, name: str, since: str, limit: int) -> list[Invocation]:
+def list_gone_wrong(connection: apsw.Connection, name: str, since: str, limit: int) -> list[Invocation]:
     """The invocations of a name that went wrong since a time and whose input is kept, the newest first."""
     values = {"name": name, "since": since, "limit": limit}
     rows = connection.execute(sql.queries("runtime")["invocations_gone_wrong"], values)
-    return [loaded(row) for row in rows]
+    return [parse_row(row) for row in rows]
 
 
-def unfinished(connection: apsw.Connection) -> list[tuple[str, int]]:
+def list_unfinished(connection: apsw.Connection) -> list[tuple[str, int]]:
     """The async ones that have not ended, in the order in which they were asked for: id and attempts."""
     rows = connection.execute(sql.queries("runtime")["unfinished_invocations"]).fetchall()
     return cast("list[tuple[str, int]]", rows)
 
 
-def unfinished_of(connection: apsw.Connection, *, automation: str, root_request_id: str) -> int:
+def count_unfinished_of(connection: apsw.Connection, *, automation: str, root_request_id: str) -> int:
     """How many of an automation for a message have not ended, without those that are tried again later."""
     values = {"automation": automation, "root_request_id": root_request_id}
     return cast("int", connection.execute(sql.queries("runtime")["unfinished_of_root"], values).get)
@@ -159,7 +159,9 @@ def lose(connection: apsw.Connection, invocation_id: str, attempts: int, error: 
     return connection.changes() > 0
 
 
-def missed(connection: apsw.Connection, *, automation: str, since: str, limit: int) -> list[tuple[str, str]]:
+def list_missed(
+    connection: apsw.Connection, *, automation: str, since: str, limit: int
+) -> list[tuple[str, str]]:
     """The requests that an automation failed on or was skipped for, with their sessions; the oldest first."""
     given = {"automation": automation, "since": since, "limit": limit}
     rows = connection.execute(sql.queries("runtime")["missed_requests"], given).fetchall()
@@ -171,7 +173,7 @@ def half_open(connection: apsw.Connection, automation_id: str) -> None:
     connection.execute(sql.queries("runtime")["half_open"], (automation_id,))
 
 
-def loaded(row: Any) -> Invocation:
+def parse_row(row: Any) -> Invocation:
     """A row of the ledger as an invocation."""
     values: dict[str, Any] = dict(zip(Invocation.__slots__, row, strict=True))
     values["blocking"] = bool(values["blocking"])

@@ -42,9 +42,9 @@ class Capabilities:
 
     def over(self, other: Self) -> Self:
         """What this one knows, and where it knows nothing, what the other does."""
-        return replace(other, **self.known())
+        return replace(other, **self.known_fields())
 
-    def known(self) -> dict[str, Any]:
+    def known_fields(self) -> dict[str, Any]:
         """The fields that are known."""
         values = ((name, getattr(self, name)) for name in self.__slots__)
         return {name: value for name, value in values if value is not None}
@@ -70,7 +70,7 @@ def every(connection: apsw.Connection) -> dict[str, Capabilities]:
     return {name: Capabilities.of(json.loads(known)) for name, known in rows}
 
 
-def replaced(connection: apsw.Connection, name: str, address: str, known: Capabilities) -> None:
+def replace_known(connection: apsw.Connection, name: str, address: str, known: Capabilities) -> None:
     """Keep what a trial found, in place of everything that was known before."""
     connection.execute(sql.queries("runtime")["forget_model"], (name,))
     learn(connection, name, address, known)
@@ -78,7 +78,7 @@ def replaced(connection: apsw.Connection, name: str, address: str, known: Capabi
 
 def learn(connection: apsw.Connection, name: str, address: str, learned: Capabilities) -> None:
     """Keep what was learned, over what was known before. Another address: nothing of before is kept."""
-    known = json.dumps(learned.known())
+    known = json.dumps(learned.known_fields())
     connection.execute(
         sql.queries("runtime")["learn_model"], {"name": name, "address": address, "known": known}
     )

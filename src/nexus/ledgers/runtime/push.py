@@ -67,7 +67,7 @@ def unsubscribe_endpoint(connection: apsw.Connection, endpoint: str) -> None:
     connection.execute(sql.queries("runtime")["unsubscribe_push_endpoint"], (endpoint,))
 
 
-def logged_out(connection: apsw.Connection, session: str | None) -> None:
+def forget_login(connection: apsw.Connection, session: str | None) -> None:
     """Forget the browsers of a login that ended; without one, all."""
     queries = sql.queries("runtime")
     if session is None:
@@ -76,11 +76,11 @@ def logged_out(connection: apsw.Connection, session: str | None) -> None:
         connection.execute(queries["unsubscribe_push_session"], (session,))
 
 
-def arrived(connection: apsw.Connection, id_: str, now: str) -> None:
+def record_arrived(connection: apsw.Connection, id_: str, now: str) -> None:
     connection.execute(sql.queries("runtime")["push_arrived"], {"id": id_, "now": now})
 
 
-def failed(connection: apsw.Connection, id_: str, failure: str) -> None:
+def record_failed(connection: apsw.Connection, id_: str, failure: str) -> None:
     connection.execute(sql.queries("runtime")["push_failed"], {"id": id_, "failure": storable(failure)})
 
 

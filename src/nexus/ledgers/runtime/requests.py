@@ -130,7 +130,9 @@ def of_runs(connection: apsw.Connection, execution_ids: Sequence[str]) -> list[A
     ]
 
 
-def enriched(connection: apsw.Connection, root_request_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+def load_enrichments(
+    connection: apsw.Connection, root_request_ids: Sequence[str]
+) -> dict[str, dict[str, Any]]:
     """What automations added to some roots and to every request below them, by request."""
     given = (json.dumps(list(root_request_ids)),)
     rows = connection.execute(sql.queries("runtime")["enriched_below"], given)

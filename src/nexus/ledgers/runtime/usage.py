@@ -48,7 +48,7 @@ def record(connection: apsw.Connection, row: UsageRow) -> None:
     )
 
 
-def estimated(connection: apsw.Connection, day: str) -> int:
+def count_estimated(connection: apsw.Connection, day: str) -> int:
     """How many calls from a day on are counted by an estimate."""
     return cast("int", connection.execute(sql.queries("runtime")["estimated_usage"], (day,)).get)
 

@@ -51,19 +51,19 @@ def template(columns: Iterable[str]) -> str:
     return "{" + ",".join(f"{name}:%s" for name in names) + "}"
 
 
-def encoded(template: str, row: Iterable[Value]) -> str:
+def encode(template: str, row: Iterable[Value]) -> str:
     """A row as a JSON object."""
     return template % tuple([_ENCODERS[type(value)](value) for value in row])
 
 
-def decoded(row: tuple[Any, ...]) -> tuple[Value, ...]:
+def decode(row: tuple[Any, ...]) -> tuple[Value, ...]:
     """A row of JSON values as SQLite takes them; the very same one where nothing was marked."""
     if _PLAIN.issuperset(map(type, row)):
         return row
-    return tuple(value if type(value) in _PLAIN else _unmarked(value) for value in row)
+    return tuple(value if type(value) in _PLAIN else _unmark(value) for value in row)
 
 
-def parsed(line: bytes) -> Any:
+def parse_line(line: bytes) -> Any:
     """One line of JSON. What only looks like JSON, such as a bare `NaN`, is refused with ValueError."""
     text = line.decode()
     value, end = _decoder.raw_decode(text)
@@ -85,11 +85,11 @@ def _real(value: float) -> str:
     return json.dumps({"real": text}) if text in _INFINITE else text
 
 
-def _marked(kind: str) -> Callable[[bytes], str]:
+def _mark(kind: str) -> Callable[[bytes], str]:
     return lambda value: f'{{"{kind}":"{base64.b64encode(value).decode()}"}}'
 
 
-def _unmarked(value: object) -> Value:
+def _unmark(value: object) -> Value:
     if isinstance(value, dict) and len(cast("dict[str, Any]", value)) == 1:
         ((kind, content),) = cast("dict[str, Any]", value).items()
         if kind == "blob":
@@ -110,8 +110,8 @@ _ENCODERS: dict[type, Callable[[Any], str]] = {
     int: repr,
     float: _real,
     str: encode_basestring,
-    bytes: _marked("blob"),
-    ForeignText: _marked("text"),
+    bytes: _mark("blob"),
+    ForeignText: _mark("text"),
 }
 _PLAIN = {type(None), int, float, str}
 _decoder = json.JSONDecoder(parse_constant=_refuse)
@@ -126,14 +126,14 @@ class Header:
     schema: dict[str, int]
 
     def line(self) -> bytes:
-        return _line({**self._hashed(), "created_at": self.created_at})
+        return _line({**self._hashed_fields(), "created_at": self.created_at})
 
     def seal(self) -> bytes:
         """What the file's hash begins with."""
-        return _line(self._hashed())
+        return _line(self._hashed_fields())
 
     @classmethod
-    def parsed(cls, record: Any) -> Self:
+    def parse(cls, record: Any) -> Self:
         """Raises KeyError, TypeError, ValueError or AttributeError for what is no header at all."""
         if record["nexus_export"] != FORMAT_VERSION:
             raise CareError(
@@ -148,7 +148,7 @@ class Header:
         header._check_schema()
         return header
 
-    def _hashed(self) -> dict[str, Any]:
+    def _hashed_fields(self) -> dict[str, Any]:
         return {"nexus_export": FORMAT_VERSION, "nexus_version": self.nexus_version, "schema": self.schema}
 
     def _check_schema(self) -> None:
@@ -257,7 +257,7 @@ def writing(name: str) -> Generator[BinaryIO]:
 def reading(name: str) -> Generator[BinaryIO]:
     """The file of that name, or standard input for `-`; what is compressed is unpacked on the way."""
     if name == PIPE:
-        yield _unpacked(sys.stdin.buffer)
+        yield _unpack(sys.stdin.buffer)
         return
     path = Path(name).expanduser()
     try:
@@ -266,7 +266,7 @@ def reading(name: str) -> Generator[BinaryIO]:
         hint = "For a backup folder, use `nexus restore`." if path.is_dir() else "Check its name."
         raise CareError(f"Can't read {path}: {error.strerror}", hint=hint) from error
     with stream:
-        yield _unpacked(stream)
+        yield _unpack(stream)
 
 
 def is_export(name: str) -> bool:
@@ -282,7 +282,7 @@ def is_export(name: str) -> bool:
             return False
 
 
-def _unpacked(stream: Any) -> BinaryIO:
+def _unpack(stream: Any) -> BinaryIO:
     if stream.peek(2)[:2] != _GZIP_MAGIC:
         return stream
     unpacking = cast("io.RawIOBase", gzip.GzipFile(fileobj=stream))

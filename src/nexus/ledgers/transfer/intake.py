@@ -19,9 +19,9 @@ import apsw
 from nexus.errors import CareError
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import attach, files, guards, migrate, quarantine, staging, tables
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.quarantine import Held
-from nexus.ledgers.tables import Table, quoted
+from nexus.ledgers.tables import Table, quote
 from nexus.ledgers.transfer import format as file_format
 from nexus.ledgers.transfer.format import ForeignText, Header, Progress, Tally, Value, bad_line, blocks
 
@@ -65,7 +65,7 @@ class Tree:
             files.permit(self._root, self._modes)
 
     def _path(self, path: object, mode: str) -> str:
-        checked = files.checked(path)
+        checked = files.check_path(path)
         if checked in self._modes:
             raise ValueError(f"{checked!r} comes twice")
         int(mode, 8)
@@ -149,7 +149,7 @@ class Loader:
     def clear(self) -> None:
         """Remove the rows that a new ledger begins with: the file brings its own."""
         for name in self._tables:
-            self._connection.execute(f"DELETE FROM {quoted(name)}")  # noqa: S608  a name is no parameter
+            self._connection.execute(f"DELETE FROM {quote(name)}")  # noqa: S608  a name is no parameter
 
     def set_counters(self) -> None:
         """Set SQLite's counters to the file's: it has moved them itself with every row."""
@@ -164,9 +164,9 @@ class Loader:
     def index_text(self) -> None:
         """Build the full-text indexes from the rows."""
         for name in tables.full_text(self._connection):
-            setting = f"INSERT INTO {quoted(name)} ({quoted(name)}, rank) VALUES ('hashsize', ?)"  # noqa: S608 - names are quoted
+            setting = f"INSERT INTO {quote(name)} ({quote(name)}, rank) VALUES ('hashsize', ?)"  # noqa: S608 - names are quoted
             self._connection.execute(setting, (_BUFFER_BYTES,))
-            self._connection.execute(f"INSERT INTO {quoted(name)} ({quoted(name)}) VALUES ('rebuild')")  # noqa: S608 - names are quoted
+            self._connection.execute(f"INSERT INTO {quote(name)} ({quote(name)}) VALUES ('rebuild')")  # noqa: S608 - names are quoted
             self._connection.execute(setting, (_USUAL_BUFFER_BYTES,))
 
 
@@ -174,13 +174,13 @@ class Loader:
 def loading(path: Path, ledger: str, version: int) -> Generator[Loader]:
     """A new ledger at an older schema version to fill; in the end complete, durable and at the newest."""
     files.new(path).close()
-    with translated(ledger, path):
+    with translate_errors(ledger, path):
         migrate.build(path, ledger, None if version == migrate.latest(ledger) else version)
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.execute(_SETTINGS)
             connection.execute("BEGIN IMMEDIATE")
-            with guards.suspended(connection, guards.EVERY), _indexed_afterwards(connection, ledger):
+            with guards.suspend(connection, guards.EVERY), _indexed_afterwards(connection, ledger):
                 loader = Loader(connection, ledger)
                 loader.clear()
                 yield loader
@@ -200,7 +200,7 @@ def _indexed_afterwards(connection: apsw.Connection, ledger: str) -> Generator[N
     """Without indexes while rows come in: sorting them once is faster, and stays so in a large ledger."""
     indexes = cast("list[tuple[str, str]]", connection.execute(_INDEXES).fetchall())
     for name, _ in indexes:
-        connection.execute(f"DROP INDEX {quoted(name)}")
+        connection.execute(f"DROP INDEX {quote(name)}")
     yield
     for _, statement in indexes:
         try:
@@ -213,9 +213,9 @@ def _indexed_afterwards(connection: apsw.Connection, ledger: str) -> Generator[N
 
 
 def _insertion(table: Table, row: Row) -> str:
-    columns = ", ".join(quoted(column) for column in table.columns)
+    columns = ", ".join(quote(column) for column in table.columns)
     places = ", ".join("CAST(? AS TEXT)" if isinstance(value, ForeignText) else "?" for value in row)
-    return f"INSERT INTO {quoted(table.name)} ({columns}) VALUES ({places})"  # noqa: S608  names are no parameters
+    return f"INSERT INTO {quote(table.name)} ({columns}) VALUES ({places})"  # noqa: S608  names are no parameters
 
 
 class Rows:
@@ -238,7 +238,7 @@ class Rows:
             self.flush()
             self._turn_to(place)
         given = self._values_of(record["row"])
-        row = file_format.decoded(given)
+        row = file_format.decode(given)
         # Text that is not UTF-8 needs a statement of its own.
         alone = row is not given and any(isinstance(value, file_format.ForeignText) for value in row)
         if alone:
@@ -293,14 +293,14 @@ def read(
 
     Without `trust`, what could run arrives switched off.
     """
-    if staging.occupied(home):
+    if staging.is_occupied(home):
         raise CareError(
             f"{home.root} already exists",
             hint="An import makes a new home: name a place with `nexus --home PATH import …`, "
             "or move that one away first.",
         )
     lines = _lines(stream)
-    with staging.staged(home) as place:
+    with staging.stage(home) as place:
         tally = Tally(_header(lines))
         _fill(place, tally, lines, progress)
         # What the file did not bring is made new.
@@ -327,12 +327,12 @@ def _fill(place: Home, tally: Tally, lines: Iterator[bytes], progress: Progress)
             last = block.pop() if block and block[-1].startswith(_END) else None
             # The first line is the header.
             for number, line in enumerate(block, start=tally.lines + 2):
-                _take(_parsed(line, number), number, len(line), rows, tree, tally)
+                _take(_parse_line(line, number), number, len(line), rows, tree, tally)
             tally.add(block)
             progress(tally.lines)
             if last is not None:
                 rows.flush()
-                _check_end(_parsed(last, tally.lines + 2), tally, lines)
+                _check_end(_parse_line(last, tally.lines + 2), tally, lines)
                 return
         raise _cut_short()
 
@@ -357,7 +357,7 @@ def _take(record: Any, number: int, size_bytes: int, rows: Rows, tree: Tree, tal
 
 def _header(lines: Iterator[bytes]) -> Header:
     try:
-        return Header.parsed(file_format.parsed(next(lines, b"")))
+        return Header.parse(file_format.parse_line(next(lines, b"")))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CareError(
             "Not a file from `nexus export`",
@@ -365,11 +365,11 @@ def _header(lines: Iterator[bytes]) -> Header:
         ) from error
 
 
-def _parsed(line: bytes, number: int) -> Any:
+def _parse_line(line: bytes, number: int) -> Any:
     if not line.endswith(b"\n"):
         raise _cut_short()
     try:
-        return file_format.parsed(line)
+        return file_format.parse_line(line)
     except (ValueError, RecursionError) as error:
         raise bad_line(number, f"it is not JSON ({error})") from error
 

@@ -217,7 +217,7 @@ async def create(request: Request, app: App) -> Response:
 
 
 async def _form(request: Request, app: App, wish: Wish | None, error: NexusError | None) -> Response:
-    found = await app.ledgers.runtime.read(rows.listed)
+    found = await app.ledgers.runtime.read(rows.list_current)
     return await page(
         request,
         "automation_new.html",

@@ -20,7 +20,7 @@ _LARGEST = 2**53
 
 async def shown(request: Request, app: App) -> Response:
     """The backfill that is active or was last, and a form for the next."""
-    found = await app.ledgers.events.read(imports.listed)
+    found = await app.ledgers.events.read(imports.list_imports)
     return await _page(request, app, "backfill.html", imports=found[::-1])
 
 

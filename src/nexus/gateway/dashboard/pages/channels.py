@@ -35,8 +35,8 @@ async def listed(request: Request, app: App) -> Response:
     """Every channel of the settings, and the messages that were set aside."""
     found = await app.ledgers.runtime.read(_states, config=app.config)
     days = period(request)
-    aside = await app.ledgers.runtime.read(ledger.those_set_aside, since=days.since, until=days.until)
-    asking = len(await app.ledgers.identity.read(access.asking))
+    aside = await app.ledgers.runtime.read(ledger.list_set_aside, since=days.since, until=days.until)
+    asking = len(await app.ledgers.identity.read(access.list_pairings))
     return await page(request, "channels.html", active="settings", channels=found, aside=aside, asking=asking)
 
 

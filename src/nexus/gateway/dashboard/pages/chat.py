@@ -61,7 +61,7 @@ async def shown(request: Request, app: App) -> Response:
     sent: list[Unasked] = []
     if said or not cursor:
         sent = await app.ledgers.events.read(
-            events.unasked_between, external_id=label, since=since, until=until
+            events.list_unasked_between, external_id=label, since=since, until=until
         )
     lines = sorted([*said, *sent], key=_time)
     newest = max((each.seq for each in sent), default=0)
@@ -140,7 +140,7 @@ async def later(request: Request, app: App) -> Response:
     runs = [run.id for run in await app.runs_after(label, after)] if after else []
     last = runs[-1] if runs else after or await _last(app, label)
     seen = _seq(request.query_params.get("sent", ""))
-    new = await app.ledgers.events.read(events.unasked, channel=_CHANNEL, external_id=label, after=seen)
+    new = await app.ledgers.events.read(events.list_unasked, channel=_CHANNEL, external_id=label, after=seen)
     pending = [await _pending(app, run_id) for run_id in runs]
     sent = new[-1].seq if new else seen
     return await page(

@@ -18,8 +18,8 @@ _ACTIVE = "import"
 
 async def listed(request: Request, app: App) -> Response:
     """A place to drop an export, what was uploaded, and what was imported."""
-    uploads = await asyncio.to_thread(app.imports.uploads.listed)
-    done, days = await app.ledgers.events.read(imports.listed), period(request)
+    uploads = await asyncio.to_thread(app.imports.uploads.list_complete)
+    done, days = await app.ledgers.events.read(imports.list_imports), period(request)
     return await page(
         request,
         "imports.html",

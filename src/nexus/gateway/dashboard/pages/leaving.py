@@ -17,11 +17,11 @@ async def leave(request: Request, app: App) -> Response:
     keys = keys_of(request)
     if (await form(request)).text("everywhere"):
         await asyncio.to_thread(keys.browsers.end_all)
-        await app.ledgers.runtime.write(push.logged_out, None)
+        await app.ledgers.runtime.write(push.forget_login, None)
         message = "All browsers logged out"
     else:
         await asyncio.to_thread(keys.browsers.end, request.cookies.get(keys.cookie, ""))
-        await app.ledgers.runtime.write(push.logged_out, session(request))
+        await app.ledgers.runtime.write(push.forget_login, session(request))
         message = "Logged out"
     answer = told(200, message, "Run `nexus login` to log in again.")
     answer.delete_cookie(keys.cookie)

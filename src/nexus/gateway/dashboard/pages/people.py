@@ -19,8 +19,8 @@ _OWNER = "owner"
 
 async def listed(request: Request, app: App) -> Response:
     """Who asks, and who has access."""
-    asking = await app.ledgers.identity.read(access.asking)
-    known = await app.ledgers.identity.read(access.known)
+    asking = await app.ledgers.identity.read(access.list_pairings)
+    known = await app.ledgers.identity.read(access.list_grantees)
     limits = app.config.budgets
     return await page(request, "people.html", active="settings", asking=asking, known=known, limits=limits)
 
