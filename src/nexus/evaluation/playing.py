@@ -32,7 +32,7 @@ from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.access import Granted
 from nexus.ledgers.identity.senders import Seen
 from nexus.ledgers.runtime import executions, invocations
-from nexus.ledgers.sql import load_statements
+from nexus.ledgers.sql import load_statements, make
 from nexus.memory import succession
 from nexus.memory.embedding import MODELS, embed_new, find, model_for
 from nexus.pipeline import Incoming
@@ -207,9 +207,8 @@ async def play(
             seen = {memory.id for played in known for memory in played.memories}
             memories = [memory for memory in await load_memories(app.ledgers) if memory.id not in seen]
             # What an interrupted attempt at this session left counts as well.
-            runs, refused = _summarize_runs(
-                (await _runs(app))[sum(sum(each.runs.values()) for each in known) :]
-            )
+            counted = sum(sum(each.runs.values()) for each in known)
+            runs, refused = _summarize_runs((await _read(app.ledgers, "runtime", "invocations"))[counted:])
         ended_at = clock.timestamp(clock.now())
     duration_ms = (time.monotonic() - started) * 1000
     return PlayedSession(
@@ -276,7 +275,7 @@ async def load_successions(opened: Ledgers) -> dict[str, str]:
 async def load_spending(opened: Ledgers) -> dict[str, Totals]:
     """Tokens and money by role, without the transcript's."""
     rows = await _read(opened, "runtime", "usage")
-    return {row[0]: Totals(**dict(zip(Totals.__slots__, row[1:], strict=True))) for row in rows}
+    return {row[0]: make(Totals, row[1:]) for row in rows}
 
 
 async def _read(opened: Ledgers, ledger: str, query: str) -> list[tuple[Any, ...]]:
@@ -346,10 +345,6 @@ async def _moments(home: Home, config: Config) -> list[datetime]:
     async with Ledgers(home, config.ledgers) as opened:
         found = await _read(opened, "runtime", "latest")
     return [clock.parse(moment) for moment in found[0] if moment]
-
-
-async def _runs(app: App) -> list[tuple[Any, ...]]:
-    return await _read(app.ledgers, "runtime", "invocations")
 
 
 def _summarize_runs(runs: Sequence[tuple[Any, ...]]) -> tuple[dict[str, int], list[str]]:

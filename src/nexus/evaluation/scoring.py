@@ -205,11 +205,11 @@ class Scorer:
             judged = verdicts.sessions.get(session, nothing) if verdicts else nothing
             for kind in ("must", "must_not"):
                 for number, text in enumerate(row[kind]):
-                    found = (
-                        self._find_stored(session, text)
-                        if kind == "must"
-                        else self._find_repeated(session, text)
-                    )
+                    if kind == "must":
+                        found = self._find_stored(session, text)
+                    else:
+                        own = self._memories(session)
+                        found = [memory.text for memory in own if self.matcher.repeats(text, memory.text)]
                     item = {"session": session, "kind": kind, "text": text, "stored": found}
                     if kind in judged:
                         item["judged"] = judged[kind][number]
@@ -351,9 +351,6 @@ class Scorer:
             return [own[place].text for place in places]
         earlier = [memory for name in self._until(session) for memory in self._memories(name)]
         return [memory.text for memory in earlier if self.matcher.stating(text, [memory.text])][:1]
-
-    def _find_repeated(self, session: str, text: str) -> list[str]:
-        return [m.text for m in self._memories(session) if self.matcher.repeats(text, m.text)]
 
     def _memories(self, session: str) -> list[Memory]:
         played = self.played.get(session)

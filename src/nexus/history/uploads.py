@@ -22,7 +22,7 @@ from nexus.history import sources
 from nexus.history.files import total_bytes
 from nexus.history.importer import Importer
 from nexus.history.preview import Preview, preview
-from nexus.history.source import Options, Source, find_zone
+from nexus.history.source import Options, find_zone
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.events.imports import Import
@@ -320,7 +320,10 @@ class ImportJobs:
         job.status = "failed" if job.error else "done"
 
     async def _work(self, job: Job) -> None:
-        source = await asyncio.to_thread(self._open_source, job)
+        choices = job.choices
+        source = await asyncio.to_thread(
+            sources.open_source, job.upload.path, choices.options(), choices.format or None
+        )
         job.total_bytes = await asyncio.to_thread(total_bytes, source.files)
 
         def progress(messages: int, read_bytes: int) -> None:
@@ -338,6 +341,3 @@ class ImportJobs:
             progress=progress,
         )
         job.imported = await importer.run()
-
-    def _open_source(self, job: Job) -> Source:
-        return sources.open_source(job.upload.path, job.choices.options(), job.choices.format or None)

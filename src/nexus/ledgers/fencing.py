@@ -44,7 +44,10 @@ def hold(connection: apsw.Connection, fence: Fence) -> None:
 def stamp(home: Home, epoch: int) -> None:
     """Begin an epoch in all ledgers. Waits for the disk."""
     for name in LEDGERS:
-        with translate_errors(name, home.ledger(name)), closing(_opened(home, name)) as connection:
+        with (
+            translate_errors(name, home.ledger(name)),
+            closing(as_it_is(home.ledger(name), name)) as connection,
+        ):
             connection.execute("PRAGMA query_only = OFF")
             with connection:
                 connection.execute(_STATEMENTS["create"])
@@ -57,7 +60,7 @@ def read_epoch(home: Home) -> int | None:
     for name in LEDGERS:
         if not home.ledger(name).is_file():
             return None
-        with closing(_opened(home, name)) as connection:
+        with closing(as_it_is(home.ledger(name), name)) as connection:
             try:
                 epoch = connection.execute(_STATEMENTS["epoch"]).get
             except apsw.SQLError:  # no such table
@@ -66,7 +69,3 @@ def read_epoch(home: Home) -> int | None:
             return None
         found.append(epoch)
     return min(found)
-
-
-def _opened(home: Home, name: str) -> apsw.Connection:
-    return as_it_is(home.ledger(name), name)

@@ -129,12 +129,11 @@ def _below(root: Path, folder: str) -> Iterator[Entry]:
 
 
 def _entry(path: str, mode: int) -> Entry:
-    return Entry(path, _kind(mode), f"{mode & _PERMISSIONS:04o}")
-
-
-def _kind(mode: int) -> Kind:
+    kind: Kind = "other"
     if stat.S_ISDIR(mode):
-        return "directory"
-    if stat.S_ISLNK(mode):
-        return "link"
-    return "file" if stat.S_ISREG(mode) else "other"
+        kind = "directory"
+    elif stat.S_ISLNK(mode):
+        kind = "link"
+    elif stat.S_ISREG(mode):
+        kind = "file"
+    return Entry(path, kind, f"{mode & _PERMISSIONS:04o}")

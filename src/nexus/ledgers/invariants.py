@@ -27,7 +27,6 @@ _IN_LEDGERS: tuple[Invariant, ...] = (
 )  # fmt: skip
 _STATEMENTS = sql.load_statements(Path(__file__).with_suffix(".sql"))
 _ATTACHED = ("events", "agents", "memory", "runtime")
-_BUSY_TIMEOUT_MS = 30_000
 _TOGETHER = 500
 
 
@@ -89,13 +88,8 @@ class Look:
 @contextmanager
 def look(home: Home) -> Generator[Look]:
     """Look into the ledgers without changing them."""
-    with translate_errors("runtime", home.ledger("runtime")), closing(_open(home)) as connection:
+    with (
+        translate_errors("runtime", home.ledger("runtime")),
+        closing(attach.connect(home, _ATTACHED)) as connection,
+    ):
         yield Look(connection)
-
-
-def _open(home: Home) -> apsw.Connection:
-    connection = apsw.Connection(":memory:", flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
-    connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
-    for name in _ATTACHED:
-        connection.execute(attach.statement(home, name, writes=False))
-    return connection

@@ -43,7 +43,6 @@ from nexus.runs import Response, Result
 LOST: Final = "The host was lost before this was recorded as answered."
 """Why a request ended whose message is handed over again."""
 _STATEMENTS: Final = sql.load_statements(Path(__file__).with_suffix(".sql"))
-_BUSY_TIMEOUT_MS: Final = 30_000
 _MARK: Final = "restored"
 
 
@@ -112,11 +111,8 @@ def _open(home: Home) -> apsw.Connection:
     settings = LedgersConfig()
     for name in LEDGERS:
         connect(home.ledger(name), name, settings, writes=True, checkpoints=False).close()
-    connection = apsw.Connection(":memory:", flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
-    connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+    connection = attach.connect(home, writes=True)
     connection.wal_autocheckpoint(0)
-    for name in LEDGERS:
-        connection.execute(attach.statement(home, name, writes=True))
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
 

@@ -1,4 +1,4 @@
-"""SQL lives in .sql files; this reads them, and runs one statement.
+"""SQL lives in .sql files; this reads them, runs one statement, and makes objects of rows.
 
 A query file holds named statements: a line `-- name: append_event` starts each one.
 """
@@ -6,9 +6,11 @@ A query file holds named statements: a line `-- name: append_event` starts each 
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import apsw
+
+T = TypeVar("T")
 
 _HERE = Path(__file__).parent
 
@@ -63,6 +65,12 @@ def rows(connection: apsw.Connection, statement: str, values: Any = ()) -> list[
 def row(connection: apsw.Connection, statement: str, values: Any = ()) -> tuple[Any, ...] | None:
     """The first row of a statement, if it has one."""
     return connection.execute(statement, values).fetchone()
+
+
+def make(kind: type[T], row: Iterable[Any]) -> T:
+    """Make an object of a row whose columns stand in the order of its fields."""
+    fields: tuple[str, ...] = cast("Any", kind).__slots__
+    return kind(**dict(zip(fields, row, strict=True)))
 
 
 def value(connection: apsw.Connection, statement: str, values: Any = ()) -> Any:

@@ -30,7 +30,9 @@ def is_occupied(home: Home) -> bool:
     """Whether there is anything at a home's place but what an interrupted attempt left."""
     if not home.root.is_dir():
         return home.root.exists()
-    return any(not _may_go(entry, home) for entry in home.root.iterdir())
+    return any(
+        entry != home.lock_file and not entry.name.startswith(_UNFINISHED) for entry in home.root.iterdir()
+    )
 
 
 @contextmanager
@@ -91,10 +93,6 @@ def _kept_beside(home: Home) -> Path:
     kept = beside if same_disk and os.access(home.root.parent, os.W_OK) else home.root / name
     kept.mkdir(mode=PRIVATE_DIRECTORY)
     return kept
-
-
-def _may_go(entry: Path, home: Home) -> bool:
-    return entry == home.lock_file or entry.name.startswith(_UNFINISHED)
 
 
 @contextmanager

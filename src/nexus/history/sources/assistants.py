@@ -142,8 +142,10 @@ class _Tree:
         self._seen: set[str] = set()
 
     def items(self) -> Iterator[Item]:
-        main = self._path(self._current) if self._current in self._nodes else self._path(self._last())
-        yield from self._messages(main, self._id)
+        current = self._current
+        if current not in self._nodes:
+            current = next(reversed(list(self._leaves())), next(iter(self._nodes)))
+        yield from self._messages(self._path(current), self._id)
         # Leaves in the order of the file, so that the same export always gives the same branches.
         for leaf in self._leaves():
             messages = list(self._messages(self._path(leaf), f"{self._id}/{leaf}"))
@@ -165,9 +167,6 @@ class _Tree:
         for id_, node in self._nodes.items():
             if not as_list(as_object(node).get("children")):
                 yield id_
-
-    def _last(self) -> str | None:
-        return next(reversed(list(self._leaves())), next(iter(self._nodes)))
 
     def _messages(self, path: list[str], thread: str) -> Iterator[Message]:
         for id_ in path:

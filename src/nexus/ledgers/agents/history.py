@@ -170,7 +170,10 @@ def load(
         turn_id, after, _ = summaries[0]
         # A request that waited when the session was started over has its turn after that.
         since = max(request_id or "" for *_, request_id in summaries)
-        said = [_message(row) for row in connection.execute(queries["messages_of_turn"], (turn_id,))]
+        said = [
+            sql.make(StoredMessage, row)
+            for row in connection.execute(queries["messages_of_turn"], (turn_id,))
+        ]
         # The question and the answer: what a model tried with tools in between is not part of the summary.
         summary = (said[0], said[-1]) if len(said) > 1 else tuple(said)
     line = cast("list[tuple[str, int, int]]", connection.execute(queries["line"], bounds).fetchall())
@@ -241,7 +244,7 @@ def _read_turns(
 
 def _turn(rows: Sequence[tuple[Any, ...]]) -> Turn:
     status, error, position, request_id, execution_id, *_ = rows[0]
-    messages = [_message(row[5:]) for row in rows if row[5] is not None]
+    messages = [sql.make(StoredMessage, row[5:]) for row in rows if row[5] is not None]
     last_position = messages[-1].position if messages else -1
     if status != "done":
         messages = _repair_unfinished(messages, status, _note(status, error))
@@ -288,7 +291,3 @@ def _note(status: str, error: str | None) -> str:
         return "(This turn was interrupted and not finished.)"
     reason = (error or "").strip().partition("\n")[0][:_NOTE_CHARACTERS]
     return f"(This turn failed: {reason})" if reason else "(This turn failed.)"
-
-
-def _message(row: Any) -> StoredMessage:
-    return StoredMessage(**dict(zip(StoredMessage.__slots__, cast("tuple[Any, ...]", row), strict=True)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import apsw
 
@@ -60,10 +60,7 @@ def append(
 def of_turn(connection: apsw.Connection, turn: OpenTurn) -> list[StoredMessage]:
     """The messages of a turn so far, in order."""
     rows = connection.execute(sql.queries("agents")["messages_of_turn"], (turn.id,))
-    return [
-        StoredMessage(**dict(zip(StoredMessage.__slots__, cast("tuple[Any, ...]", row), strict=True)))
-        for row in rows
-    ]
+    return [sql.make(StoredMessage, row) for row in rows]
 
 
 def parts_at(connection: apsw.Connection, turn: OpenTurn, offset: int) -> str | None:

@@ -134,7 +134,10 @@ def _fill(home: Home, building: Path, progress: Progress) -> Manifest:
     # yet is handed to it again when the home is served.
     with snapshot(home) as work, snapshots(home, as_it_is) as sources:
         engine_copy = copy(work, building / ENGINE, home) if work else None
-        total = sum(_size_bytes(source) for source in sources.values())
+        total = sum(
+            cast("int", source.pragma("page_count")) * cast("int", source.pragma("page_size"))
+            for source in sources.values()
+        )
         done = 0
         for name, source in sources.items():
             for more in _copy_ledger(source, building / f"data/{name}.db", name):
@@ -196,10 +199,6 @@ def _copy_tree(home: Home, building: Path) -> Tree:
             else:
                 tree.left_out.append(entry.path)
     return tree
-
-
-def _size_bytes(connection: apsw.Connection) -> int:
-    return cast("int", connection.pragma("page_count")) * cast("int", connection.pragma("page_size"))
 
 
 def record_backup(home: Home, folder: Path) -> None:

@@ -302,7 +302,11 @@ class Batch:
             return 0
         queries = sql.queries("events")
         id_of = {**known, **{event.external_id: event.id for event in events}}
-        thread_of = self._thread_ids(connection, {event.thread for event in events})
+        query = queries["thread_by_external_id"]
+        thread_of = {
+            thread: cast("str | None", connection.execute(query, (self.channel, thread)).get)
+            for thread in {event.thread for event in events}
+        }
         connection.executemany(
             queries["append"],
             [
@@ -317,11 +321,6 @@ class Batch:
         )
         self._extend(connection, cast("int", first), cast("int", last))
         return len(events)
-
-    def _thread_ids(self, connection: apsw.Connection, threads: set[str]) -> dict[str, str]:
-        query = sql.queries("events")["thread_by_external_id"]
-        found = {thread: connection.execute(query, (self.channel, thread)).get for thread in threads}
-        return {thread: cast("str", id_) for thread, id_ in found.items() if id_ is not None}
 
     def _row(self, event: PastEvent, thread_id: str | None, answered: str | None) -> tuple[str | None, ...]:
         return (

@@ -23,6 +23,9 @@ _SEEDED: Final = {
     "thread": "threads",
     "import": "imports",
 }
+# The tables of a plan, by the kind of what goes: all that is known to, and what the latest round found.
+_GONE: Final = "gone_{}".format
+_NEW: Final = "new_{}".format
 # What nothing known is left about, once the rest is gone.
 _ORPHANS: Final = {
     "threads": "orphan_threads",
@@ -231,7 +234,7 @@ def _follow_references(sets: Sets, target: Target) -> None:
 
 
 def _follow(sets: Sets, table: Table, ref: Ref, *, named: bool) -> None:
-    where = f"{referring(ref, _new_table)} AND NOT coalesce({ref.unless or 'FALSE'}, FALSE)"
+    where = f"{referring(ref, _NEW)} AND NOT coalesce({ref.unless or 'FALSE'}, FALSE)"
     if table.name in RECORDED:
         sets.add(table.name, f"SELECT {table.key_sql} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
     if ref.then is Then.OWNER or (ref.then is Then.NAMED and named):
@@ -270,7 +273,7 @@ def _finish(sets: Sets) -> None:
     sets.empty("automations", "last_error", queries["last_errors"])
     for kind, _ in _count_emptied(sets):
         table = TOUCHED[kind.partition(".")[0]]
-        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {any_gone(table, _gone_table)}"  # noqa: S608 - names are constants of the program, values are bound
+        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {any_gone(table, _GONE)}"  # noqa: S608 - names are constants of the program, values are bound
         sets.connection.execute(f"DELETE FROM emptied WHERE kind = '{kind}' AND key IN ({going})")  # noqa: S608 - names are constants of the program, values are bound
     sets.add("embeddings", queries["vectors_of_summaries"])
     sets.advance()
@@ -281,10 +284,10 @@ def _count_plan(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
         "tuple[str | None, str | None]",
         sets.connection.execute(sql.queries("forgetting")["span_of_events"]).fetchone(),
     )
-    removed = {
-        table.path: _count(sets, f"SELECT count(*) FROM {table.path} WHERE {any_gone(table, _gone_table)}")  # noqa: S608 - names are constants of the program, values are bound
-        for table in TOUCHED.values()
-    }
+    removed: dict[str, int] = {}
+    for table in TOUCHED.values():
+        query = f"SELECT count(*) FROM {table.path} WHERE {any_gone(table, _GONE)}"  # noqa: S608 - names are constants of the program, values are bound
+        removed[table.path] = cast("int", sets.connection.execute(query).get)
     return Plan(
         target=target,
         removed={path: count for path, count in removed.items() if count},
@@ -302,15 +305,3 @@ def _count_plan(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
 def _count_emptied(sets: Sets) -> list[tuple[str, int]]:
     counts = sets.connection.execute("SELECT kind, count(*) FROM emptied GROUP BY kind")
     return cast("list[tuple[str, int]]", counts.fetchall())
-
-
-def _count(sets: Sets, query: str) -> int:
-    return cast("int", sets.connection.execute(query).get)
-
-
-def _gone_table(kind: str) -> str:
-    return f"gone_{kind}"
-
-
-def _new_table(kind: str) -> str:
-    return f"new_{kind}"

@@ -18,12 +18,13 @@ from nexus import ids
 from nexus.errors import CareError, LedgerBusyError, LedgerFullError
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import guards
+from nexus.ledgers.attach import statement
 from nexus.ledgers.database import Database, Work
 from nexus.ledgers.events import imports
 from nexus.ledgers.forgetting import planning, tables
 from nexus.ledgers.forgetting.planning import Beside, Counts, Entry, Nothing, Plan
 from nexus.ledgers.forgetting.rules import Table
-from nexus.ledgers.forgetting.sets import Sets, attach, attach_all, referring, removal_conditions, with_key
+from nexus.ledgers.forgetting.sets import Sets, attach_all, referring, removal_conditions, with_key
 from nexus.ledgers.forgetting.targets import Names, Target, fold
 from nexus.ledgers.ledgers import Ledgers
 from nexus.ledgers.memory import seals
@@ -321,7 +322,7 @@ def _batch(kind: str) -> str:
 @contextmanager
 def _plan_beside(connection: apsw.Connection, home: Home) -> Generator[None]:
     """The recorded plan to read from, in whichever ledger the connection is."""
-    attach(connection, home, "runtime", "plan")
+    connection.execute(statement(home, "runtime", writes=False, name="plan"))
     try:
         yield
     finally:

@@ -6,11 +6,11 @@ those of the round that is being made; `emptied` holds columns that lose their t
 
 from collections.abc import Callable, Iterator
 from typing import cast
-from urllib.parse import quote
 
 import apsw
 
 from nexus.home import LEDGERS, Home
+from nexus.ledgers.attach import statement
 from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.forgetting.rules import Ref, Table
 from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
@@ -29,18 +29,12 @@ def attach_all(home: Home) -> apsw.Connection:
     try:
         for ledger in LEDGERS:
             with translate_errors(ledger, home.ledger(ledger)):
-                attach(connection, home, ledger, ledger)
+                connection.execute(statement(home, ledger, writes=False))
                 connection.execute(f"PRAGMA {ledger}.cache_size = -{_CACHE_KIB}")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def attach(connection: apsw.Connection, home: Home, ledger: str, name: str) -> None:
-    """Let a connection read another ledger under a name of its own."""
-    path = quote(str(home.ledger(ledger)), safe="/")
-    connection.execute(f"ATTACH DATABASE 'file:{path}?mode=ro' AS {name}")
 
 
 class Sets:

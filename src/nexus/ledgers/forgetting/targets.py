@@ -254,7 +254,11 @@ def seed(sets: Sets, names: Names) -> dict[str, int]:
     """Let everything go that names the entity; returns in how many indexed texts each name was found."""
     if not names.all:
         return {}
-    _teach(sets, names)
+
+    def names_it(*text_and_which: Any) -> bool:
+        return names.found(*text_and_which)
+
+    sets.connection.create_scalar_function("names_it", names_it, 2, deterministic=True)
     found: dict[str, int] = {}
     for which, name in enumerate(names.all):
         found[name] = sum(
@@ -272,20 +276,13 @@ def count_kept(sets: Sets, names: Names) -> dict[str, int]:
     for table in TOUCHED.values() if names.all else ():
         for text in table.texts:
             if text.then is Then.TELL:
-                goes = any_gone(table, lambda kind: f"gone_{kind}")
+                goes = any_gone(table, "gone_{}".format)
                 query = f"{table.path} WHERE names_it({text.column}, -1) AND NOT coalesce({goes}, FALSE)"
                 counts[f"{table.path}.{text.column}"] = cast(
                     "int",
                     sets.connection.execute(f"SELECT count(*) FROM {query}").get,  # noqa: S608 - names are constants of the program, values are bound
                 )
     return {place: count for place, count in counts.items() if count}
-
-
-def _teach(sets: Sets, names: Names) -> None:
-    def names_it(*text_and_which: Any) -> bool:
-        return names.found(*text_and_which)
-
-    sets.connection.create_scalar_function("names_it", names_it, 2, deterministic=True)
 
 
 def _seed_indexed(sets: Sets, table: Table, names: Names, which: int) -> int:

@@ -123,9 +123,7 @@ def refuse(connection: apsw.Connection, code: str, now: clock.Clock = clock.now)
 def list_pairings(connection: apsw.Connection, now: clock.Clock = clock.now) -> list[Pairing]:
     """Everybody who asks."""
     rows = connection.execute(sql.queries("identity")["pairings"], {"now": clock.timestamp(now())})
-    return [
-        Pairing(**dict(zip(Pairing.__slots__, cast("tuple[Any, ...]", row), strict=True))) for row in rows
-    ]
+    return [sql.make(Pairing, row) for row in rows]
 
 
 def _find_asker(connection: apsw.Connection, code: str, now: clock.Clock) -> str | None:

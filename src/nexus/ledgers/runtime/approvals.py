@@ -7,8 +7,8 @@ own. A call that was allowed for its session or always leaves a rule: its row, w
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
 import apsw
 
@@ -152,8 +152,5 @@ def start(connection: apsw.Connection, approval_id: str) -> bool:
 
 def _all(connection: apsw.Connection, query: str, values: Any) -> list[Approval]:
     rows = sql.rows(connection, sql.queries("runtime")[query], values)
-    return [_approval(dict(zip(Approval.__slots__, row, strict=True))) for row in rows]
-
-
-def _approval(values: dict[str, Any]) -> Approval:
-    return Approval(**{**values, "arguments": json.loads(values["arguments"])})
+    found = [sql.make(Approval, row) for row in rows]
+    return [replace(each, arguments=json.loads(cast("str", each.arguments))) for each in found]

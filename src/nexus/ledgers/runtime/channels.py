@@ -80,11 +80,6 @@ def state(connection: apsw.Connection, name: str) -> ChannelState:
     return ChannelState(name=name) if row is None else _state(row)
 
 
-def states(connection: apsw.Connection) -> list[ChannelState]:
-    """Every channel that ever ran."""
-    return [_state(row) for row in connection.execute(_query("channels"))]
-
-
 def note_status(connection: apsw.Connection, name: str, status: Status, reason: str | None = None) -> None:
     """Record how a channel is doing now."""
     values = {"name": name, "status": status, "reason": reason and storable(reason)}
@@ -159,7 +154,7 @@ def list_due(
         "quiet": int(quiet),
         "limit": limit,
     }
-    return [_delivery(row) for row in connection.execute(_query("due_deliveries"), values)]
+    return [sql.make(Delivery, row) for row in connection.execute(_query("due_deliveries"), values)]
 
 
 def next_at(connection: apsw.Connection, channel: str, *, quiet: bool = False) -> datetime | None:
@@ -197,7 +192,7 @@ def deliveries(
 ) -> list[Delivery]:
     """Messages with that status, the newest first; those queued within a time, if one is given."""
     values = {"channel": channel, "status": status, "since": since, "until": until, "limit": limit}
-    return [_delivery(row) for row in connection.execute(_query("deliveries_listed"), values)]
+    return [sql.make(Delivery, row) for row in connection.execute(_query("deliveries_listed"), values)]
 
 
 def retry(connection: apsw.Connection, channel: str) -> int:
@@ -295,7 +290,3 @@ def _state(row: Any) -> ChannelState:
     values: dict[str, Any] = dict(zip(ChannelState.__slots__, cast("tuple[Any, ...]", row), strict=True))
     values["paused"] = bool(values["paused"])
     return ChannelState(**values)
-
-
-def _delivery(row: Any) -> Delivery:
-    return Delivery(**dict(zip(Delivery.__slots__, cast("tuple[Any, ...]", row), strict=True)))

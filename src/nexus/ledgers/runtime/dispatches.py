@@ -1,7 +1,7 @@
 """Dispatches in the runtime ledger: tasks given to workers, and which run got each result."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import apsw
 
@@ -59,18 +59,17 @@ def create(connection: apsw.Connection, dispatch: NewDispatch) -> Dispatch:
 
 def get(connection: apsw.Connection, dispatch_id: str) -> Dispatch | None:
     """One task, whole."""
-    return _one(connection, "dispatch", dispatch_id)
+    return next(iter(_all(connection, "dispatch", (dispatch_id,))), None)
 
 
 def of_worker(connection: apsw.Connection, worker_request_id: str) -> Dispatch | None:
     """The task that a worker's request stands for."""
-    return _one(connection, "dispatch_of_worker", worker_request_id)
+    return next(iter(_all(connection, "dispatch_of_worker", (worker_request_id,))), None)
 
 
 def of_call(connection: apsw.Connection, execution_id: str, call_id: str) -> Dispatch | None:
     """The task that a call of a run gave, where it did so before."""
-    found = _all(connection, "dispatch_of_call", (execution_id, call_id))
-    return found[0] if found else None
+    return next(iter(_all(connection, "dispatch_of_call", (execution_id, call_id))), None)
 
 
 def of_execution(connection: apsw.Connection, execution_id: str) -> list[Dispatch]:
@@ -141,13 +140,6 @@ def take_back(connection: apsw.Connection, dispatch_id: str) -> None:
     connection.execute(sql.queries("runtime")["take_back_dispatch"], (dispatch_id,))
 
 
-def _one(connection: apsw.Connection, query: str, id_: str) -> Dispatch | None:
-    found = _all(connection, query, (id_,))
-    return found[0] if found else None
-
-
 def _all(connection: apsw.Connection, query: str, values: tuple[Any, ...] | dict[str, Any]) -> list[Dispatch]:
     rows = connection.execute(sql.queries("runtime")[query], values)
-    return [
-        Dispatch(**dict(zip(Dispatch.__slots__, cast("tuple[Any, ...]", row), strict=True))) for row in rows
-    ]
+    return [sql.make(Dispatch, row) for row in rows]

@@ -68,7 +68,8 @@ def enqueue(connection: apsw.Connection, execution: NewExecution) -> Execution:
             "lane": execution.lane,
             "work": execution.work,
             "mode": execution.mode,
-            "input": _json(execution.input),
+            # Escaped, so that text that UTF-8 cannot carry is stored all the same.
+            "input": json.dumps(execution.input),
             "timeout_ms": execution.timeout_ms,
         },
     )
@@ -122,7 +123,7 @@ def end(
     text = None if error is None else storable(error)
     connection.execute(
         queries["end_execution"],
-        {"id": execution_id, "status": status, "result": _json(result), "error": text},
+        {"id": execution_id, "status": status, "result": json.dumps(result), "error": text},
     )
     ended = connection.changes() > 0
     if ended:
@@ -150,7 +151,7 @@ def _end_requests(connection: apsw.Connection, execution_id: str, status: Status
 
 def prepare(connection: apsw.Connection, execution_id: str, context: Any) -> None:
     """Record the context of a run as it is now: that is what it goes on with, also after a crash."""
-    values = {"id": execution_id, "context": _json(context)}
+    values = {"id": execution_id, "context": json.dumps(context)}
     connection.execute(sql.queries("runtime")["prepare_execution"], values)
 
 
@@ -269,11 +270,6 @@ def is_first(connection: apsw.Connection, execution: Execution) -> bool:
 def _execution(row: Any) -> Execution:
     values: dict[str, Any] = dict(zip(Execution.__slots__, row, strict=True))
     return Execution(**{**values, "input": _value(values["input"]), "result": _value(values["result"])})
-
-
-def _json(value: Any) -> str:
-    # Escaped, so that text that UTF-8 cannot carry is stored all the same.
-    return json.dumps(value)
 
 
 def _value(text: str | None) -> Any:

@@ -168,11 +168,6 @@ def list_missed(
     return cast("list[tuple[str, str]]", rows)
 
 
-def half_open(connection: apsw.Connection, automation_id: str) -> None:
-    """Let one trial through an open circuit."""
-    connection.execute(sql.queries("runtime")["half_open"], (automation_id,))
-
-
 def parse_row(row: Any) -> Invocation:
     """A row of the ledger as an invocation."""
     values: dict[str, Any] = dict(zip(Invocation.__slots__, row, strict=True))

@@ -53,7 +53,7 @@ def subscribe(connection: apsw.Connection, keys: Keys, *, session: str, browser:
 def subscriptions(connection: apsw.Connection) -> list[Subscription]:
     """Every browser that gets notifications."""
     rows = sql.rows(connection, sql.queries("runtime")["push_subscriptions"])
-    return [Subscription(**dict(zip(Subscription.__slots__, row, strict=True))) for row in rows]
+    return [sql.make(Subscription, row) for row in rows]
 
 
 def unsubscribe(connection: apsw.Connection, id_: str) -> bool:

@@ -244,12 +244,8 @@ async def restore(ledgers: Ledgers, request_id: str) -> Request | None:
 def _with_enrichment(
     connection: apsw.Connection, request_id: str
 ) -> tuple[StoredRequest | None, dict[str, Any]]:
-    return get(connection, request_id), _enrichment(connection, request_id)
-
-
-def _enrichment(connection: apsw.Connection, request_id: str) -> dict[str, Any]:
     text = cast("str | None", connection.execute(sql.queries("runtime")["enrichment"], (request_id,)).get)
-    return json.loads(text) if text else {}
+    return get(connection, request_id), json.loads(text) if text else {}
 
 
 def _request(row: Any) -> StoredRequest:

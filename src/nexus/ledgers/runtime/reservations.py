@@ -77,7 +77,7 @@ def settle(connection: apsw.Connection, execution_id: str) -> None:
     if row is None:
         return
     *values, created_at = cast("tuple[Any, ...]", row)
-    open_ = Reservation(**dict(zip(Reservation.__slots__, values, strict=True)))
+    open_ = sql.make(Reservation, values)
     span = Span(
         id=open_.usage_id.replace("use_", "spn_"),
         request_id=open_.request_id,

@@ -4,7 +4,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Literal, cast
 
 import apsw
@@ -89,12 +88,9 @@ class _Nodes:
         self._add_memories()
         self._add_spans()
         self._add_usage()
-        for id_, node in self._all():
-            node.children = sorted(self._children[id_], key=lambda child: (child.started_at, child.id))
-
-    def _all(self) -> Iterator[tuple[str, Node]]:
         for nodes in (self.requests, self._executions, self._spans, self._automations):
-            yield from nodes.items()
+            for id_, node in nodes.items():
+                node.children = sorted(self._children[id_], key=lambda child: (child.started_at, child.id))
 
     def _rows(self, query: str) -> Iterator[dict[str, Any]]:
         cursor = self._connection.execute(sql.queries("runtime")[query], (self._root,))
@@ -223,8 +219,4 @@ def _memory(offered: injections.Injection) -> Node:
 def _between_ms(start: str | None, end: str | None) -> float | None:
     if start is None or end is None:
         return None
-    return _ms(clock.parse(start), clock.parse(end))
-
-
-def _ms(start: datetime, end: datetime) -> float:
-    return (end - start).total_seconds() * 1000
+    return (clock.parse(end) - clock.parse(start)).total_seconds() * 1000

@@ -66,13 +66,8 @@ def of_root(connection: apsw.Connection, root_request_id: str) -> Totals:
 def of_roots(connection: apsw.Connection, root_request_ids: Sequence[str]) -> dict[str, Totals]:
     """What each of some requests and everything below it cost so far; without those that cost nothing."""
     values = (json.dumps(list(root_request_ids)),)
-    rows = connection.execute(sql.queries("runtime")["usage_of_roots"], values).fetchall()
-    return {
-        cast("str", row[0]): Totals(
-            **dict(zip(Totals.__slots__, cast("tuple[int, ...]", row[1:]), strict=True))
-        )
-        for row in rows
-    }
+    rows = connection.execute(sql.queries("runtime")["usage_of_roots"], values)
+    return {root: sql.make(Totals, sums) for root, *sums in cast("Iterable[tuple[str, int]]", rows)}
 
 
 def of_execution(connection: apsw.Connection, execution_id: str) -> Totals:
@@ -85,10 +80,7 @@ def of_executions(connection: apsw.Connection, execution_ids: Sequence[str]) -> 
     rows = connection.execute(
         sql.queries("runtime")["usage_of_executions"], (json.dumps(list(execution_ids)),)
     )
-    return {
-        run: Totals(**dict(zip(Totals.__slots__, sums, strict=True)))
-        for run, *sums in cast("Iterable[tuple[str, int]]", rows)
-    }
+    return {run: sql.make(Totals, sums) for run, *sums in cast("Iterable[tuple[str, int]]", rows)}
 
 
 def of_request(connection: apsw.Connection, request_id: str) -> Totals:
@@ -125,10 +117,7 @@ def guest_of_root(connection: apsw.Connection, root_request_id: str) -> str | No
 def of_guests(connection: apsw.Connection, day: str) -> dict[str, Totals]:
     """What the messages of each person other than the owner cost from a day on."""
     rows = connection.execute(sql.queries("runtime")["usage_of_guests"], (day,))
-    return {
-        guest: Totals(**dict(zip(Totals.__slots__, sums, strict=True)))
-        for guest, *sums in cast("Iterable[tuple[str, int]]", rows)
-    }
+    return {guest: sql.make(Totals, sums) for guest, *sums in cast("Iterable[tuple[str, int]]", rows)}
 
 
 def automation_of_dispatcher(connection: apsw.Connection, worker_request_id: str) -> str | None:
@@ -151,4 +140,4 @@ def last_of_session(
 
 def _totals(connection: apsw.Connection, query: str, *values: str) -> Totals:
     row = connection.execute(sql.queries("runtime")[query], values).fetchone()
-    return Totals(**dict(zip(Totals.__slots__, cast("tuple[int, ...]", row), strict=True)))
+    return sql.make(Totals, cast("tuple[int, ...]", row))

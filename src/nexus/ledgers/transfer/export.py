@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import apsw
 
@@ -22,7 +22,7 @@ from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.staging import snapshots
 from nexus.ledgers.tables import Table, quote
 from nexus.ledgers.transfer import format as file_format
-from nexus.ledgers.transfer.format import FILE_CHUNK_BYTES, Header, Progress, Tally, blocks
+from nexus.ledgers.transfer.format import FILE_CHUNK_BYTES, Header, Progress, Tally, blocks, dump_line
 
 _EXACT = "typeof({0}) = 'text', CASE typeof({0}) WHEN 'text' THEN CAST({0} AS BLOB) ELSE {0} END"
 
@@ -124,7 +124,7 @@ def _values(connection: apsw.Connection, table: Table) -> Iterator[tuple[file_fo
 def _files(home: Home, tally: Tally, left_out: list[str]) -> Iterator[bytes]:
     for entry in files.entries(home):
         if entry.kind == "directory":
-            yield _line({"directory": entry.path, "mode": entry.mode})
+            yield dump_line({"directory": entry.path, "mode": entry.mode})
         elif entry.kind == "file":
             # Agents work on meanwhile: a file that is gone by now is no longer part of the home.
             with suppress(FileNotFoundError):
@@ -137,9 +137,9 @@ def _file(home: Home, entry: files.Entry, tally: Tally) -> Iterator[bytes]:
     with (home.root / entry.path).open("rb") as stream:
         tally.files += 1
         first = stream.read(FILE_CHUNK_BYTES)
-        yield _line({"file": entry.path, "mode": entry.mode, **_content(first)})
+        yield dump_line({"file": entry.path, "mode": entry.mode, **_content(first)})
         for more in iter(partial(stream.read, FILE_CHUNK_BYTES), b""):
-            yield _line({"more": base64.b64encode(more).decode()})
+            yield dump_line({"more": base64.b64encode(more).decode()})
 
 
 def _content(chunk: bytes) -> dict[str, str]:
@@ -147,8 +147,3 @@ def _content(chunk: bytes) -> dict[str, str]:
     if isinstance(text, str) and len(chunk) < FILE_CHUNK_BYTES:
         return {"text": text}
     return {"base64": base64.b64encode(chunk).decode()}
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    # In ASCII, because a file's name need not be UTF-8.
-    return (json.dumps(record, separators=(",", ":")) + "\n").encode()

@@ -126,11 +126,11 @@ class Header:
     schema: dict[str, int]
 
     def line(self) -> bytes:
-        return _line({**self._hashed_fields(), "created_at": self.created_at})
+        return dump_line({**self._hashed_fields(), "created_at": self.created_at})
 
     def seal(self) -> bytes:
         """What the file's hash begins with."""
-        return _line(self._hashed_fields())
+        return dump_line(self._hashed_fields())
 
     @classmethod
     def parse(cls, record: Any) -> Self:
@@ -193,7 +193,7 @@ class Tally:
         return {"lines": self.lines, "rows": rows, "files": self.files, "sha256": self._digest.hexdigest()}
 
     def last_line(self) -> bytes:
-        return _line({"end": self.end()})
+        return dump_line({"end": self.end()})
 
 
 def blocks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
@@ -217,7 +217,8 @@ def bad_line(number: int, reason: str) -> CareError:
     )
 
 
-def _line(record: dict[str, Any]) -> bytes:
+def dump_line(record: dict[str, Any]) -> bytes:
+    """Write a record as a line of JSON: in ASCII, because a file's name need not be UTF-8."""
     return (json.dumps(record, separators=(",", ":")) + "\n").encode()
 
 

@@ -41,7 +41,7 @@ class Tree:
     def take(self, record: dict[str, Any]) -> bool:
         """Write what a line brings; tells whether a file began with it."""
         if "more" in record:
-            self._append(_bytes(record["more"]))
+            self._append(base64.b64decode(record["more"], validate=True))
             return False
         self._finish_file()
         if "directory" in record:
@@ -49,7 +49,9 @@ class Tree:
             files.folder(self._root / path)
             return False
         path = self._path(record["file"], record["mode"])
-        content = record["text"].encode() if "text" in record else _bytes(record["base64"])
+        content = (
+            record["text"].encode() if "text" in record else base64.b64decode(record["base64"], validate=True)
+        )
         self._stream = self._current.enter_context(files.new(self._root / path))
         self._append(content)
         return True
@@ -82,10 +84,6 @@ class Tree:
             files.sync(self._stream)
         self._current.close()
         self._stream = None
-
-
-def _bytes(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
 
 
 Row = tuple[Value, ...]
