@@ -68,26 +68,26 @@ class Run:
     turns_before: int = 0
 
 
-class Runs:
+class RunWriter:
     """Writes the runs of one request."""
 
-    def __init__(self, telling: Narrator, request: Request, tracing: Tracing) -> None:
-        self._telling = telling
+    def __init__(self, narrator: Narrator, request: Request, tracing: Tracing) -> None:
+        self._narrator = narrator
         self._request = request
         self._tracing = tracing
 
     async def run(self, run: Run, status: Status = "done", execution_id: str = "") -> str:
         """Write a run from its place in the queue to its end; returns the execution's id."""
-        runtime, calendar = self._telling.ledgers.runtime, self._telling.calendar
+        runtime, calendar = self._narrator.ledgers.runtime, self._narrator.calendar
         new = self._new(run, execution_id or ids.new("exe"))
         await runtime.write(executions.enqueue, execution=new)
-        calendar.spend(self._telling.draw.uniform(8, 60))
+        calendar.spend(self._narrator.draw.uniform(8, 60))
         await runtime.write(executions.begin, execution_id=new.id)
         turn = await self._turn(run, new.id)
         await self._talk(run, new.id, turn)
         if run.refused:
             run.error = await self._refuse(new.id)
-        await self._telling.ledgers.agents.write(turns.end, turn_id=turn.id, status=status, error=run.error)
+        await self._narrator.ledgers.agents.write(turns.end, turn_id=turn.id, status=status, error=run.error)
         result = await self._result(run, new.id) if status == "done" else None
         await runtime.write(
             executions.end, execution_id=new.id, status=status, result=result, error=run.error
@@ -114,7 +114,7 @@ class Runs:
         )
 
     async def _turn(self, run: Run, execution_id: str) -> OpenTurn:
-        return await self._telling.ledgers.agents.write(
+        return await self._narrator.ledgers.agents.write(
             turns.begin,
             session_label=run.label,
             execution_id=execution_id,
@@ -126,7 +126,7 @@ class Runs:
     async def _talk(self, run: Run, execution_id: str, turn: OpenTurn) -> None:
         """The messages of the turn, each at its time."""
         steps = self._steps(run)
-        forms = exchange(run.said, steps, run.answer, self._telling.calendar.now())
+        forms = exchange(run.said, steps, run.answer, self._narrator.calendar.now())
         await self._append(
             turn, 0, NewMessage(role="user", content=run.said, parts_json=forms[0], event_id=run.event_id)
         )
@@ -154,7 +154,7 @@ class Runs:
 
     async def _refuse(self, execution_id: str) -> str:
         """What the budget of a message says when it is used up, to the cent."""
-        runtime, root = self._telling.ledgers.runtime, self._request.root_request_id
+        runtime, root = self._narrator.ledgers.runtime, self._request.root_request_id
         total = await runtime.read(usage.of_root, root_request_id=root)
         used = total.cost_microusd / MICRO
         spender = Spender(
@@ -175,7 +175,7 @@ class Runs:
         ]
 
     async def _append(self, turn: OpenTurn, offset: int, message: NewMessage) -> None:
-        await self._telling.ledgers.agents.write(
+        await self._narrator.ledgers.agents.write(
             messages.append, turn=turn, offset=offset, messages=[message]
         )
 
@@ -196,7 +196,7 @@ class Runs:
     async def _call(
         self, run: Run, execution_id: str, turn: OpenTurn, offset: int, call: ToolCall, result: str
     ) -> None:
-        agents = self._telling.ledgers.agents
+        agents = self._narrator.ledgers.agents
         begun = await agents.write(
             tool_calls.begin,
             turn=turn,
@@ -206,23 +206,23 @@ class Runs:
             arguments_json=call.arguments_json,
         )
         if call.tool == "agent_send":
-            began = self._telling.calendar.now()
+            began = self._narrator.calendar.now()
             await self._dispatch(run, execution_id, call)
-            took_ms = (self._telling.calendar.now() - began).total_seconds() * 1000
+            took_ms = (self._narrator.calendar.now() - began).total_seconds() * 1000
             await self._tracing.span(
                 "tool", call.tool, 3, execution_id=execution_id, attributes={"waited_ms": took_ms}
             )
         else:
-            duration_ms = self._telling.draw.uniform(4, 900 if call.tool == "web_search" else 60)
+            duration_ms = self._narrator.draw.uniform(4, 900 if call.tool == "web_search" else 60)
             await self._tracing.span("tool", call.tool, duration_ms, execution_id=execution_id)
         await agents.write(tool_calls.end, tool_call_id=begun.id, status="done", result=result)
 
     async def _dispatch(self, run: Run, execution_id: str, call: ToolCall) -> None:
         """A worker with a request and a session of its own, whose result goes back to this run."""
-        runtime, task = self._telling.ledgers.runtime, json.loads(call.arguments_json)["text"]
+        runtime, task = self._narrator.ledgers.runtime, json.loads(call.arguments_json)["text"]
         label, worker_execution = ids.new("worker").replace("_", ":", 1), ids.new("exe")
         child = self._request.child(content=task, agent=Agent(role="worker", session_label=label))
-        child.created_at = clock.timestamp(self._telling.calendar.now())
+        child.created_at = clock.timestamp(self._narrator.calendar.now())
         await runtime.write(requests.create, request=child)
         given = NewDispatch(
             id=ids.new("dsp"),
@@ -245,7 +245,9 @@ class Runs:
             tools=(("recall", task), ("read", "notes.md")),
             model=WORKER,
         )
-        await Runs(self._telling, child, self._tracing.of(child)).run(work, execution_id=worker_execution)
+        await RunWriter(self._narrator, child, self._tracing.of(child)).run(
+            work, execution_id=worker_execution
+        )
         await runtime.write(requests.end, request_id=child.request_id, status="done")
         await runtime.write(dispatches.end, dispatch_id=given.id, status="done")
         await runtime.write(
@@ -253,7 +255,7 @@ class Runs:
         )
 
     async def _result(self, run: Run, execution_id: str) -> dict[str, object]:
-        used = await self._telling.ledgers.runtime.read(usage.of_execution, execution_id=execution_id)
+        used = await self._narrator.ledgers.runtime.read(usage.of_execution, execution_id=execution_id)
         return Result(
             execution_id=execution_id,
             request_id=self._request.request_id,
@@ -275,10 +277,10 @@ _OVERLOADED = "529 The provider is overloaded"
 
 
 @dataclass(kw_only=True)
-class Answers:
+class RequestWriter:
     """Writes the requests of the month."""
 
-    telling: Narrator
+    narrator: Narrator
     programs: dict[str, Automation]
     error_limit: int
     spoken: dict[str, int]
@@ -290,14 +292,14 @@ class Answers:
     async def converse(self, scene: Scene) -> None:
         """Let the owner talk with the agent, message by message."""
         pairs = list(zip(scene.lines[::2], scene.lines[1::2], strict=True))
-        said: list[str] = []
+        event_ids: list[str] = []
         request_id = None
         for number, ((_, text), (_, answer)) in enumerate(pairs):
-            heard, request_id = await self.answer(scene, text, answer, work=number == 0)
-            self.telling.request_id = request_id
-            said += heard
-            self.telling.calendar.spend(self.telling.draw.uniform(15_000, 120_000))
-        await conversations.learn(self.telling, scene, said, request_id)
+            new_events, request_id = await self.answer(scene, text, answer, work=number == 0)
+            self.narrator.request_id = request_id
+            event_ids += new_events
+            self.narrator.calendar.spend(self.narrator.draw.uniform(15_000, 120_000))
+        await conversations.learn(self.narrator, scene, event_ids, request_id)
 
     async def answer(
         self,
@@ -311,7 +313,7 @@ class Answers:
     ) -> tuple[list[str], str]:
         """One message and its answer: the ids of their events, and of the request."""
         request = await self._receive(scene, text)
-        tracing = Tracing(self.telling, request, self.error_limit)
+        tracing = Tracing(self.narrator, request, self.error_limit)
         await self._before(request, tracing, scene if work else None)
         error = _OVERLOADED if status == "failed" and not refused else None
         run = Run(
@@ -327,27 +329,27 @@ class Answers:
             refused=refused,
             turns_before=self.spoken.get(scene.thread, 0),
         )
-        runs = Runs(self.telling, request, tracing)
+        runs = RunWriter(self.narrator, request, tracing)
         execution_id = await runs.run(run, status)
         self.spoken[scene.thread] = run.turns_before + 1
-        told = [str(request.event.id)]
+        event_ids = [str(request.event.id)]
         if status == "done" and work:
-            await mark_used(self.telling, request, scene.work.memories)
+            await mark_used(self.narrator, request, scene.work.memories)
         if status == "done":
-            told.append(await self._after(request, tracing, runs, run, execution_id))
-        await tracing.span("stage", "finalize", self.telling.draw.uniform(1, 6))
+            event_ids.append(await self._after(request, tracing, runs, run, execution_id))
+        await tracing.span("stage", "finalize", self.narrator.draw.uniform(1, 6))
         await self._end(request, status, run.error)
-        return told, request.request_id
+        return event_ids, request.request_id
 
     async def deny(self, seen: Seen, text: str) -> None:
         """A message of somebody who may not talk to the agent."""
-        scene = Scene(at=self.telling.calendar.now(), channel=seen.channel, thread=seen.identifier, lines=())
+        scene = Scene(at=self.narrator.calendar.now(), channel=seen.channel, thread=seen.identifier, lines=())
         request = await self._receive(scene, text, seen.identifier)
-        tracing = Tracing(self.telling, request, self.error_limit)
+        tracing = Tracing(self.narrator, request, self.error_limit)
         for name in ("receiveEvent", "resolveIdentity", "resolveAccess"):
             outcome = "denied" if name == "resolveAccess" else "ok"
-            await tracing.span("stage", name, self.telling.draw.uniform(0.6, 5), outcome=outcome)
-        await self.telling.ledgers.runtime.write(
+            await tracing.span("stage", name, self.narrator.draw.uniform(0.6, 5), outcome=outcome)
+        await self.narrator.ledgers.runtime.write(
             requests.end, request_id=request.request_id, status="denied", error="an unknown sender"
         )
 
@@ -355,10 +357,10 @@ class Answers:
         """Small talk goes to a small model, some of it to one of one's own."""
         if scene.summary or not scene.lines:
             return MANAGER
-        return LOCAL if self.telling.draw.random() < 0.08 else WORKER
+        return LOCAL if self.narrator.draw.random() < 0.08 else WORKER
 
     async def _receive(self, scene: Scene, text: str, sender: str = OWNER_SENDER) -> Request:
-        thread_id = await conversations.thread(self.telling, scene)
+        thread_id = await conversations.ensure_thread(self.narrator, scene)
         new = NewEvent(
             channel=scene.channel,
             content=text,
@@ -367,24 +369,24 @@ class Answers:
             participants=(Participant(role="sender", identifier=sender),),
         )
         event_id = (
-            await self.telling.ledgers.events.write(
-                events.append, events=[new], now=self.telling.calendar.now
+            await self.narrator.ledgers.events.write(
+                events.append, events=[new], now=self.narrator.calendar.now
             )
         )[0]
         event = Event(content=text, id=event_id, thread_id=thread_id, channel=scene.channel, sender_id=sender)
         request = Request(
             event=event,
             agent=Agent(session_label=scene.thread),
-            principal_id=self.telling.owner_id if sender == OWNER_SENDER else None,
+            principal_id=self.narrator.owner_id if sender == OWNER_SENDER else None,
             access=_OWNER_ACCESS if sender == OWNER_SENDER else Access(),
-            created_at=clock.timestamp(self.telling.calendar.now()),
+            created_at=clock.timestamp(self.narrator.calendar.now()),
         )
-        await self.telling.ledgers.runtime.write(requests.create, request=request)
+        await self.narrator.ledgers.runtime.write(requests.create, request=request)
         return request
 
     async def _before(self, request: Request, tracing: Tracing, scene: Scene | None) -> None:
         """The stages up to the run, with what automations add on the way."""
-        draw = self.telling.draw
+        draw = self.narrator.draw
         for name in ("receiveEvent", "resolveIdentity", "resolveAccess"):
             await tracing.span("stage", name, draw.uniform(0.6, 5))
         tag = _tag(request.event.content)
@@ -395,12 +397,12 @@ class Answers:
         await tracing.span("stage", "runAutomations", draw.uniform(10, 40))
         await tracing.span("stage", "assembleContext", draw.uniform(2, 12))
         if scene and scene.work.memories:
-            await remind(self.telling, tracing, self.programs["remind"], request, scene.work.memories)
-        await self.telling.ledgers.runtime.write(requests.update, request=request)
+            await remind(self.narrator, tracing, self.programs["remind"], request, scene.work.memories)
+        await self.narrator.ledgers.runtime.write(requests.update, request=request)
         await tracing.span("stage", "runAgent", draw.uniform(3, 15))
 
     async def _after(
-        self, request: Request, tracing: Tracing, runs: Runs, run: Run, execution_id: str
+        self, request: Request, tracing: Tracing, runs: RunWriter, run: Run, execution_id: str
     ) -> str:
         """The answer goes out, and what listens for answers runs."""
         answer = NewEvent(
@@ -414,20 +416,20 @@ class Answers:
             request_id=request.request_id,
         )
         event_id = (
-            await self.telling.ledgers.events.write(
-                events.append, events=[answer], now=self.telling.calendar.now
+            await self.narrator.ledgers.events.write(
+                events.append, events=[answer], now=self.narrator.calendar.now
             )
         )[0]
-        await tracing.span("stage", "deliverResponse", self.telling.draw.uniform(2, 9))
+        await tracing.span("stage", "deliverResponse", self.narrator.draw.uniform(2, 9))
         if run.tools or run.workers:
             await self._note(tracing, runs, run)
         await self._track(tracing)
         return event_id
 
-    async def _note(self, tracing: Tracing, runs: Runs, run: Run) -> None:
+    async def _note(self, tracing: Tracing, runs: RunWriter, run: Run) -> None:
         """The automation that keeps notes asks a model of its own."""
         notes = self.programs["evening-notes"]
-        invocation_id = await tracing.invoke(notes, self.telling.draw.uniform(900, 2_400), result={})
+        invocation_id = await tracing.invoke(notes, self.narrator.draw.uniform(900, 2_400), result={})
         label = f"meeseeks:evening-notes:{run.label}"
         work = Run(
             label=label,
@@ -443,7 +445,7 @@ class Answers:
 
     async def _track(self, tracing: Tracing) -> None:
         """The automation that follows parcels, until the site that it asks is gone."""
-        tracker, took_ms = self.programs["parcel-tracker"], self.telling.draw.uniform(120, 700)
+        tracker, took_ms = self.programs["parcel-tracker"], self.narrator.draw.uniform(120, 700)
         if not self.parcels_are_gone:
             await tracing.invoke(tracker, took_ms, result={}, output="GET /open\n0 parcels\n")
         elif self.failures < self.error_limit:
@@ -451,7 +453,7 @@ class Answers:
             await tracing.invoke(tracker, took_ms, status="failed", error=_GONE, output="GET /open\n")
 
     async def _end(self, request: Request, status: Status, error: str | None) -> None:
-        runtime, id_ = self.telling.ledgers.runtime, request.request_id
+        runtime, id_ = self.narrator.ledgers.runtime, request.request_id
         await runtime.write(requests.enter_stage, request_id=id_, stage="finalize")
         await runtime.write(requests.end, request_id=id_, status=status, error=error)
 

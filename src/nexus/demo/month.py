@@ -46,12 +46,12 @@ class Scene:
 def plan(seed: int, until: datetime, scale: int = 1) -> list[Scene]:
     """Every scene of the month that ends at `until`, in order."""
     start = start_of(until)
-    told = [_scene(each, start) for each in _read("story.toml")["scene"]]
+    planned = [_scene(each, start) for each in _read("story.toml")["scene"]]
     drawn = _errands(random.Random(seed), start, scale)  # noqa: S311 - a story, not a secret
-    return sorted((scene for scene in (*told, *drawn) if scene.at < until), key=lambda scene: scene.at)
+    return sorted((scene for scene in (*planned, *drawn) if scene.at < until), key=lambda scene: scene.at)
 
 
-def cast() -> list[dict[str, Any]]:
+def load_cast() -> list[dict[str, Any]]:
     """Whom and what the month is about."""
     return _read("cast.toml")["entity"]
 
@@ -71,13 +71,13 @@ def start_of(until: datetime) -> datetime:
     return (until - timedelta(days=DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _scene(told: Mapping[str, Any], start: datetime) -> Scene:
-    dated: Any = _fill_dates(told, start)
+def _scene(entry: Mapping[str, Any], start: datetime) -> Scene:
+    dated: Any = _fill_dates(entry, start)
     work: Mapping[str, Any] = dated.get("work", {})
     return Scene(
-        at=start + timedelta(days=told["day"], hours=told["hour"]),
-        channel=told["channel"],
-        thread=told["thread"],
+        at=start + timedelta(days=entry["day"], hours=entry["hour"]),
+        channel=entry["channel"],
+        thread=entry["thread"],
         title=dated["title"],
         summary=dated["summary"],
         lines=_lines(dated["lines"]),
@@ -87,7 +87,7 @@ def _scene(told: Mapping[str, Any], start: datetime) -> Scene:
             workers=tuple(work.get("workers", ())),
             memories=tuple(work.get("memories", ())),
         ),
-        with_agent=told["channel"] == "cli",
+        with_agent=entry["channel"] == "cli",
     )
 
 
