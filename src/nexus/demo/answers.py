@@ -124,7 +124,7 @@ class RunWriter:
         )
 
     async def _talk(self, run: Run, execution_id: str, turn: OpenTurn) -> None:
-        """The messages of the turn, each at its time."""
+        """Write the messages of the turn, each at its time."""
         steps = self._steps(run)
         forms = exchange(run.said, steps, run.answer, self._narrator.calendar.now())
         await self._append(
@@ -153,7 +153,7 @@ class RunWriter:
             )
 
     async def _refuse(self, execution_id: str) -> str:
-        """What the budget of a message says when it is used up, to the cent."""
+        """Record that the budget of a message is used up, to the cent; returns what it says."""
         runtime, root = self._narrator.ledgers.runtime, self._request.root_request_id
         total = await runtime.read(usage.of_root, root_request_id=root)
         used = total.cost_microusd / MICRO
@@ -180,7 +180,7 @@ class RunWriter:
         )
 
     async def _model(self, run: Run, execution_id: str, number: int, output: int) -> None:
-        """A request to the model: the prefix is written to its cache once, and read from it later."""
+        """Write a request to the model: its prefix is written to the cache once, and read from it later."""
         history = 310 * run.turns_before + 540 * number
         warm = run.turns_before > 0 or number > 0
         call = Call(
@@ -218,7 +218,7 @@ class RunWriter:
         await agents.write(tool_calls.end, tool_call_id=begun.id, status="done", result=result)
 
     async def _dispatch(self, run: Run, execution_id: str, call: ToolCall) -> None:
-        """A worker with a request and a session of its own, whose result goes back to this run."""
+        """Write a worker with a request and a session of its own, whose result goes back to this run."""
         runtime, task = self._narrator.ledgers.runtime, json.loads(call.arguments_json)["text"]
         label, worker_execution = ids.new("worker").replace("_", ":", 1), ids.new("exe")
         child = self._request.child(content=task, agent=Agent(role="worker", session_label=label))
@@ -311,7 +311,7 @@ class RequestWriter:
         status: Status = "done",
         refused: bool = False,
     ) -> tuple[list[str], str]:
-        """One message and its answer: the ids of their events, and of the request."""
+        """Write one message and its answer; returns the ids of their events, and of the request."""
         request = await self._receive(scene, text)
         tracing = Tracing(self.narrator, request, self.error_limit)
         await self._before(request, tracing, scene if work else None)
@@ -342,7 +342,7 @@ class RequestWriter:
         return event_ids, request.request_id
 
     async def deny(self, seen: Seen, text: str) -> None:
-        """A message of somebody who may not talk to the agent."""
+        """Write a message of somebody who may not talk to the agent."""
         scene = Scene(at=self.narrator.calendar.now(), channel=seen.channel, thread=seen.identifier, lines=())
         request = await self._receive(scene, text, seen.identifier)
         tracing = Tracing(self.narrator, request, self.error_limit)
@@ -385,7 +385,7 @@ class RequestWriter:
         return request
 
     async def _before(self, request: Request, tracing: Tracing, scene: Scene | None) -> None:
-        """The stages up to the run, with what automations add on the way."""
+        """Write the stages up to the run, with what automations add on the way."""
         draw = self.narrator.draw
         for name in ("receiveEvent", "resolveIdentity", "resolveAccess"):
             await tracing.span("stage", name, draw.uniform(0.6, 5))
@@ -404,7 +404,7 @@ class RequestWriter:
     async def _after(
         self, request: Request, tracing: Tracing, runs: RunWriter, run: Run, execution_id: str
     ) -> str:
-        """The answer goes out, and what listens for answers runs."""
+        """Write the answer, and run what listens for answers."""
         answer = NewEvent(
             channel=request.event.channel or "cli",
             content=run.answer,
@@ -427,7 +427,7 @@ class RequestWriter:
         return event_id
 
     async def _note(self, tracing: Tracing, runs: RunWriter, run: Run) -> None:
-        """The automation that keeps notes asks a model of its own."""
+        """Let the automation that keeps notes ask a model of its own."""
         notes = self.programs["evening-notes"]
         invocation_id = await tracing.invoke(notes, self.narrator.draw.uniform(900, 2_400), result={})
         label = f"meeseeks:evening-notes:{run.label}"
@@ -444,7 +444,7 @@ class RequestWriter:
         self.spoken[label] = work.turns_before + 1
 
     async def _track(self, tracing: Tracing) -> None:
-        """The automation that follows parcels, until the site that it asks is gone."""
+        """Run the automation that follows parcels, until the site that it asks is gone."""
         tracker, took_ms = self.programs["parcel-tracker"], self.narrator.draw.uniform(120, 700)
         if not self.parcels_are_gone:
             await tracing.invoke(tracker, took_ms, result={}, output="GET /open\n0 parcels\n")

@@ -17,7 +17,7 @@ WRITER = "memory-writer"
 
 
 async def ensure_thread(narrator: Narrator, scene: Scene) -> str:
-    """The id of the scene's thread."""
+    """Return the id of the scene's thread."""
     return await narrator.ledgers.events.write(
         events.ensure_thread,
         channel=scene.channel,
@@ -101,7 +101,7 @@ def _operation(narrator: Narrator, entry: Any, event_ids: list[str]) -> dict[str
 
 
 def _names_in(entry: Any) -> list[str]:
-    """Whom an operation names."""
+    """Return whom an operation names."""
     given = [entry.get("name"), entry.get("about"), entry.get("source"), entry.get("target")]
     return [each for each in (*given, *entry.get("entities", ())) if each]
 

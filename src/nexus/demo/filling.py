@@ -74,7 +74,7 @@ class Events:
         await self._narrator.memory.run("merge", merge, Provenance(actor=people.OWNER_SENDER, kind="owner"))
 
     async def _refuse_a_stranger(self) -> None:
-        """Somebody unknown is told a code, and nobody has let them in."""
+        """Give a code to somebody unknown whom nobody has let in."""
         seen = Seen(channel="signal", identifier="+31612345699", display_name="Unknown number")
         sender = await self._narrator.ledgers.identity.write(senders.resolve, seen=seen)
         await self._narrator.ledgers.identity.write(
@@ -94,7 +94,7 @@ class Events:
         await self._answers.answer(scene, text, "", work=True, status=status)
 
     async def _spend_too_much(self) -> None:
-        """A message whose answer costs more than one message may."""
+        """Write a message whose answer costs more than one message may."""
         files = tuple(("read", f"invoices/{year}.csv") for year in range(2014, 2026))
         scene = Scene(
             at=self._narrator.calendar.now(), channel="cli", thread="work", lines=(), work=Work(tools=files)
@@ -103,7 +103,7 @@ class Events:
         await self._answers.answer(scene, text, "", work=True, status="failed", refused=True)
 
     async def _tell_brams_apart(self) -> None:
-        """Two of the merge candidates are not one; the rest is left for whoever looks."""
+        """Reject two of the merge candidates; the rest is left for whoever looks."""
         same = await views.find(self._narrator.ledgers, "Bram de Witt")
         for pair in await views.candidates(self._narrator.ledgers, status="pending", entities=same):
             reject = {"candidate": pair["id"]}

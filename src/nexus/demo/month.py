@@ -44,7 +44,7 @@ class Scene:
 
 
 def plan(seed: int, until: datetime, scale: int = 1) -> list[Scene]:
-    """Every scene of the month that ends at `until`, in order."""
+    """Return every scene of the month that ends at `until`, in order."""
     start = start_of(until)
     planned = [_scene(each, start) for each in _read("story.toml")["scene"]]
     drawn = _errands(random.Random(seed), start, scale)  # noqa: S311 - a story, not a secret
@@ -52,12 +52,12 @@ def plan(seed: int, until: datetime, scale: int = 1) -> list[Scene]:
 
 
 def load_cast() -> list[dict[str, Any]]:
-    """Whom and what the month is about."""
+    """Return whom and what the month is about."""
     return _read("cast.toml")["entity"]
 
 
 def conclusions(until: datetime) -> list[tuple[datetime, str, dict[str, Any]]]:
-    """What is concluded in the month: when, whether it is an `observation` or a `model`, and what."""
+    """Return what is concluded in the month: when, whether it is an `observation` or a `model`, and what."""
     start, story = start_of(until), _read("story.toml")
     return [
         (start + timedelta(days=each["day"]), kind, _fill_dates(each, start))
@@ -67,7 +67,7 @@ def conclusions(until: datetime) -> list[tuple[datetime, str, dict[str, Any]]]:
 
 
 def start_of(until: datetime) -> datetime:
-    """When a month begins that ends then."""
+    """Return when a month begins that ends then."""
     return (until - timedelta(days=DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
@@ -137,7 +137,7 @@ def _lines(lines: list[str]) -> tuple[tuple[str, str], ...]:
 
 
 def _fill_dates(value: Any, start: datetime) -> Any:
-    """The same with every date written out."""
+    """Return the same with every date written out."""
     if isinstance(value, str):
         return _DATE.sub(lambda found: _format_date(start, found[1], int(found[2])), value)
     if isinstance(value, list):

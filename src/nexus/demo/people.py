@@ -58,7 +58,7 @@ async def _hard_facts(narrator: Narrator) -> None:
 
 
 async def let_in(narrator: Narrator, name: str, channel: str) -> None:
-    """The owner lets somebody talk to the agent."""
+    """Let somebody talk to the agent."""
     found = await narrator.ledgers.identity.read(
         senders.find, channel=channel, identifier=narrator.addresses[name, channel]
     )

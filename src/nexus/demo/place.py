@@ -39,7 +39,7 @@ def is_untouched(home: Home) -> bool:
 
 
 def file(home: Home) -> Path:
-    """Where the mark is."""
+    """Return where the mark is."""
     return home.state / "demo"
 
 
@@ -57,7 +57,7 @@ def _read(home: Home) -> Any:
 
 
 def _describe_contents(home: Home) -> dict[str, Any]:
-    """How many rows each table has and which one is the last; the files of agents and automations."""
+    """Count how many rows each table has and which one is the last; the files of agents and automations."""
     files = [found for folder in (home.meeseeks, home.state / "hooks") for found in _files(folder)]
     return {
         "files": {str(found.relative_to(home.root)): list(_stamp(found)) for found in files},

@@ -59,7 +59,7 @@ class Call:
     def row(
         self, request: Request, execution_id: str, span_id: str, role: str, caused: Caused | None = None
     ) -> UsageRow:
-        """What the ledger keeps of it."""
+        """Return what the ledger keeps of it."""
         return UsageRow(
             id=ids.new("use"),
             request_id=request.request_id,
@@ -88,7 +88,7 @@ class Tracing:
         self._error_limit = error_limit
 
     def of(self, request: Request) -> "Tracing":
-        """The same for another request."""
+        """Return the same for another request."""
         return Tracing(self._narrator, request, self._error_limit)
 
     async def span(self, kind: str, name: str, duration_ms: float, **more: Any) -> str:

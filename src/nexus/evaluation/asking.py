@@ -141,7 +141,7 @@ class Judge:
         await self.models.close()
 
     async def find_stated(self, notes: Sequence[str], statements: Sequence[str]) -> list[bool]:
-        """Which of the statements some notes state."""
+        """Return which of the statements some notes state."""
         if not notes or not statements:
             return [False] * len(statements)
         answer = await self._ask(

@@ -175,7 +175,7 @@ def prepare_config(life: Life, config: Config, model: str) -> Config:
 
 
 def make_home(folder: Path) -> Home:
-    """The home in a folder, completed where something is missing."""
+    """Return the home in a folder, completed where something is missing."""
     home = Home(folder)
     home.create()
     ledgers.create(home)
@@ -223,7 +223,7 @@ async def play(
 
 
 def exchanges(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
-    """Each message of a person with what the assistant said to it."""
+    """Return each message of a person with what the assistant said to it."""
     said: list[tuple[Row, list[str]]] = []
     for row in rows:
         if row["speaker"] != ASSISTANT:
@@ -247,7 +247,7 @@ async def wait_until_settled(app: App) -> None:
 
 
 async def load_memories(opened: Ledgers) -> list[Memory]:
-    """Everything that the memory holds, but what it concluded itself."""
+    """Return everything that the memory holds, but what it concluded itself."""
     named_ = dict(cast("list[tuple[str, str]]", await _read(opened, "identity", "names")))
     sender = dict(cast("list[tuple[str, str]]", await _read(opened, "events", "senders")))
     found: list[Memory] = []
@@ -268,7 +268,7 @@ _TABLES: Final = {"alias": "aliases", "person fact": "person_facts"}
 
 
 async def load_successions(opened: Ledgers) -> dict[str, str]:
-    """Which fact replaced which."""
+    """Return which fact replaced which."""
     return dict(cast("list[tuple[str, str]]", await _read(opened, "memory", "successions")))
 
 
@@ -287,7 +287,7 @@ async def _read(opened: Ledgers, ledger: str, query: str) -> list[tuple[Any, ...
 
 @asynccontextmanager
 async def _open_app(home: Home, config: Config) -> AsyncGenerator[tuple[App, Transcript]]:
-    """The home, with an agent that says what the transcript says."""
+    """Open the home with an agent that says what the transcript says."""
     async with serve_transcript() as recorded:
         models = replace(config.models, manager=(MODEL,))
         providers = {**config.providers, PROVIDER: recorded.provider}
@@ -313,7 +313,7 @@ def _incoming(life: Life, session: str, message: Row) -> Incoming:
 
 
 async def _introduce(app: App, life: Life) -> None:
-    """The owner by name, and everybody who speaks, with the right to."""
+    """Record the owner by name, and everybody who speaks, with the right to."""
     speakers = dict.fromkeys(str(row["speaker"]) for row in life.messages)
 
     def introduce(connection: apsw.Connection) -> None:
@@ -330,7 +330,7 @@ async def _introduce(app: App, life: Life) -> None:
 
 
 async def _conclude(app: App) -> None:
-    """What happens in a home over the next hour: consolidation, embedding, and what replaced what."""
+    """Do what a home does over the next hour: consolidate, embed, and find what replaced what."""
     if app.config.memory.consolidation:
         await (await app.conclusions.consolidate()).result()
         await wait_until_settled(app)
@@ -341,7 +341,7 @@ async def _conclude(app: App) -> None:
 
 
 async def _moments(home: Home, config: Config) -> list[datetime]:
-    """When things last happened in a home."""
+    """Return when things last happened in a home."""
     async with Ledgers(home, config.ledgers) as opened:
         found = await _read(opened, "runtime", "latest")
     return [clock.parse(moment) for moment in found[0] if moment]

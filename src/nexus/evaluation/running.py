@@ -235,7 +235,7 @@ async def _judge_answer(judge: Judge, scorer: Scorer, question: Row, answer: str
 
 
 def _rows(file: Path) -> Iterable[Row]:
-    """The rows of a file that grows; a last line that an interruption cut short is dropped."""
+    """Yield the rows of a file that grows; a last line that an interruption cut short is dropped."""
     if not file.exists():
         return
     for line in file.read_text(encoding="utf-8").splitlines():

@@ -77,7 +77,7 @@ class Matcher:
         return Statement(found - numbers, frozenset(number.lstrip("0") or "0" for number in numbers) | phones)
 
     def said_words(self, text: str) -> frozenset[str]:
-        """The words of a text without its dates and numbers, which may follow from what was said."""
+        """Return the words of a text without its dates and numbers, which may follow from what was said."""
         return self.read(_ISO_DATE.sub(" ", text)).words
 
     def stating(self, text: str, rows: Sequence[str]) -> list[int]:
@@ -111,7 +111,7 @@ def _denies(text: str) -> bool:
 
 
 def share(wanted: frozenset[str], held: frozenset[str]) -> float:
-    """How much of what is wanted is held."""
+    """Return how much of what is wanted is held."""
     return len(wanted & held) / len(wanted) if wanted else 0.0
 
 
@@ -197,7 +197,7 @@ class Scorer:
         return frozenset[str]().union(*(self.matcher.read(row["text"]).all for row in self.life.facts))
 
     def extraction(self, verdicts: Verdicts | None = None) -> Row:
-        """What is stored of what must be and what must not be."""
+        """Return what is stored of what must be and what must not be."""
         items: list[Row] = []
         for row in self.life.writer:
             session = str(row["session"])
@@ -228,7 +228,7 @@ class Scorer:
         }
 
     def attribution(self) -> Row:
-        """Who is said to have stated the stored facts, against who did."""
+        """Return who is said to have stated the stored facts, against who did."""
         speakers = {row["key"]: str(row["speaker"]) for row in self.life.messages}
         right = inferred = 0
         wrong: list[Row] = []
@@ -312,7 +312,7 @@ class Scorer:
         return is_hit and not self._is_outdated(question, known, answer)
 
     def known_texts(self, question: Row) -> list[str]:
-        """The texts that answer a question."""
+        """Return the texts that answer a question."""
         gold: Any = question.get("answer")
         if gold:
             return list(map(str, cast("list[object]", gold))) if isinstance(gold, list) else [str(gold)]
@@ -320,7 +320,7 @@ class Scorer:
         return [texts[key] for key in question["evidence"] if key in texts]
 
     def outdated_texts(self, question: Row) -> list[str]:
-        """The texts that answered it once."""
+        """Return the texts that answered it once."""
         wrong = set(question.get("wrong", ()))
         return [str(row["text"]) for row in self.life.facts if row["key"] in wrong]
 
@@ -344,7 +344,7 @@ class Scorer:
         return False
 
     def _find_stored(self, session: str, text: str) -> list[str]:
-        """The memories of a session that state a text, or one that an earlier session left."""
+        """Return the memories of a session that state a text, or one that an earlier session left."""
         own = self._memories(session)
         places = self.matcher.stating(text, [memory.text for memory in own])
         if places:
@@ -372,7 +372,7 @@ class Scorer:
         return not own or share(own, said) >= _SAID
 
     def _source(self, session: str, memory: Memory) -> str | None:
-        """The message that says what a memory states."""
+        """Return the message that says what a memory states."""
         best, most = None, 0.0
         for row in self.life.facts:
             message = row.get("message")
@@ -384,7 +384,7 @@ class Scorer:
         return best
 
     def _ids(self, fact: Row) -> set[str]:
-        """The stored facts that state one of the life's, from its own session."""
+        """Return the stored facts that state one of the life's, from its own session."""
         session = self.life.session_of.get(fact.get("message", ""), "")
         found = [memory for memory in self._memories(session) if memory.kind == "fact"]
         return {memory.id for memory in found if self.matcher.is_same(fact["text"], memory.text)}

@@ -35,19 +35,19 @@ class Files(Protocol):
     """Files that are not opened, with the reason."""
 
     def names(self) -> list[str]:
-        """Every file, in order."""
+        """Return every file, in order."""
         ...
 
     def size(self, name: str) -> int:
-        """The size of a file, unpacked."""
+        """Return the size of a file, unpacked."""
         ...
 
     def modified_at(self, name: str) -> datetime:
-        """When a file was last changed."""
+        """Return when a file was last changed."""
         ...
 
     def open(self, name: str) -> Any:
-        """A context manager that gives a binary stream."""
+        """Return a context manager that gives a binary stream."""
         ...
 
     def fingerprint(self) -> str:
@@ -55,17 +55,17 @@ class Files(Protocol):
         ...
 
     def location(self, name: str) -> Path | None:
-        """Where the file lies on disk, if it isn't packed."""
+        """Return where the file lies on disk, if it isn't packed."""
         ...
 
 
 def total_bytes(files: Files) -> int:
-    """The size of all files together."""
+    """Return the size of all files together."""
     return sum(files.size(name) for name in files.names())
 
 
 def open_files(path: Path) -> Files:
-    """The files at a path: a folder's, a zip archive's, or the file itself."""
+    """Return the files at a path: a folder's, a zip archive's, or the file itself."""
     try:
         if path.is_dir():
             return Folder(path)

@@ -159,7 +159,7 @@ class KeptFiles:
         )
 
     def _open(self, file: Attachment) -> Any:
-        """A context manager that gives the bytes of a file; None where the export lacks them."""
+        """Return a context manager that gives the bytes of a file; None where the export lacks them."""
         if file.data is not None:
             return io.BytesIO(file.data)
         return None if file.member is None else self._source.open(file.member)
@@ -207,7 +207,7 @@ class People:
         self.owner_id = found.entity_id
 
     def entity_of(self, person: Person) -> str | None:
-        """The entity of somebody whom `meet` has seen."""
+        """Return the entity of somebody whom `meet` has seen."""
         return self._known.get(self._key(person))
 
     async def meet(self, met: Iterable[Met]) -> None:
@@ -293,7 +293,7 @@ def _entity(met: Met) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """A colon would end an alias, as in `Sarah:name`."""
+    """Return a text without colons, as one line: a colon would end an alias, as in `Sarah:name`."""
     return " ".join(text.replace(":", "·").split())[:_LONGEST_NAME]
 
 
@@ -447,7 +447,7 @@ class Importer:
     async def _keep_files(
         self, chunk: Chunk, files: KeptFiles, set_aside: SetAsides
     ) -> dict[str, tuple[AttachedFile, ...]]:
-        """The files of those messages that are new, by message. Their bytes are stored before it."""
+        """Keep the files of new messages, before these are recorded; returns them by message."""
         with_files = [each for each in chunk.messages if each.attachments]
         if not with_files:
             return {}

@@ -49,7 +49,7 @@ def scan(stream: IO[bytes], wanted: Callable[[Path], bool], limit_bytes: int) ->
 
 
 def parse(data: bytes) -> Any:
-    """One item. Bytes that are no UTF-8 are replaced; raises ValueError for what is no JSON."""
+    """Parse one item. Bytes that are no UTF-8 are replaced; raises ValueError for what is no JSON."""
     try:
         return pydantic_core.from_json(data, cache_strings="keys")
     except ValueError:
@@ -148,7 +148,7 @@ class _Scanner:
         return bool(chunk)
 
     def _capture(self, opening: bytes) -> bytes | None:
-        """The item whose opening bracket was just read, or None where it is too large."""
+        """Return the item whose opening bracket was just read, or None where it is too large."""
         parts, size, depth = [opening], 1, 1
         start = self._position
         while depth:

@@ -72,15 +72,15 @@ class Mail:
     parts: tuple[Part, ...]
 
     def get_all(self, name: str) -> list[str]:
-        """The values of a header, from the top."""
+        """Return the values of a header, from the top."""
         return [value for each, value in self.headers if each == name]
 
     def get(self, name: str) -> str:
-        """The topmost value of a header; empty if there is none."""
+        """Return the topmost value of a header; empty if there is none."""
         return next((value for each, value in self.headers if each == name), "")
 
     def ids(self, name: str) -> list[str]:
-        """The message ids in a header, without their brackets."""
+        """Return the message ids in a header, without their brackets."""
         return _ID.findall(" ".join(self.get_all(name)))
 
     @property
@@ -102,7 +102,7 @@ class Mail:
 
 
 def decode_header(raw: str, most_characters: int = 200) -> str:
-    """A header or a file name with its encoded words read."""
+    """Return a header or a file name with its encoded words read."""
     if "=?" not in raw:
         return raw.strip()[:most_characters]
     try:
@@ -112,7 +112,7 @@ def decode_header(raw: str, most_characters: int = 200) -> str:
 
 
 def plain_subject(subject: str) -> str:
-    """A subject without the prefixes of replies and forwards."""
+    """Return a subject without the prefixes of replies and forwards."""
     return _REPLY.sub("", subject).strip()
 
 
@@ -155,7 +155,7 @@ def read_mail(data: bytes) -> Mail:
 
 
 def text_of_html(html: str) -> str:
-    """The words of an HTML mail, line by line. What it quotes begins with `>`, as in plain text."""
+    """Return the words of an HTML mail, line by line. What it quotes begins with `>`, as in plain text."""
     etree: Any = importlib.import_module("lxml.etree")  # it has no types
     stripper = _Stripper()
     # Nesting has no limit, because nothing is built from it; and a page doesn't choose how it is decoded.
@@ -167,7 +167,7 @@ def text_of_html(html: str) -> str:
 
 
 def _utf8(raw: str) -> str:
-    """A header as it came in, as UTF-8: two that differ stay different."""
+    """Return a header as it came in, as UTF-8: two that differ stay different."""
     return raw.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -183,11 +183,11 @@ class _Blocks:
         self._held: list[bytes] = []
 
     def take_out(self, data: bytes) -> bytes:
-        """A mail with a name in place of each run."""
+        """Return a mail with a name in place of each run."""
         return _BASE64.sub(self._take, data)
 
     def put_back(self, data: bytes) -> bytes:
-        """What the parser made of a part, whole."""
+        """Return what the parser made of a part, whole."""
         name = self._name.encode()
         return (
             re.sub(name + rb"(\d+)\r?\n", lambda found: self._held[int(found[1])], data)
@@ -196,7 +196,7 @@ class _Blocks:
         )
 
     def decode(self, part: email.message.Message) -> bytes:
-        """The bytes of a part, as it is encoded."""
+        """Return the bytes of a part, as it is encoded."""
         held: Any = part.get_payload()
         if isinstance(held, str) and self._name in held:
             whole = self.put_back(held.encode("ascii", "surrogateescape"))
@@ -235,7 +235,7 @@ def _content(mail: email.message.Message, blocks: _Blocks) -> tuple[str, tuple[P
 
 
 def _leaves(mail: email.message.Message) -> Iterator[email.message.Message]:
-    """The parts that hold something, in order."""
+    """Yield the parts that hold something, in order."""
     waiting, seen = [mail], 0
     while waiting and seen < _MOST_PARTS:
         part = waiting.pop()
@@ -265,7 +265,7 @@ def _part(part: email.message.Message, kind: str, name: str | None, blocks: _Blo
 
 
 def _part_text(part: email.message.Message, blocks: _Blocks) -> str:
-    """The text of a part. Bytes that its charset doesn't have are replaced."""
+    """Return the text of a part. Bytes that its charset doesn't have are replaced."""
     data = blocks.decode(part)
     charset = part.get_content_charset() or "utf-8"
     try:

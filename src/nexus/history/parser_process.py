@@ -86,7 +86,7 @@ class ParserProcess:
         raise UnreadableError(f"The {kind} can't be read: {error}")
 
     def _ask(self, kind: str, data: bytes) -> list[bytes] | None:
-        """What the process answers; None if it ended over it, or doesn't answer as it should."""
+        """Return what the process answers; None if it ended over it, or doesn't answer as it should."""
         if self._process is None:
             self._process = _start()
         process = self._process

@@ -28,7 +28,7 @@ _READERS: Final = {
 
 
 def _load(kind: str) -> Callable[[bytes], Any]:
-    """The function that reads a kind, with the library that it needs: importing that doesn't count."""
+    """Return the function that reads a kind, with the library that it needs: importing that doesn't count."""
     function, library = _READERS[kind]
     if "mime" not in sys.modules:
         path = Path(__file__).with_name("mime.py")
@@ -40,7 +40,7 @@ def _load(kind: str) -> Callable[[bytes], Any]:
 
 
 def _answer(read: Callable[[bytes], Any], data: bytes) -> list[bytes]:
-    """What is wrong, what was found as JSON, and then the data of its parts."""
+    """Return what is wrong, what was found as JSON, and then the data of its parts."""
     try:
         found = read(data)
         parts = [part.data for part in getattr(found, "parts", ())]

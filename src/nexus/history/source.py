@@ -65,7 +65,7 @@ class Source:
         return frozenset(self.files.names())
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        """Everything after a cursor, or from the start. Never raises for damaged content."""
+        """Return everything after a cursor, or from the start. Never raises for damaged content."""
         raise NotImplementedError
 
 
@@ -87,17 +87,17 @@ def parse_moment(value: object, zone: tzinfo = UTC) -> datetime | None:
 
 
 def as_object(value: object) -> dict[str, Any]:
-    """A JSON object, or an empty one where it is something else."""
+    """Return a JSON object, or an empty one where it is something else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> list[Any]:
-    """A JSON array, or an empty one where it is something else."""
+    """Return a JSON array, or an empty one where it is something else."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def as_text(value: object) -> str | None:
-    """A text that isn't empty, or a number as text."""
+    """Return a text that isn't empty, or a number as text."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -106,7 +106,7 @@ def as_text(value: object) -> str | None:
 
 
 def guess_type(name: str | None) -> str:
-    """The media type that a file's name suggests."""
+    """Return the media type that a file's name suggests."""
     return (name and mimetypes.guess_type(name)[0]) or "application/octet-stream"
 
 
@@ -119,7 +119,7 @@ def set_failures_aside(items: Iterator[Item], place: str) -> Iterator[Item]:
 
 
 def read_beginning(files: Files, name: str, size_bytes: int = 4096) -> bytes:
-    """The first bytes of a file."""
+    """Return the first bytes of a file."""
     try:
         with files.open(name) as stream:
             return stream.read(size_bytes)
@@ -128,12 +128,12 @@ def read_beginning(files: Files, name: str, size_bytes: int = 4096) -> bytes:
 
 
 def make_cursor(name: str, position: int) -> str:
-    """A cursor for sources of several files: which one, and where in it."""
+    """Return a cursor for sources of several files: which one, and where in it."""
     return json.dumps([name, position])
 
 
 def parse_cursor(cursor: str | None) -> tuple[str, int]:
-    """What `place_cursor` made; the start of everything for None."""
+    """Read what `make_cursor` made; the start of everything for None."""
     if cursor is None:
         return "", 0
     name, position = json.loads(cursor)
@@ -141,7 +141,7 @@ def parse_cursor(cursor: str | None) -> tuple[str, int]:
 
 
 def find_zone(name: str) -> tzinfo:
-    """A time zone by its name; this machine's for an empty one."""
+    """Return a time zone by its name; this machine's for an empty one."""
     if not name:
         return datetime.now().astimezone().tzinfo or UTC
     try:
@@ -154,7 +154,7 @@ LONGEST_LINE_BYTES: Final = 16 * 1024 * 1024
 
 
 def read_lines(stream: io.BufferedReader, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
-    """Each line with the offset after it, from an offset on. A line that is too long is None."""
+    """Yield each line with the offset after it, from an offset on. A line that is too long is None."""
     if start:
         stream.seek(start)
     offset = start

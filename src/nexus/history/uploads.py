@@ -77,14 +77,14 @@ class Uploads:
         return Upload(id=id_, path=path, size_bytes=size, choices=None)
 
     def list_complete(self) -> list[Upload]:
-        """Every complete upload, the oldest first."""
+        """Return every complete upload, the oldest first."""
         if not self._folder.is_dir():
             return []
         found = (self._read(folder) for folder in sorted(self._folder.iterdir()))
         return [each for each in found if each is not None]
 
     def get(self, upload_id: str) -> Upload:
-        """The upload of that id."""
+        """Return the upload of that id."""
         found = self._read(self._folder / upload_id) if _ID.fullmatch(upload_id) else None
         if found is None:
             raise MissingError("This upload is gone", hint="Upload the file again.")
@@ -157,7 +157,7 @@ class Uploads:
 
 
 def file_name(given: str) -> str:
-    """The last part of a name, without what a file name may not hold."""
+    """Return the last part of a name, without what a file name may not hold."""
     last = re.split(r"[/\\]", given)[-1]
     plain = "".join(character if character.isprintable() else " " for character in last)
     plain = " ".join(plain.split()).lstrip(". ")
@@ -252,7 +252,7 @@ class ImportJobs:
         await asyncio.gather(*running, return_exceptions=True)
 
     def job(self, upload_id: str) -> Job | None:
-        """What was last done with an upload."""
+        """Return what was last done with an upload."""
         return self._jobs.get(upload_id)
 
     @property

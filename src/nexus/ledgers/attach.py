@@ -18,7 +18,7 @@ _NAMES = {False: "attach.sql", True: "attach-rw.sql"}
 
 
 def script(home: Home, *, writes: bool) -> str:
-    """The statements that attach a home's ledgers."""
+    """Return the statements that attach a home's ledgers."""
     purpose = "for reading and writing" if writes else "read-only"
     lines = [
         f"-- Attaches the six ledgers {purpose}. Made by Nexus; edits are lost.",
@@ -31,7 +31,7 @@ def script(home: Home, *, writes: bool) -> str:
 
 
 def statement(home: Home, ledger: str, *, writes: bool, name: str | None = None) -> str:
-    """The statement that attaches one ledger, under its own name or another."""
+    """Return the statement that attaches one ledger, under its own name or another."""
     # Percent-encoding serves the URI; nothing it leaves can end the SQL string.
     path, mode = quote(str(home.ledger(ledger)), safe="/"), "rw" if writes else "ro"
     return f"ATTACH DATABASE 'file:{path}?mode={mode}' AS {name or ledger}"
@@ -51,7 +51,7 @@ def connect(home: Home, ledgers: Iterable[str] = LEDGERS, *, writes: bool = Fals
 
 
 def path(home: Home, *, writes: bool) -> Path:
-    """Where the file is."""
+    """Return where the file is."""
     return home.data / _NAMES[writes]
 
 

@@ -33,7 +33,7 @@ def connect(
     vfs: str | None = None,
     checkpoints: bool = True,
 ) -> apsw.Connection:
-    """An open connection at the newest schema. One that does not write refuses every change.
+    """Return an open connection at the newest schema. One that does not write refuses every change.
 
     Without `checkpoints` it leaves the WAL as it is, for a program that follows it.
     """
@@ -121,7 +121,7 @@ class _Patience:
 
 
 def _use_wal(connection: apsw.Connection) -> None:
-    """A file that an older program left in another mode gets the one that lets readers and a writer be."""
+    """Switch a file that an older program left in another mode to WAL, where readers and a writer coexist."""
     if connection.pragma("journal_mode") != "wal":
         # Changing it needs the file alone. Where that is not to be had, all works, and the next one tries.
         with suppress(apsw.BusyError):

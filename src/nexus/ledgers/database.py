@@ -59,7 +59,7 @@ _READ_TOGETHER = 16
 
 @contextmanager
 def without_gate() -> Generator[None]:
-    """For work with a time limit, and work that others wait for: it lets nobody pass."""
+    """Let no other work pass: for work with a time limit, and work that others wait for."""
     token = gate.set(None)
     try:
         yield
@@ -205,7 +205,7 @@ class Database:
                 self._disconnect()
 
     def _commit(self, jobs: list[_Job]) -> None:
-        """One transaction for all of them; outcomes are told only once it is durable."""
+        """Run jobs in one transaction, and report their outcomes only once it is durable."""
         outcomes: list[tuple[Any, BaseException | None]] = []
         try:
             with translate_errors(self.ledger, self.path):
@@ -331,7 +331,7 @@ class Database:
 
 
 def _bound(work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> _Bound[T]:
-    """The work with its arguments: only the connection is missing."""
+    """Return the work with its arguments: only the connection is missing."""
     if not args and not kwargs:
         return work
 
@@ -375,7 +375,7 @@ class _Outcome:
         return not self.future.cancelled()
 
     def tell(self, result: Any, error: BaseException | None) -> None:
-        """From the thread that did the job."""
+        """Report the outcome from the thread that did the job."""
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(self._set, result, error)
 

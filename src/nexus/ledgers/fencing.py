@@ -55,7 +55,7 @@ def stamp(home: Home, epoch: int) -> None:
 
 
 def read_epoch(home: Home) -> int | None:
-    """The epoch that all ledgers of a home have begun; None where one lacks it. Waits for the disk."""
+    """Return the epoch that all ledgers of a home have begun; None where one lacks it. Waits for the disk."""
     found: list[int] = []
     for name in LEDGERS:
         if not home.ledger(name).is_file():

@@ -39,7 +39,7 @@ def entries(home: Home) -> Iterator[Entry]:
 
 
 def check_path(path: object) -> str:
-    """A path from the home's root to config.toml or below state/; any other raises ValueError."""
+    """Return a path from the home's root to config.toml or below state/; any other raises ValueError."""
     if isinstance(path, str) and "\0" not in path:
         parts = path.split("/")
         inside = path == "config.toml" or parts[0] == "state"
@@ -49,7 +49,7 @@ def check_path(path: object) -> str:
 
 
 def new(path: Path) -> BinaryIO:
-    """A new private file to write; one that exists, or a link in its place, is refused."""
+    """Return a new private file to write; one that exists, or a link in its place, is refused."""
     folder(path.parent)
     return os.fdopen(os.open(path, _NEW, PRIVATE_FILE), "wb")
 
@@ -73,7 +73,7 @@ def copy(source: Path, target: Path) -> tuple[int, str]:
 
 
 def sha256(path: Path) -> str:
-    """The hash of a file's bytes."""
+    """Return the hash of a file's bytes."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -18,7 +18,7 @@ _FIND = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND name GLO
 
 
 def refusals_of(table: str) -> str:
-    """The pattern of the triggers that keep one table append-only."""
+    """Return the pattern of the triggers that keep one table append-only."""
     return f"{table}_are_not_*"
 
 

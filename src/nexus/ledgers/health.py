@@ -76,7 +76,7 @@ def inspect(path: Path, ledger: str, *, thorough: bool = False) -> Iterator[Prob
 
 @contextmanager
 def reading(path: Path, ledger: str) -> Generator[apsw.Connection]:
-    """A look into a file that may be damaged: whatever SQLite refuses is a LedgerError."""
+    """Open a file that may be damaged for reading: whatever SQLite refuses is a LedgerError."""
     try:
         with translate_errors(ledger, path):
             connection = connect(path, ledger, LedgersConfig(), writes=False)
@@ -146,7 +146,7 @@ def _inspect_open(
 
 
 def _broken_seals(connection: apsw.Connection, path: Path, *, thorough: bool) -> Iterator[Problem]:
-    """Facts that something other than Nexus changed, removed or put in."""
+    """Yield facts that something other than Nexus changed, removed or put in."""
     broken = list(seals.breaks(connection)) if _in_depth(path, thorough=thorough) else []
     if broken:
         named = ", ".join(f"number {each.seq} was {each.what}" for each in broken[:_NAMED])
@@ -191,7 +191,7 @@ def _objects(connection: apsw.Connection) -> dict[str, tuple[str, str]]:
 
 @cache
 def _load_expected(ledger: str) -> dict[str, tuple[str, str]]:
-    """Everything that the newest schema makes, by name."""
+    """Return everything that the newest schema makes, by name."""
     connection = apsw.Connection(":memory:")
     try:
         connection.execute(sql.text(ledger, "schema.sql"))

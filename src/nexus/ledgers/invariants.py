@@ -59,7 +59,7 @@ class Look:
         self._connection = connection
 
     def violations(self, *, before: str, strict: bool) -> Iterator[Violation]:
-        """Every violation that the ledgers show by themselves.
+        """Yield every violation that the ledgers show by themselves.
 
         Requests that came in at `before` or later may still be on their way to their run. `strict` says that
         the memory writer was on all along.
@@ -69,14 +69,14 @@ class Look:
                 yield Violation(invariant=name, subject=subject, problem=problem)
 
     def list_unfinished(self) -> Iterator[list[Unfinished]]:
-        """Runs and async invocations that have not ended, some at a time."""
+        """Yield runs and async invocations that have not ended, some at a time."""
         after = ""
         while page := [Unfinished(*row) for row in self._rows("unfinished", after=after, limit=_TOGETHER)]:
             yield page
             after = page[-1].id
 
     def find_statuses(self, ids: Sequence[str]) -> dict[str, str]:
-        """The status of each of some runs and invocations that the ledger knows."""
+        """Return the status of each of some runs and invocations that the ledger knows."""
         return dict(self._rows("recorded", ids=json.dumps(list(ids))))
 
     def _rows(self, name: str, **values: object) -> Iterator[Any]:

@@ -52,7 +52,7 @@ Probe = Callable[[str, int], tuple[int, int]]
 
 
 def frequencies(words: Iterable[str], newest: int, probe: Probe) -> list[Frequency]:
-    """The words that occur in an index whose newest row is `newest`, rarest first."""
+    """Return the words that occur in an index whose newest row is `newest`, rarest first."""
     found = [Frequency(word, _rows(word, newest, probe)) for word in list(words)[:_MOST_WORDS]]
     return sorted((each for each in found if each.rows), key=lambda each: each.rows)
 
@@ -60,7 +60,7 @@ def frequencies(words: Iterable[str], newest: int, probe: Probe) -> list[Frequen
 def plans(
     found: list[Frequency], *, ranked_rows: int = _RANKED_ROWS, scanned_rows: int = _SCANNED_ROWS
 ) -> list[Plan]:
-    """What to ask an index for, in this order, until there are hits enough."""
+    """Return what to ask an index for, in this order, until there are hits enough."""
     if not found:
         return []
     chosen = _within(found[:_RANKED_WORDS], ranked_rows)

@@ -242,5 +242,5 @@ class _Dated(apsw.VFS):
         return round(_EPOCH_DAYS * _DAY_MS) + (self._now() - _EPOCH) // timedelta(milliseconds=1)
 
     def xCurrentTime(self) -> float:  # noqa: N802 - SQLite's name
-        """The same in days."""
+        """Return the same in days."""
         return self.xCurrentTimeInt64() / _DAY_MS

@@ -24,12 +24,12 @@ _RECORD = "INSERT INTO schema_migrations (version, name) VALUES (?, ?)"
 
 
 def latest(ledger: str) -> int:
-    """The newest schema version that this program knows."""
+    """Return the newest schema version that this program knows."""
     return sql.migrations(ledger)[-1][0]
 
 
 def version(connection: apsw.Connection, ledger: str) -> int:
-    """The schema version of an open file; 0 for one that is empty or was made before migrations."""
+    """Return the schema version of an open file; 0 for one that is empty or was made before migrations."""
     application_id = connection.pragma("application_id")
     if application_id == APPLICATION_IDS[ledger]:
         return int(connection.pragma("user_version"))
@@ -105,7 +105,7 @@ def _replay(ledger: str, at_version: int) -> dict[str, frozenset[str]]:
 
 
 def _columns(connection: apsw.Connection) -> dict[str, frozenset[str]]:
-    """The tables by name, with the names of their columns."""
+    """Return the tables by name, with the names of their columns."""
     rows = connection.execute(
         "SELECT s.name, c.name FROM sqlite_schema AS s, pragma_table_xinfo(s.name) AS c "
         "WHERE s.type = 'table'"

@@ -57,12 +57,12 @@ class Held:
 
 
 def imported_settings(home: Home) -> Path:
-    """The settings of an imported config.toml that wait for approval."""
+    """Return the settings of an imported config.toml that wait for approval."""
     return home.state / "imported.toml"
 
 
 def imported_hooks(home: Home) -> Path:
-    """The names of the hook folders that came with an import, one in each line."""
+    """Return the names of the hook folders that came with an import, one in each line."""
     return home.state / "hooks" / ".imported"
 
 
@@ -96,7 +96,7 @@ def _programs(connection: apsw.Connection) -> set[tuple[str, str]]:
 
 
 def _known_programs(ledger: str) -> set[tuple[str, str]]:
-    """Those of every schema version, because a backup may be older than this program."""
+    """Return those of every schema version, because a backup may be older than this program."""
     known: set[tuple[str, str]] = set()
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute(sql.text(ledger, "schema.sql"))
@@ -159,7 +159,7 @@ def _settings(place: Home) -> Iterator[Held]:
 
 
 def _without(text: str, held: dict[str, dict[str, Any]]) -> str:
-    """The settings without those; the defaults where the file can't be edited."""
+    """Return the settings without those; the defaults where the file can't be edited."""
     document = cast("dict[str, Any]", tomlkit.parse(text))
     for section, table in held.items():
         for key in table:
@@ -173,7 +173,7 @@ def _without(text: str, held: dict[str, dict[str, Any]]) -> str:
 
 
 def _git(place: Home) -> Iterator[Held]:
-    """A repository's settings and attributes can make git run programs; what it recorded stays."""
+    """Reset what can make git run programs: settings, hooks and attributes. What it recorded stays."""
     for repository in sorted((place.meeseeks / ".history").glob("*.git")):
         settings = repository / "config"
         was = settings.read_text(encoding="utf-8", errors="replace") if settings.is_file() else _GIT_CONFIG

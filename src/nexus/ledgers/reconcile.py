@@ -107,7 +107,7 @@ def reconcile(home: Home) -> Reconciled:
 
 
 def _open(home: Home) -> apsw.Connection:
-    """One connection to all ledgers, each at the newest schema."""
+    """Return one connection to all ledgers, each at the newest schema."""
     settings = LedgersConfig()
     for name in LEDGERS:
         connect(home.ledger(name), name, settings, writes=True, checkpoints=False).close()
@@ -275,5 +275,5 @@ def _find_dangling(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _rows(connection: apsw.Connection, name: str, **values: Any) -> list[Any]:
-    """All of them: what is repaired next would change what is read."""
+    """Return all rows: what is repaired next would change what is read."""
     return connection.execute(_STATEMENTS[name], values or None).fetchall()

@@ -37,7 +37,7 @@ def is_occupied(home: Home) -> bool:
 
 @contextmanager
 def stage(home: Home) -> Generator[Home]:
-    """A place inside the home's folder, held alone, where new content is built; empty again at the end."""
+    """Make a place in the home's folder, held alone, to build new content in; empty again at the end."""
     fresh = not home.root.exists()
     try:
         home.root.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def _kept_beside(home: Home) -> Path:
 def snapshots(
     home: Home, open_: Callable[[Path, str], apsw.Connection]
 ) -> Generator[dict[str, apsw.Connection]]:
-    """A connection to each ledger that sees this moment until the end; nobody waits for it."""
+    """Open a connection to each ledger that sees this moment until the end; nobody waits for it."""
     with ExitStack() as stack:
         stack.enter_context(HomeLock(home.require(), "shared"))
         connections: dict[str, apsw.Connection] = {}

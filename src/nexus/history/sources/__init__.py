@@ -26,7 +26,7 @@ SOURCES: Final[tuple[type[Source], ...]] = (
 
 
 def open_source(path: Path, options: Options, format_: str | None = None) -> Source:
-    """The export at a path, in the given format or the first one that recognizes it."""
+    """Return the export at a path, in the given format or the first one that recognizes it."""
     found = files.open_files(path.expanduser())
     for source in SOURCES:
         if source.name == format_ or (format_ is None and source.recognizes(found)):

@@ -53,7 +53,7 @@ class Conversations(Source):
 
     @abstractmethod
     def conversation(self, whole: dict[str, Any], place: str) -> Iterator[Item]:
-        """The thread and the messages of one conversation."""
+        """Return the thread and the messages of one conversation."""
 
     def _file(self, name: str, skip: int) -> Iterator[Item]:
         number = 0
@@ -81,7 +81,7 @@ def _names(files: Files) -> list[str]:
 
 
 def _parse_conversation(data: bytes | None) -> dict[str, Any] | str:
-    """A conversation, or why it can't be read."""
+    """Return a conversation, or why it can't be read."""
     if data is None:
         return "the conversation is larger than 64 MiB"
     try:
@@ -154,7 +154,7 @@ class _Tree:
                 yield from messages
 
     def _path(self, leaf: str | None) -> list[str]:
-        """The nodes above a leaf, up to where it left a path that was read before."""
+        """Return the nodes above a leaf, up to where it left a path that was read before."""
         path: list[str] = []
         on_path: set[str] = set()
         while leaf is not None and leaf in self._nodes and leaf not in on_path and leaf not in self._seen:
@@ -175,7 +175,7 @@ class _Tree:
             yield from _chatgpt_message(message, id_, thread, self._find_answered(id_), self._stored)
 
     def _find_answered(self, id_: str) -> str | None:
-        """The message before this one; nodes without any content are passed over."""
+        """Return the message before this one; nodes without any content are passed over."""
         above = as_text(as_object(self._nodes[id_]).get("parent"))
         for _ in range(8):
             node = as_object(self._nodes.get(above or ""))
@@ -228,7 +228,7 @@ def _chatgpt_message(
 
 
 def _content(content: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-    """The words of a message, and the pictures and recordings among them."""
+    """Return the words of a message, and the pictures and recordings among them."""
     if content.get("content_type") == "user_editable_context":
         kept = (as_text(content.get("user_profile")), as_text(content.get("user_instructions")))
         return "\n\n".join(part for part in kept if part), []
@@ -251,7 +251,7 @@ def _content(content: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
 def _attachments(
     shown: list[dict[str, Any]], uploaded: Iterator[dict[str, Any]], stored: Mapping[str, str]
 ) -> tuple[Attachment, ...]:
-    """The files of a message. What was uploaded and is shown too is one file."""
+    """Return the files of a message. What was uploaded and is shown too is one file."""
     found: dict[str, Attachment] = {}
     for part in shown:
         id_ = (as_text(part.get("asset_pointer")) or "").rpartition("/")[2]

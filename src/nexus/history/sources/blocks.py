@@ -17,7 +17,7 @@ _RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output"
 
 
 def read_words(content: object) -> str:
-    """What is said in a message: its text, without tools and thoughts."""
+    """Return what is said in a message: its text, without tools and thoughts."""
     if isinstance(content, str):
         return content.strip()
     parts = (as_object(block) for block in as_list(content))
@@ -27,14 +27,14 @@ def read_words(content: object) -> str:
 
 
 def brief_calls(content: object) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each tool call or result in brief, with what is kept of it."""
+    """Yield each tool call or result in brief, with what is kept of it."""
     for block in as_list(content):
         if call := brief_call(as_object(block)):
             yield call
 
 
 def brief_call(block: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """A call or a result in brief, with what is kept of it. None for any other block."""
+    """Return a call or a result in brief, with what is kept of it. None for any other block."""
     type_ = as_text(block.get("type"))
     if type_ in _CALLS:
         name, said = as_text(block.get("name")) or "tool", _arguments(block)
@@ -46,7 +46,7 @@ def brief_call(block: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
 
 
 def read_calls(content: object) -> tuple[PastCall, ...]:
-    """The tool calls among the blocks, in full."""
+    """Return the tool calls among the blocks, in full."""
     found = (block for block in map(as_object, as_list(content)) if as_text(block.get("type")) in _CALLS)
     return tuple(
         PastCall(
@@ -59,7 +59,7 @@ def read_calls(content: object) -> tuple[PastCall, ...]:
 
 
 def read_results(content: object) -> tuple[PastResult, ...]:
-    """The results of tools among the blocks, in full."""
+    """Return the results of tools among the blocks, in full."""
     found = (block for block in map(as_object, as_list(content)) if as_text(block.get("type")) in _RESULTS)
     return tuple(
         PastResult(
@@ -94,7 +94,7 @@ def _as_json(arguments: str) -> str:
 
 
 def read_images(content: object) -> tuple[Attachment, ...]:
-    """The images among the blocks."""
+    """Return the images among the blocks."""
     found = (as_object(block) for block in as_list(content))
     return tuple(_image(block) for block in found if block.get("type") in ("image", "input_image"))
 

@@ -93,7 +93,7 @@ def _is_mail(name: str) -> bool:
 
 
 def _split(stream: Any, start: int) -> Iterator[tuple[int, bytes, bool]]:
-    """The messages of an mbox, each with the offset after it; a very large one is cut short."""
+    """Yield the messages of an mbox, each with the offset after it; a very large one is cut short."""
     kept: list[bytes] = []
     size, offset, was_empty = 0, start, True
     is_cut = False
@@ -114,7 +114,7 @@ def _split(stream: Any, start: int) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def mail_items(data: bytes, source: Source, file: str, place: str, is_cut: bool) -> Iterator[Item]:
-    """One mail, as the thread it belongs to and a message."""
+    """Yield one mail, as the thread it belongs to and a message."""
     try:
         mail = parser_process.read_mail(data)
     except UnreadableError as error:
@@ -202,7 +202,7 @@ def _people(mail: Mail, header: str, is_automated: bool = False) -> tuple[Person
 
 
 def _strip_quotes(body: str) -> tuple[str, int]:
-    """The text without quotes of quotes, and how many lines those had."""
+    """Return the text without quotes of quotes, and how many lines those had."""
     kept: list[str] = []
     left_out = 0
     for line in body.replace("\r\n", "\n").split("\n"):

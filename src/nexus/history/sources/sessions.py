@@ -75,7 +75,7 @@ class Sessions(Source):
     def entry(
         self, entry: dict[str, Any], transcript: Transcript, offset: int
     ) -> Iterator[Message | SessionMessage]:
-        """The messages of one line."""
+        """Return the messages of one line."""
         raise NotImplementedError
 
     def read(self, cursor: str | None) -> Iterator[Item]:

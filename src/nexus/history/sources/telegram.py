@@ -148,7 +148,7 @@ def _parse(data: bytes | None) -> Any:
 
 
 def _words(content: object) -> str:
-    """A text, or a list of texts and of objects with a text."""
+    """Return a text, or a list of texts and of objects with a text."""
     if isinstance(content, str):
         return content.strip()
     parts = (

@@ -162,7 +162,7 @@ class WhatsApp(Source):
 
 
 def _text(raw: bytes) -> str:
-    """A line, without the marks of its direction. WhatsApp cuts messages long before this does."""
+    """Return a line, without the marks of its direction. WhatsApp cuts messages long before this does."""
     return raw.decode("utf-8", "replace")[:_LONGEST_LINE].translate(_MARKS)
 
 

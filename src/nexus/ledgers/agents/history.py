@@ -47,7 +47,7 @@ class Turn:
     )
 
     def derive(self, make: Callable[["Turn"], T]) -> T:
-        """What a function makes of this turn, made once and kept for as long as the turn is."""
+        """Return what a function makes of this turn, made once and kept for as long as the turn is."""
         if make not in self._derived:
             self._derived[make] = make(self)
         return self._derived[make]
@@ -83,7 +83,7 @@ class History:
         return [message for turn in self.blocks for message in turn.messages]
 
     def up_to(self, position: int) -> "History":
-        """The part of it from its beginning through the turn at a position."""
+        """Return the part of it from its beginning through the turn at a position."""
         return replace(self, turns=tuple(turn for turn in self.turns if turn.position <= position))
 
 
@@ -144,7 +144,7 @@ def load(
     made_by: Sequence[str] | None = None,
     ledger: object = None,
 ) -> History:
-    """All of a session so far, or what one of its turns builds on, which is the same at any time.
+    """Return all of a session so far, or what one of its turns builds on, which is the same at any time.
 
     Only summaries that were made for the requests `made_by` stand in for older turns; None: any. What is read
     of an open `ledger` is kept for the next time. A session that is not known has no history.
@@ -192,7 +192,7 @@ def load(
 
 
 def list_summary_requests(connection: apsw.Connection, session_label: str) -> list[str]:
-    """The requests for which a session, or one that it was forked from, was summed up."""
+    """Return the requests for which a session, or one that it was forked from, was summed up."""
     session = sessions.get(connection, session_label)
     if session is None:
         return []
@@ -203,7 +203,7 @@ def list_summary_requests(connection: apsw.Connection, session_label: str) -> li
 def _read_segment(
     connection: apsw.Connection, session_id: str, stamp: tuple[int, int, str, str], until: int, ledger: object
 ) -> list[Turn]:
-    """The turns of one session, without those of its parents, that say something before a position."""
+    """Return the turns of one session, without those of its parents, that say something before a position."""
     _, after, replaced, since = stamp
     known = recent.find((ledger, session_id), stamp) or _Segment(stamp, (), after, 0)
     new = _read_turns(connection, session_id, known.through, replaced, since)

@@ -133,7 +133,7 @@ class _Recording:
         return id_
 
     def _find_session(self, source: str, name: str) -> tuple[str, str | None]:
-        """The label of a program's session and its id, if there is one.
+        """Return the label of a program's session and its id, if there is one.
 
         A label that a session of Nexus or of another program has is left to that one.
         """

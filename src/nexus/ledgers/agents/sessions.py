@@ -31,13 +31,13 @@ class Session:
 
 
 def get(connection: apsw.Connection, label: str) -> Session | None:
-    """The session of a label."""
+    """Return the session of a label."""
     row = connection.execute(sql.queries("agents")["session"], (label,)).fetchone()
     return None if row is None else sql.make(Session, row)
 
 
 def newest_of_people(connection: apsw.Connection, limit: int) -> list[Session]:
-    """The sessions that people write to, by last use."""
+    """Return the sessions that people write to, by last use."""
     rows = connection.execute(sql.queries("agents")["newest_sessions_of_people"], (limit,))
     return [sql.make(Session, row) for row in rows]
 
@@ -63,7 +63,7 @@ def ensure(
     fork_of: str | None = None,
     fork_through: str | None = None,
 ) -> Session:
-    """The session of a label, made if it is new.
+    """Return the session of a label, made if it is new.
 
     A new one may be a fork: it begins with all turns of the session `fork_of` that have ended by now, or
     with those up to the turn of the run `fork_through`. What that session says later is not part of it.

@@ -104,7 +104,7 @@ class ToolOutput:
 
 
 def results(connection: apsw.Connection, request_ids: Sequence[str], *, limit: int) -> list[ToolOutput]:
-    """What tools gave to the agents that worked for some requests, the newest first."""
+    """Return what tools gave to the agents that worked for some requests, the newest first."""
     values = {"requests": json.dumps(list(request_ids)), "limit": limit}
     rows = connection.execute(sql.queries("agents")["results_for_requests"], values)
     return [
@@ -114,7 +114,7 @@ def results(connection: apsw.Connection, request_ids: Sequence[str], *, limit: i
 
 
 def results_of(connection: apsw.Connection, request_id: str, tool: str) -> list[str]:
-    """What a tool gave to the agents of a request, in the order of the calls."""
+    """Return what a tool gave to the agents of a request, in the order of the calls."""
     values = {"request_id": request_id, "tool": tool}
     rows = connection.execute(sql.queries("agents")["results_of_tool"], values)
     return [str(row[0]) for row in rows]
@@ -127,7 +127,7 @@ def list_done(connection: apsw.Connection, turn: OpenTurn) -> list[tuple[int, st
 
 
 def results_in(connection: apsw.Connection, session_label: str, tools: Sequence[str]) -> list[str]:
-    """What some tools gave in a session, in the order of the calls; failed ones are left out."""
+    """Return what some tools gave in a session, in the order of the calls; failed ones are left out."""
     given = (session_label, json.dumps(list(tools)))
     rows = connection.execute(sql.queries("agents")["results_in_session"], given)
     return [str(row[0]) for row in rows]

@@ -97,7 +97,7 @@ def start_over(
 
 
 def failed_summaries(connection: apsw.Connection, turn: OpenTurn) -> int:
-    """How many tries to sum a session up failed in a row before this one."""
+    """Count how many tries to sum a session up failed in a row before this one."""
     found = connection.execute(
         sql.queries("agents")["failed_summaries"], {"session_id": turn.session_id, "position": turn.position}
     )
@@ -116,7 +116,7 @@ def through(
 def of_requests(
     connection: apsw.Connection, session_label: str, request_ids: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """The exchanges of some requests that ended well: their runs and requests, in order."""
+    """Return the exchanges of some requests that ended well: their runs and requests, in order."""
     values = (session_label, json.dumps(list(request_ids)))
     rows = connection.execute(sql.queries("agents")["turns_of_requests"], values).fetchall()
     return cast("list[tuple[str, str]]", rows)
@@ -136,7 +136,7 @@ def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | 
 
 
 def of_run(connection: apsw.Connection, execution_id: str) -> dict[Kind, int | None]:
-    """The kinds of the turns that a run has opened, and up to which position a summary sums up."""
+    """Return the kinds of the turns that a run has opened, and up to which position a summary sums up."""
     rows = connection.execute(sql.queries("agents")["turns_of_run"], (execution_id,))
     return dict(cast("list[tuple[Kind, int | None]]", rows.fetchall()))
 

@@ -29,7 +29,7 @@ _PAGES_AT_A_TIME = 1024
 
 @contextmanager
 def snapshot(home: Home) -> Generator[sqlite3.Connection | None]:
-    """A connection that sees the engine's database as it is now; None where there is none."""
+    """Open a connection that sees the engine's database as it is now; None where there is none."""
     if not home.engine_file.is_file():
         yield None
         return
@@ -174,7 +174,7 @@ def _copy_ledger(source: apsw.Connection, target: Path, ledger: str) -> Iterator
 
 
 def _describe_copy(copy: Path, ledger: str, home: Home) -> Ledger:
-    """What the manifest says about a copy; one that could not be restored is refused now."""
+    """Return what the manifest says about a copy; one that could not be restored is refused now."""
     # Damage in the copy is damage in the home, so that is what the message must name.
     with translate_errors(ledger, home.ledger(ledger)):
         version, rows = examine(copy, ledger)
@@ -210,7 +210,7 @@ def record_backup(home: Home, folder: Path) -> None:
 
 
 def list_backups(home: Home) -> list[str]:
-    """The folders of the backups that were made of a home, the oldest first."""
+    """Return the folders of the backups that were made of a home, the oldest first."""
     try:
         return home.backups_file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

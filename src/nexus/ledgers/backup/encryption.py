@@ -57,7 +57,7 @@ def encrypt(folder: Path, target: Path, recipients: Sequence[Any]) -> None:
 
 @contextmanager
 def private_folder(home: Home) -> Generator[Path]:
-    """A folder beside the home that only its owner can read; deleted at the end."""
+    """Make a folder beside the home that only its owner can read; deleted at the end."""
     beside = next(parent for parent in home.root.absolute().parents if parent.is_dir())
     with tempfile.TemporaryDirectory(prefix=f".{home.root.name}.backup-", dir=beside) as made:
         yield Path(made)
@@ -65,7 +65,7 @@ def private_folder(home: Home) -> Generator[Path]:
 
 @contextmanager
 def open_backup(source: Path, home: Home, identity: Path | None) -> Generator[Path]:
-    """The folder of a backup; an encrypted one is decrypted to the home's disk for as long as it is used."""
+    """Give the folder of a backup; an encrypted one is decrypted to the home's disk while it is used."""
     if not source.is_file():
         yield source
         return

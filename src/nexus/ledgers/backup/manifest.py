@@ -87,7 +87,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The manifest of a backup, or an error that says why the folder cannot be used as one."""
+        """Return the manifest of a backup, or an error that says why the folder cannot be used as one."""
         try:
             return cls._parse(json.loads((folder / NAME).read_bytes()))
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -137,7 +137,7 @@ _READ_ONLY = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 
 def check(folder: Path) -> tuple[Manifest, list[str]]:
-    """What a backup says about itself, and everything in which it differs from that."""
+    """Return what a backup says about itself, and everything in which it differs from that."""
     manifest = Manifest.read(folder)
     problems: list[str] = []
     for name in LEDGERS:
@@ -152,7 +152,7 @@ def check(folder: Path) -> tuple[Manifest, list[str]]:
 
 
 def require_intact(folder: Path) -> Manifest:
-    """The manifest of a backup that is whole and that this program can use, or an error."""
+    """Return the manifest of a backup that is whole and that this program can use, or an error."""
     manifest, problems = check(folder)
     if problems:
         raise CareError(
@@ -190,7 +190,7 @@ def engine_problems(path: Path) -> list[str]:
 
 
 def examine(path: Path, name: str) -> tuple[int, dict[str, int]]:
-    """The schema version and the rows of a ledger's file that is sound. It must have no WAL.
+    """Return the schema version and the rows of a ledger's file that is sound. It must have no WAL.
 
     The file is opened as one that nobody changes: nothing is written beside it, so a backup can be
     checked where it lies, on a disk that is write-protected too.

@@ -123,7 +123,7 @@ class Backup:
 
 
 def newest(home: Home) -> Backup | None:
-    """The newest of the backups that were made of a home here and can be read."""
+    """Return the newest of the backups that were made of a home here and can be read."""
     found: list[Backup] = []
     for line in list_backups(home):
         with suppress(CareError, OSError):

@@ -124,12 +124,12 @@ class Import:
 
 
 def event_id(channel: str, external_id: str, occurred_at: datetime) -> str:
-    """The id of an imported event."""
+    """Return the id of an imported event."""
     return ids.of_past("evt", occurred_at, f"{channel}:{external_id}")
 
 
 def key(external_id: str) -> str:
-    """An external id as it is stored: a very long one by its beginning and its hash."""
+    """Return an external id as it is stored: a very long one by its beginning and its hash."""
     kept = storable(external_id)
     return kept if len(kept) <= _LONGEST_ID else kept[: _LONGEST_ID - 33] + "#" + ids.digest(kept)[:32]
 
@@ -155,7 +155,7 @@ def begin(
 
 
 def list_imports(connection: apsw.Connection, import_id: str | None = None) -> list[Import]:
-    """All imports, the oldest first, or the one of that id."""
+    """Return all imports, the oldest first, or the one of that id."""
     found = connection.execute(sql.queries("events")["imports"], {"id": import_id}).fetchall()
     return [_import(values) for values in cast("list[tuple[Any, ...]]", found)]
 
@@ -187,19 +187,19 @@ class UnrecordedFiles:
         self._file.unlink(missing_ok=True)
 
     def paths(self) -> list[str]:
-        """What is noted."""
+        """Return what is noted."""
         return self._file.read_text(encoding="utf-8").split() if self._file.is_file() else []
 
 
 def list_unreferenced(connection: apsw.Connection, paths: Sequence[str]) -> list[str]:
-    """Those of these files that no attachment has."""
+    """Return those of these files that no attachment has."""
     query = sql.queries("events")["attachment_paths"]
     known = {row[0] for row in connection.execute(query, (json.dumps(list(paths)),))}
     return [path for path in paths if path not in known]
 
 
 def find_recorded(connection: apsw.Connection, *, channel: str, external_ids: Sequence[str]) -> set[str]:
-    """Which of these messages a channel has recorded, by their stored ids."""
+    """Return which of these messages a channel has recorded, by their stored ids."""
     wanted = json.dumps([key(each) for each in external_ids])
     values = {"channel": channel, "external_ids": wanted, "import": ""}
     rows = connection.execute(sql.queries("events")["recorded_among"], values).fetchall()

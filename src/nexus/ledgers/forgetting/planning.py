@@ -71,15 +71,15 @@ class Entry:
         self._add_items(connection, sets)
 
     def kinds(self, connection: apsw.Connection) -> set[str]:
-        """The kinds of things that the plan holds."""
+        """Return the kinds of things that the plan holds."""
         return {str(row[0]) for row in connection.execute(_QUERIES["planned_kinds"], (self.forget_id,))}
 
     def files(self, connection: apsw.Connection) -> list[str]:
-        """The files that go, as paths below the home."""
+        """Return the files that go, as paths below the home."""
         return [str(row[0]) for row in connection.execute(_QUERIES["planned_files"], (self.forget_id,))]
 
     def executions(self, connection: apsw.Connection) -> list[str]:
-        """The runs that go or lose a text, by id."""
+        """Return the runs that go or lose a text, by id."""
         rows = connection.execute(_QUERIES["planned_executions"], (self.forget_id,))
         return [str(row[0]) for row in rows]
 
@@ -107,7 +107,7 @@ class Entry:
 
 
 def list_unfinished(connection: apsw.Connection) -> list[Entry]:
-    """Every forget that was begun and is not complete."""
+    """Return every forget that was begun and is not complete."""
     rows = connection.execute(_QUERIES["unfinished_forgets"]).fetchall()
     return [
         Entry(

@@ -67,7 +67,7 @@ async def find(ledgers: Ledgers, resolve: Work[P, Target], /, *args: P.args, **k
 
 
 async def preview(ledgers: Ledgers, target: Target) -> Plan:
-    """What would go. Nothing is changed."""
+    """Return what would go. Nothing is changed."""
     async with _plan(ledgers, target) as (_, plan):
         return plan
 
@@ -97,7 +97,7 @@ async def forget(
 
 
 async def list_unfinished(ledgers: Ledgers) -> list[Entry]:
-    """Every forget that was begun and is not complete."""
+    """Return every forget that was begun and is not complete."""
     return await ledgers.runtime.read(planning.list_unfinished)
 
 
@@ -177,7 +177,7 @@ async def _scrub_all(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside)
 
 
 def _to_scrub(entry: Entry) -> list[str]:
-    """All ledgers: any may hold the words on pages that were freed before. Vectors hold none."""
+    """Return all ledgers: any may hold the words on pages that were freed before. Vectors hold none."""
     touched = {path.partition(".")[0] for path in entry.counts.removed}
     return [ledger for ledger in _ORDER if ledger != "embeddings" or ledger in touched]
 
@@ -218,7 +218,7 @@ async def _plan(
 
 
 async def _bring_up_to_date(ledgers: Ledgers) -> None:
-    """The plan reads all ledgers in one connection, which knows today's schema only."""
+    """Migrate all ledgers: the plan reads them in one connection, which knows today's schema only."""
     for database in ledgers:
         await database.read(lambda _: None)
 
@@ -288,19 +288,19 @@ class _Emptying:
 
 
 def _first(table: Table, condition: str) -> str | None:
-    """The query for the first row that changes, where rows are sealed in order."""
+    """Return the query for the first row that changes, where rows are sealed in order."""
     return f"SELECT min(seq) FROM facts WHERE {condition}" if table.name == "facts" else None  # noqa: S608 - names are constants of the program, values are bound
 
 
 def _lift_seals(connection: apsw.Connection, query: str | None, bindings: dict[str, str | int]) -> None:
-    """Facts from there on are sealed again when all is removed."""
+    """Drop the seals from the first fact that changes; they are made again when all is removed."""
     first = connection.execute(query, bindings).get if query else None
     if first is not None:
         seals.lift(connection, cast("int", first))
 
 
 def _emptying(table: Table, kinds: set[str]) -> Iterator[tuple[str, str]]:
-    """What is assigned to which rows of a table."""
+    """Yield what is assigned to which rows of a table."""
     for ref in table.refs:
         if ref.table in kinds and not (ref.removes or ref.implied):
             yield f"{ref.column} = NULL", referring(ref, _planned_keys)
@@ -321,7 +321,7 @@ def _batch(kind: str) -> str:
 
 @contextmanager
 def _plan_beside(connection: apsw.Connection, home: Home) -> Generator[None]:
-    """The recorded plan to read from, in whichever ledger the connection is."""
+    """Attach the recorded plan to read from, in whichever ledger the connection is."""
     connection.execute(statement(home, "runtime", writes=False, name="plan"))
     try:
         yield
@@ -331,7 +331,7 @@ def _plan_beside(connection: apsw.Connection, home: Home) -> Generator[None]:
 
 @contextmanager
 def _unguarded(connection: apsw.Connection, table: str) -> Generator[None]:
-    """A transaction in which rows of a table may change and go.
+    """Open a transaction in which rows of a table may change and go.
 
     Only that table's guards are lifted, because every other connection reads the schema anew then.
     Foreign keys are not enforced meanwhile: the plan takes both ends, and looking for the other end of
@@ -432,7 +432,7 @@ _BINARY: Final = re.compile(rb"\0")
 
 
 def files_naming(home: Home, names: Names) -> list[Path]:
-    """The files below the home that hold one of the names, relative to it."""
+    """Return the files below the home that hold one of the names, relative to it."""
     if not names.all:
         return []
     return [path.relative_to(home.root) for path in _candidates(home) if _holds(path, names)]

@@ -113,5 +113,5 @@ class Table:
         return self.referred(self.owner)
 
     def referred(self, column: str) -> str:
-        """The table that a column refers to."""
+        """Return the table that a column refers to."""
         return next(ref.table for ref in self.refs if ref.column == column)

@@ -24,7 +24,7 @@ _URI = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_U
 
 
 def attach_all(home: Home) -> apsw.Connection:
-    """A connection that reads all six ledgers and writes to none. The caller closes it."""
+    """Return a connection that reads all six ledgers and writes to none. The caller closes it."""
     connection = apsw.Connection(":memory:", flags=_URI)
     try:
         for ledger in LEDGERS:
@@ -83,11 +83,11 @@ class Sets:
         return bool(self.new)
 
     def count(self, kind: str) -> int:
-        """How many keys of a kind go."""
+        """Count how many keys of a kind go."""
         return cast("int", self.connection.execute(f"SELECT count(*) FROM gone_{kind}").get)  # noqa: S608 - names are constants of the program, values are bound
 
     def items(self) -> Iterator[tuple[str, str]]:
-        """Every key with its kind: a table, `table.column` for what is emptied, or `files`."""
+        """Yield every key with its kind: a table, `table.column` for what is emptied, or `files`."""
         for kind in (*TOUCHED, FILES):
             for (key,) in self.connection.execute(f"SELECT key FROM gone_{kind} ORDER BY key"):  # noqa: S608 - names are constants of the program, values are bound
                 yield kind, cast("str", key)
@@ -100,7 +100,7 @@ Keys = Callable[[str], str]
 
 
 def removal_conditions(table: Table, keys: Keys) -> list[tuple[str, str]]:
-    """Conditions, any of which lets a row go, each with the name of the one set of keys that it asks.
+    """Return conditions, any of which lets a row go, each with the name of the one set of keys that it asks.
 
     Each is a look-up by an index where there is one.
     """
@@ -113,17 +113,17 @@ def removal_conditions(table: Table, keys: Keys) -> list[tuple[str, str]]:
 
 
 def any_gone(table: Table, keys: Keys) -> str:
-    """The condition that a row goes."""
+    """Return the condition that a row goes."""
     return " OR ".join(f"({condition})" for _, condition in removal_conditions(table, keys))
 
 
 def referring(ref: Ref, keys: Keys) -> str:
-    """Rows that refer to something that goes."""
+    """Return rows that refer to something that goes."""
     return f"{ref.column} IN {keys(ref.table)} AND {ref.when}"
 
 
 def with_key(table: Table, keys: str) -> str:
-    """Rows whose key is in a set."""
+    """Return rows whose key is in a set."""
     if len(table.key) == 1:
         return f"{table.key[0]} IN {keys}"
     parts = ", ".join(f"json_extract(key, '$[{place}]')" for place in range(len(table.key)))

@@ -656,5 +656,5 @@ RECORDED: Final = frozenset(ref.table for table in TABLES for ref in table.refs 
 
 
 def of(ledger: str) -> list[Table]:
-    """The tables of a ledger that forgetting touches, in the order of its schema."""
+    """Return the tables of a ledger that forgetting touches, in the order of its schema."""
     return [table for table in TOUCHED.values() if table.ledger == ledger]

@@ -30,7 +30,7 @@ _NESTED_ESCAPES = 3
 
 
 def fold(text: str) -> str:
-    """The text without case and accents."""
+    """Return the text without case and accents."""
     if text.isascii():
         return text.lower()
     parts = unicodedata.normalize("NFKD", text.casefold())
@@ -45,7 +45,7 @@ class Names:
 
     @staticmethod
     def of(texts: Iterable[str | None], without: Sequence[str] = ()) -> "Names":
-        """The distinct names among the texts, leaving out those that the caller does not want used."""
+        """Return the distinct names among the texts, leaving out those that the caller does not want used."""
         unwanted = {fold(text.strip()) for text in without}
         kept: dict[str, str] = {}
         for text in texts:
@@ -85,7 +85,7 @@ class Names:
         )
 
     def query(self, which: int) -> str | None:
-        """What to ask the full-text index for; None where it cannot find the name."""
+        """Return what to ask the full-text index for; None where it cannot find the name."""
         words = _WORD.findall(self.all[which])
         if not words or _UNSPACED.search(self.all[which]):
             return None
@@ -93,7 +93,7 @@ class Names:
 
 
 def _pattern(name: str) -> str:
-    """A regular expression for a folded name. Between its words may stand a space, a dot, a dash, …"""
+    """Return a regular expression for a folded name. Between its words may stand a space, a dot, a dash, …"""
     words = _WORD.findall(name)
     if _UNSPACED.search(name) or not words:
         return re.escape(name)
@@ -165,7 +165,7 @@ def entity(
 
 
 def fact(connection: apsw.Connection, wanted: str) -> Target:
-    """The fact with that id, and what was concluded from it. The message that it came from stays.
+    """Return the fact with that id, and what was concluded from it. The message that it came from stays.
 
     A note that was recorded to be its source goes with it.
     """
@@ -173,7 +173,7 @@ def fact(connection: apsw.Connection, wanted: str) -> Target:
 
 
 def event(connection: apsw.Connection, wanted: str) -> Target:
-    """The message with that id, and what was learned from it."""
+    """Return the message with that id, and what was learned from it."""
     found = connection.execute("SELECT id FROM events.events WHERE id = ?", (wanted.strip(),)).get
     if not found:
         raise UsageError(f"Unknown message {wanted!r}", hint="It may have been forgotten already.")
@@ -186,7 +186,7 @@ def scope(channel: str) -> Target:
 
 
 def thread(connection: apsw.Connection, wanted: str) -> Target:
-    """The thread with that id."""
+    """Return the thread with that id."""
     found = connection.execute("SELECT id FROM events.threads WHERE id = ?", (wanted.strip(),)).get
     if not found:
         raise UsageError(
@@ -197,7 +197,7 @@ def thread(connection: apsw.Connection, wanted: str) -> Target:
 
 
 def import_(connection: apsw.Connection, wanted: str) -> Target:
-    """The import with that id: what it recorded, and what was learned from it."""
+    """Return the import with that id: what it recorded, and what was learned from it."""
     found = connection.execute("SELECT id FROM events.imports WHERE id = ?", (wanted.strip(),)).get
     if not found:
         raise UsageError(f"No import has the id {wanted!r}", hint="List them with `nexus import --list`.")
@@ -205,7 +205,7 @@ def import_(connection: apsw.Connection, wanted: str) -> Target:
 
 
 def time_range(start: str, end: str) -> Target:
-    """Everything from `start` until just before `end`."""
+    """Return everything from `start` until just before `end`."""
     try:
         first, after = clock.parse(start), clock.parse(end)
     except ValueError as error:
@@ -221,7 +221,7 @@ def time_range(start: str, end: str) -> Target:
 
 
 def bounds(target: Target) -> dict[str, str | None]:
-    """A range's limits for SQL: exact ones, and wider ones in text that an index can use.
+    """Return a range's limits for SQL: exact ones, and wider ones in text that an index can use.
 
     Rows written by hand may hold times in another form (`2026-02-13 10:00:00`, an offset), which sorts
     at most a day beside its place.
@@ -271,7 +271,7 @@ def seed(sets: Sets, names: Names) -> dict[str, int]:
 
 
 def count_kept(sets: Sets, names: Names) -> dict[str, int]:
-    """How many rows name the entity and stay, by `ledger.table.column`."""
+    """Count how many rows name the entity and stay, by `ledger.table.column`."""
     counts: dict[str, int] = {}
     for table in TOUCHED.values() if names.all else ():
         for text in table.texts:

@@ -52,7 +52,7 @@ class Pairing:
 
 
 def of(connection: apsw.Connection, entity_id: str) -> Granted | None:
-    """What an entity was granted; None: nothing at all."""
+    """Return what an entity was granted; None: nothing at all."""
     row = connection.execute(sql.queries("identity")["grant"], (entity_id,)).fetchone()
     return None if row is None else _parse_grant(row)
 
@@ -80,7 +80,7 @@ def revoke(connection: apsw.Connection, entity_id: str) -> bool:
 
 
 def list_grantees(connection: apsw.Connection) -> list[Grantee]:
-    """Everybody who was granted something."""
+    """Return everybody who was granted something."""
     return [
         Grantee(entity_id=str(row[0]), name=str(row[1]), granted=_parse_grant(row[2:7]), since=str(row[7]))
         for row in connection.execute(sql.queries("identity")["grants"])
@@ -121,7 +121,7 @@ def refuse(connection: apsw.Connection, code: str, now: clock.Clock = clock.now)
 
 
 def list_pairings(connection: apsw.Connection, now: clock.Clock = clock.now) -> list[Pairing]:
-    """Everybody who asks."""
+    """Return everybody who asks."""
     rows = connection.execute(sql.queries("identity")["pairings"], {"now": clock.timestamp(now())})
     return [sql.make(Pairing, row) for row in rows]
 

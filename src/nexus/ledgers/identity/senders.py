@@ -37,7 +37,7 @@ class Seen:
 
 
 def find(connection: apsw.Connection, channel: str, identifier: str) -> Sender | None:
-    """Whom an identifier belongs to."""
+    """Return whom an identifier belongs to."""
     values = {"channel": channel, "normalized": storable(identifier)}
     row = connection.execute(sql.queries("identity")["sender"], values).fetchone()
     if row is None:
@@ -47,7 +47,7 @@ def find(connection: apsw.Connection, channel: str, identifier: str) -> Sender |
 
 
 def resolve(connection: apsw.Connection, seen: Seen) -> Sender:
-    """Whom an identifier belongs to; an unknown one gets an entity and a contact.
+    """Return whom an identifier belongs to; an unknown one gets an entity and a contact.
 
     One that turns out to be the owner's becomes theirs. Whom it belonged to before keeps their memories.
     """
@@ -66,14 +66,14 @@ def resolve(connection: apsw.Connection, seen: Seen) -> Sender:
 
 
 def find_named(connection: apsw.Connection, text: str) -> list[tuple[str, str]]:
-    """The entities that somebody means by an id or a name: their ids and names."""
+    """Return the entities that somebody means by an id or a name: their ids and names."""
     values = {"text": text, "normalized": normalize_name(text)}
     rows = connection.execute(sql.queries("identity")["named_entities"], values).fetchall()
     return cast("list[tuple[str, str]]", rows)
 
 
 def normalize_name(text: str) -> str:
-    """A name as it is matched."""
+    """Return a name as it is matched."""
     return " ".join(storable(text).casefold().split())
 
 
@@ -85,7 +85,7 @@ def _new_entity(connection: apsw.Connection, seen: Seen, name: str) -> str:
 
 
 def _contact(connection: apsw.Connection, seen: Seen, entity_id: str, name: str) -> str:
-    """A contact may be known without anybody behind it; it is theirs from now on."""
+    """Find or make a contact. One that is known without anybody behind it is theirs from now on."""
     queries = sql.queries("identity")
     key = {"channel": seen.channel, "normalized": storable(seen.identifier)}
     known = cast("str | None", connection.execute(queries["contact_of"], key).get)

@@ -40,7 +40,7 @@ UNDECIDED: Final = State()
 
 
 def states(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str, State]:
-    """What was decided about each of some facts."""
+    """Return what was decided about each of some facts."""
     rows = sql.rows(connection, sql.queries("memory")["fact_states"], (json.dumps(list(fact_ids)),))
     return {
         str(id_): State(verdict=verdict, by=by, at=at, reason=reason, is_pinned=bool(pinned))

@@ -46,7 +46,7 @@ def seal(connection: apsw.Connection, *, at_most: int = _BATCH) -> int:
 
 
 def breaks(connection: apsw.Connection) -> Iterator[Break]:
-    """Every fact that does not match its seal. Facts without one yet are no matter."""
+    """Yield every fact that does not match its seal. Facts without one yet are no matter."""
     queries = sql.queries("memory")
     digest, after = _FIRST, _BEFORE_ALL
     while rows := connection.execute(queries["sealed_facts"], {"after": after, "limit": _BATCH}).fetchall():
@@ -63,12 +63,12 @@ def breaks(connection: apsw.Connection) -> Iterator[Break]:
 
 
 def count_unsealed(connection: apsw.Connection) -> int:
-    """How many facts have no seal yet."""
+    """Count how many facts have no seal yet."""
     return cast("int", connection.execute(sql.queries("memory")["unsealed_count"]).get)
 
 
 def head(connection: apsw.Connection) -> str:
-    """The last digest, which stands for every fact that is sealed. Empty where none is."""
+    """Return the last digest, which stands for every fact that is sealed. Empty where none is."""
     last = connection.execute(sql.queries("memory")["last_seal"]).fetchone()
     return cast("bytes", last[1]).hex() if last else ""
 
@@ -105,7 +105,7 @@ def _digest(before: bytes, row: Sequence[Column]) -> bytes:
 
 
 def _encode(value: Column) -> bytes:
-    """Each value with its length, so that no two rows are encoded alike."""
+    """Encode a value with its length, so that no two rows are encoded alike."""
     if value is None:
         return _NULL
     if isinstance(value, float):

@@ -57,7 +57,7 @@ class Approval:
 
 
 def hash_call(tool: str, arguments: Mapping[str, Any], state: str = "") -> str:
-    """What tells one call from every other, and from the same call on another file."""
+    """Return what tells one call from every other, and from the same call on another file."""
     exact = [tool, arguments, state] if state else [tool, arguments]
     return hashlib.sha256(json.dumps(exact, sort_keys=True).encode()).hexdigest()
 
@@ -109,13 +109,13 @@ def is_unmade(connection: apsw.Connection, execution_id: str, call_key: str) -> 
 
 
 def get(connection: apsw.Connection, approval_id: str) -> Approval | None:
-    """One approval."""
+    """Return one approval."""
     found = _all(connection, "approval", (approval_id,))
     return found[0] if found else None
 
 
 def waiting(connection: apsw.Connection, session_label: str | None = None) -> list[Approval]:
-    """The calls that wait, the oldest first; of one session, or of all."""
+    """Return the calls that wait, the oldest first; of one session, or of all."""
     return _all(connection, "waiting_approvals", {"session_label": session_label})
 
 

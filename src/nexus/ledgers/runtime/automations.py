@@ -101,23 +101,23 @@ def list_current(connection: apsw.Connection) -> list[Automation]:
 
 
 def get(connection: apsw.Connection, name: str) -> Automation | None:
-    """The row of a name that counts."""
+    """Return the row of a name that counts."""
     return next((each for each in versions(connection, name) if each.status != "superseded"), None)
 
 
 def by_id(connection: apsw.Connection, automation_id: str) -> Automation | None:
-    """One version."""
+    """Return one version."""
     row = connection.execute(_selecting("automation_by_id"), (automation_id,)).fetchone()
     return None if row is None else _automation(row)
 
 
 def versions(connection: apsw.Connection, name: str) -> list[Automation]:
-    """Every version of a name, the newest first."""
+    """Return every version of a name, the newest first."""
     return [_automation(row) for row in connection.execute(_selecting("automation_versions"), (name,))]
 
 
 def count_names(connection: apsw.Connection, prefix: str) -> int:
-    """How many names begin like this, also of those that were removed."""
+    """Count how many names begin like this, also of those that were removed."""
     return cast("int", connection.execute(sql.queries("runtime")["count_automation_names"], (prefix,)).get)
 
 
@@ -198,7 +198,7 @@ def _automation(row: Any) -> Automation:
 
 
 def _object(text: str | None) -> dict[str, Any]:
-    """A JSON object; nothing where a row from elsewhere holds something that is none."""
+    """Return a JSON object; nothing where a row from elsewhere holds something that is none."""
     value = _json(text)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 

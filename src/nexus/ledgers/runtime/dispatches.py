@@ -58,22 +58,22 @@ def create(connection: apsw.Connection, dispatch: NewDispatch) -> Dispatch:
 
 
 def get(connection: apsw.Connection, dispatch_id: str) -> Dispatch | None:
-    """One task, whole."""
+    """Return one task, whole."""
     return next(iter(_all(connection, "dispatch", (dispatch_id,))), None)
 
 
 def of_worker(connection: apsw.Connection, worker_request_id: str) -> Dispatch | None:
-    """The task that a worker's request stands for."""
+    """Return the task that a worker's request stands for."""
     return next(iter(_all(connection, "dispatch_of_worker", (worker_request_id,))), None)
 
 
 def of_call(connection: apsw.Connection, execution_id: str, call_id: str) -> Dispatch | None:
-    """The task that a call of a run gave, where it did so before."""
+    """Return the task that a call of a run gave, where it did so before."""
     return next(iter(_all(connection, "dispatch_of_call", (execution_id, call_id))), None)
 
 
 def of_execution(connection: apsw.Connection, execution_id: str) -> list[Dispatch]:
-    """The tasks that a run gave, in order."""
+    """Return the tasks that a run gave, in order."""
     return _all(connection, "dispatches_of_execution", (execution_id,))
 
 
@@ -91,12 +91,12 @@ def of_session(
 
 
 def of_root(connection: apsw.Connection, root_request_id: str) -> list[Dispatch]:
-    """Every task below a root, in the order in which they were given."""
+    """Return every task below a root, in the order in which they were given."""
     return _all(connection, "dispatches_of_root", (root_request_id,))
 
 
 def list_claimed_by(connection: apsw.Connection, execution_id: str) -> list[Dispatch]:
-    """The tasks whose results calls of a run have taken, in the order in which they were given."""
+    """Return the tasks whose results calls of a run have taken, in the order in which they were given."""
     return _all(connection, "dispatches_claimed_by", (execution_id,))
 
 

@@ -82,20 +82,20 @@ def enqueue(connection: apsw.Connection, execution: NewExecution) -> Execution:
 
 
 def get(connection: apsw.Connection, execution_id: str) -> Execution | None:
-    """One run, whole."""
+    """Return one run, whole."""
     row = connection.execute(sql.queries("runtime")["execution"], (execution_id,)).fetchone()
     return None if row is None else _execution(row)
 
 
 def of_request(connection: apsw.Connection, request_id: str, session_label: str) -> list[Execution]:
-    """The runs that a request had in a session, in the order in which they were asked for."""
+    """Return the runs that a request had in a session, in the order in which they were asked for."""
     values = {"request_id": request_id, "session_label": session_label}
     rows = connection.execute(sql.queries("runtime")["executions_of_request"], values)
     return [_execution(row) for row in rows]
 
 
 def count_begun_below(connection: apsw.Connection, label: str, since: str) -> int:
-    """How many were asked for since a time in sessions whose labels begin like that."""
+    """Count how many were asked for since a time in sessions whose labels begin like that."""
     found = connection.execute(sql.queries("runtime")["executions_below"], {"label": label, "since": since})
     return cast("int", found.get)
 
@@ -171,7 +171,7 @@ def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[str]
 
 
 def list_interrupted_by(connection: apsw.Connection, execution_id: str) -> list[str]:
-    """The unfinished runs of a session that a later one may stop, in order."""
+    """Return the unfinished runs of a session that a later one may stop, in order."""
     rows = connection.execute(sql.queries("runtime")["interrupted_by"], (execution_id,))
     return [cast("str", row[0]) for row in rows]
 
@@ -186,7 +186,7 @@ class Said:
 
 
 def load_said_to(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[str, list[Said]]:
-    """The messages that some runs answered, those that they took included, in order."""
+    """Return the messages that some runs answered, those that they took included, in order."""
     found: dict[str, list[Said]] = {}
     given = {"ids": json.dumps(list(execution_ids))}
     for run, event_id, trust in cast(
@@ -204,7 +204,7 @@ def list_begun_in(connection: apsw.Connection, session_label: str, after: str) -
 
 
 def newest_in(connection: apsw.Connection, session_label: str) -> str | None:
-    """The run of a session that was asked for last."""
+    """Return the run of a session that was asked for last."""
     return cast(
         "str | None", connection.execute(sql.queries("runtime")["newest_in_session"], (session_label,)).get
     )
@@ -224,7 +224,7 @@ def provider_answers(connection: apsw.Connection, execution_id: str) -> None:
 
 
 def predecessor(connection: apsw.Connection, execution_id: str) -> str | None:
-    """The run of the same session that comes just before another and has not ended."""
+    """Return the run of the same session that comes just before another and has not ended."""
     found = connection.execute(sql.queries("runtime")["predecessor"], {"id": execution_id}).get
     return cast("str | None", found)
 
@@ -235,24 +235,24 @@ def withdraw(connection: apsw.Connection, execution_id: str) -> None:
 
 
 def list_unfinished(connection: apsw.Connection) -> list[str]:
-    """Every run that has not ended, in the order in which they were recorded."""
+    """Return every run that has not ended, in the order in which they were recorded."""
     return [cast("str", row[0]) for row in connection.execute(sql.queries("runtime")["unfinished"])]
 
 
 def list_unfinished_in(connection: apsw.Connection, session_label: str) -> list[str]:
-    """The runs of a session that have not ended, in order."""
+    """Return the runs of a session that have not ended, in order."""
     rows = connection.execute(sql.queries("runtime")["unfinished_in_session"], (session_label,))
     return [cast("str", row[0]) for row in rows]
 
 
 def list_unfinished_below(connection: apsw.Connection, label: str) -> list[str]:
-    """The runs that have not ended of all sessions whose labels begin like that, in order."""
+    """Return the runs that have not ended of all sessions whose labels begin like that, in order."""
     rows = connection.execute(sql.queries("runtime")["unfinished_below"], {"label": label})
     return [cast("str", row[0]) for row in rows]
 
 
 def find_known(connection: apsw.Connection, execution_ids: Sequence[str]) -> set[str]:
-    """Those of these runs that are recorded."""
+    """Return those of these runs that are recorded."""
     rows = connection.execute(sql.queries("runtime")["known_executions"], (json.dumps(list(execution_ids)),))
     return {cast("str", row[0]) for row in rows}
 

@@ -102,7 +102,7 @@ def list_dead(
 
 
 def count_dead(connection: apsw.Connection) -> int:
-    """How many async ones failed for good."""
+    """Count how many async ones failed for good."""
     return cast("int", connection.execute(sql.queries("runtime")["count_dead_invocations"]).get)
 
 
@@ -119,7 +119,7 @@ def dismiss(connection: apsw.Connection, invocation_id: str) -> bool:
 
 
 def get(connection: apsw.Connection, invocation_id: str) -> Invocation | None:
-    """One invocation, whole."""
+    """Return one invocation, whole."""
     row = connection.execute(sql.queries("runtime")["invocation"], (invocation_id,)).fetchone()
     return None if row is None else parse_row(row)
 
@@ -127,7 +127,7 @@ def get(connection: apsw.Connection, invocation_id: str) -> Invocation | None:
 def of_automation(
     connection: apsw.Connection, name: str, *, status: str | None = None, limit: int = 20
 ) -> list[Invocation]:
-    """The invocations of a name in all its versions, the newest first."""
+    """Return the invocations of a name in all its versions, the newest first."""
     values = {"name": name, "status": status, "limit": limit}
     rows = connection.execute(sql.queries("runtime")["invocations_of_name"], values)
     return [parse_row(row) for row in rows]
@@ -169,7 +169,7 @@ def list_missed(
 
 
 def parse_row(row: Any) -> Invocation:
-    """A row of the ledger as an invocation."""
+    """Make an invocation of a row of the ledger."""
     values: dict[str, Any] = dict(zip(Invocation.__slots__, row, strict=True))
     values["blocking"] = bool(values["blocking"])
     values["result"], values["input"] = _value(values["result"]), _value(values["input"])

@@ -153,7 +153,7 @@ class _Nodes:
             self._children[row["request_id"]].append(node)
 
     def _add_memories(self) -> None:
-        """What was injected hangs from the invocation that decided it, which tells how much was left out."""
+        """Hang what was injected from the invocation that decided it, and count there what was left out."""
         for offered in injections.of_root(self._connection, self._root):
             invocation = self._automations.get(offered.invocation_id)
             if invocation is None:

@@ -49,17 +49,17 @@ def record(connection: apsw.Connection, row: UsageRow) -> None:
 
 
 def count_estimated(connection: apsw.Connection, day: str) -> int:
-    """How many calls from a day on are counted by an estimate."""
+    """Count how many calls from a day on are counted by an estimate."""
     return cast("int", connection.execute(sql.queries("runtime")["estimated_usage"], (day,)).get)
 
 
 def last_day(connection: apsw.Connection) -> str | None:
-    """The last day on which a model was called; None if none ever was."""
+    """Return the last day on which a model was called; None if none ever was."""
     return cast("str | None", connection.execute(sql.queries("runtime")["last_day_of_usage"]).get)
 
 
 def of_root(connection: apsw.Connection, root_request_id: str) -> Totals:
-    """What a request and everything below it cost so far."""
+    """Return what a request and everything below it cost so far."""
     return _totals(connection, "usage_of_root", root_request_id)
 
 
@@ -71,12 +71,12 @@ def of_roots(connection: apsw.Connection, root_request_ids: Sequence[str]) -> di
 
 
 def of_execution(connection: apsw.Connection, execution_id: str) -> Totals:
-    """What one run cost so far."""
+    """Return what one run cost so far."""
     return _totals(connection, "usage_of_execution", execution_id)
 
 
 def of_executions(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[str, Totals]:
-    """What some runs cost so far, each by its id."""
+    """Return what some runs cost so far, each by its id."""
     rows = connection.execute(
         sql.queries("runtime")["usage_of_executions"], (json.dumps(list(execution_ids)),)
     )
@@ -84,12 +84,12 @@ def of_executions(connection: apsw.Connection, execution_ids: Sequence[str]) -> 
 
 
 def of_request(connection: apsw.Connection, request_id: str) -> Totals:
-    """What one request cost so far, without those below it."""
+    """Return what one request cost so far, without those below it."""
     return _totals(connection, "usage_of_request", request_id)
 
 
 def of_roles(connection: apsw.Connection, roles: Sequence[str], day: str) -> Totals:
-    """What some roles cost from a day on, such as `2026-05-31`."""
+    """Return what some roles cost from a day on, such as `2026-05-31`."""
     return _totals(connection, "usage_of_roles", json.dumps(list(roles)), day)
 
 
@@ -99,12 +99,12 @@ def of_session(connection: apsw.Connection, session_label: str) -> Totals:
 
 
 def since(connection: apsw.Connection, day: str) -> Totals:
-    """What everything cost from a day on."""
+    """Return what everything cost from a day on."""
     return _totals(connection, "usage_since", day)
 
 
 def of_automation(connection: apsw.Connection, name: str, day: str) -> Totals:
-    """What an automation cost from a day on, with the workers that it dispatched."""
+    """Return what an automation cost from a day on, with the workers that it dispatched."""
     return _totals(connection, "usage_of_automation", name, day)
 
 
@@ -115,7 +115,7 @@ def guest_of_root(connection: apsw.Connection, root_request_id: str) -> str | No
 
 
 def of_guests(connection: apsw.Connection, day: str) -> dict[str, Totals]:
-    """What the messages of each person other than the owner cost from a day on."""
+    """Return what the messages of each person other than the owner cost from a day on."""
     rows = connection.execute(sql.queries("runtime")["usage_of_guests"], (day,))
     return {guest: sql.make(Totals, sums) for guest, *sums in cast("Iterable[tuple[str, int]]", rows)}
 

@@ -70,7 +70,7 @@ def _write(stream: BinaryIO, lines: Iterator[bytes], tally: Tally, progress: Pro
 
 
 def _foreign(connection: apsw.Connection, ledger: str) -> Iterator[str]:
-    """Tables and columns that somebody added: their meaning is not ours to carry to another home."""
+    """Yield tables and columns that somebody added: their meaning is not ours to carry to another home."""
     known = tables.load_expected(ledger)
     for table in tables.present(connection):
         if table.name not in known:

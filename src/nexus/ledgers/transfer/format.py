@@ -45,19 +45,19 @@ _INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
 
 def template(columns: Iterable[str]) -> str:
-    """The JSON object of a row, with a place for each value."""
+    """Return the JSON object of a row, with a place for each value."""
     # A table has the same columns in every row: naming them once takes half the time of a dict each.
     names = [json.dumps(column).replace("%", "%%") for column in columns]
     return "{" + ",".join(f"{name}:%s" for name in names) + "}"
 
 
 def encode(template: str, row: Iterable[Value]) -> str:
-    """A row as a JSON object."""
+    """Write a row as a JSON object."""
     return template % tuple([_ENCODERS[type(value)](value) for value in row])
 
 
 def decode(row: tuple[Any, ...]) -> tuple[Value, ...]:
-    """A row of JSON values as SQLite takes them; the very same one where nothing was marked."""
+    """Return a row of JSON values as SQLite takes them; the very same one where nothing was marked."""
     if _PLAIN.issuperset(map(type, row)):
         return row
     return tuple(value if type(value) in _PLAIN else _unmark(value) for value in row)
@@ -73,7 +73,7 @@ def parse_line(line: bytes) -> Any:
 
 
 def from_bytes(text: bytes) -> str | ForeignText:
-    """The text that these bytes are."""
+    """Return the text that these bytes are."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -129,7 +129,7 @@ class Header:
         return dump_line({**self._hashed_fields(), "created_at": self.created_at})
 
     def seal(self) -> bytes:
-        """What the file's hash begins with."""
+        """Return what the file's hash begins with."""
         return dump_line(self._hashed_fields())
 
     @classmethod
@@ -188,7 +188,7 @@ class Tally:
         return sum(sum(tables.values()) for tables in self.rows.values())
 
     def end(self) -> dict[str, Any]:
-        """The content of the last line."""
+        """Return the content of the last line."""
         rows = {ledger: dict(tables) for ledger, tables in self.rows.items()}
         return {"lines": self.lines, "rows": rows, "files": self.files, "sha256": self._digest.hexdigest()}
 
@@ -197,7 +197,7 @@ class Tally:
 
 
 def blocks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Lines in groups: large enough to be quick, small enough to hold."""
+    """Yield lines in groups: large enough to be quick, small enough to hold."""
     block: list[bytes] = []
     size_bytes = 0
     for line in lines:
@@ -210,7 +210,7 @@ def blocks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def bad_line(number: int, reason: str) -> CareError:
-    """The error for a line that cannot be taken."""
+    """Return the error for a line that cannot be taken."""
     return CareError(
         f"Line {number} can't be imported: {reason}",
         hint="Nothing changed. The file is damaged, edited, or not from `nexus export`.",
@@ -224,7 +224,7 @@ def dump_line(record: dict[str, Any]) -> bytes:
 
 @contextmanager
 def writing(name: str) -> Generator[BinaryIO]:
-    """A new private file that gets its name when it is complete, or standard output for `-`."""
+    """Open a new private file that gets its name when it is complete, or standard output for `-`."""
     if name == PIPE:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -256,7 +256,7 @@ def writing(name: str) -> Generator[BinaryIO]:
 
 @contextmanager
 def reading(name: str) -> Generator[BinaryIO]:
-    """The file of that name, or standard input for `-`; what is compressed is unpacked on the way."""
+    """Open the file of that name, or standard input for `-`; unpacks what is compressed."""
     if name == PIPE:
         yield _unpack(sys.stdin.buffer)
         return

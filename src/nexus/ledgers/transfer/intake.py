@@ -115,7 +115,7 @@ class Loader:
         self._counters: list[Row] = []
 
     def table(self, name: str) -> Table:
-        """The table of that name, as it is in the schema that the rows come from."""
+        """Return the table of that name, as it is in the schema that the rows come from."""
         if name not in self._tables:
             raise ValueError(f"the {self.ledger} ledger has no table {name!r}")
         return self._tables[name]
@@ -170,7 +170,7 @@ class Loader:
 
 @contextmanager
 def loading(path: Path, ledger: str, version: int) -> Generator[Loader]:
-    """A new ledger at an older schema version to fill; in the end complete, durable and at the newest."""
+    """Make a ledger at an older schema version to fill; in the end complete, durable and at the newest."""
     files.new(path).close()
     with translate_errors(ledger, path):
         migrate.build(path, ledger, None if version == migrate.latest(ledger) else version)
