@@ -33,7 +33,7 @@ from nexus import clock
 from nexus.app import App
 from nexus.config import Config, MemoryConfig, ProviderConfig
 from nexus.evaluation.life import Life, Row, read, spread
-from nexus.evaluation.playing import PlayedSession, make_home, play, prepare_config
+from nexus.evaluation.playback import PlayedSession, make_home, play, prepare_config
 from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
 from nexus.memory import succession

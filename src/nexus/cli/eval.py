@@ -19,7 +19,7 @@ from nexus.errors import UsageError
 
 if TYPE_CHECKING:
     from nexus.evaluation.life import Life
-    from nexus.evaluation.running import Plan
+    from nexus.evaluation.runs import Plan
 
 _POLL_S = 0.2
 _PATHS = click.argument(
@@ -85,7 +85,7 @@ def memory(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool, **opti
     """
     # Imported here, because the libraries behind it take longer than `nexus eval --help` may.
     from nexus.evaluation import report
-    from nexus.evaluation.running import Plan, begin
+    from nexus.evaluation.runs import Plan, begin
 
     lives = _chosen(paths, options["lives"], options["only"])
     plan = Plan(
@@ -125,7 +125,7 @@ def _chosen(paths: Sequence[Path], most: int | None, only: Sequence[str]) -> "li
 def _here(
     lives: "Sequence[tuple[Path, Life]]", plan: "Plan", out: Path, settings: config.Config
 ) -> list[dict[str, Any]]:
-    from nexus.evaluation.running import LifeRun
+    from nexus.evaluation.runs import LifeRun
 
     def tell(line: str) -> None:
         click.echo(line, err=True)

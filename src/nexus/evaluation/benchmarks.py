@@ -17,7 +17,7 @@ from nexus import clock
 from nexus.errors import UsageError
 from nexus.evaluation import life
 from nexus.evaluation.life import Life, Row
-from nexus.evaluation.playing import ASSISTANT, ME
+from nexus.evaluation.playback import ASSISTANT, ME
 
 _LANGUAGE: Final = "en"
 _SECONDS_BETWEEN: Final = 30

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nexus.evaluation import life as lives
 from nexus.evaluation.life import Life
-from nexus.evaluation.scoring import Matcher
+from nexus.evaluation.scores import Matcher
 
 TRAINING = Path(__file__).parents[3] / "bench/lives/train"
 

@@ -20,11 +20,11 @@ from typing import Any, Final, cast
 from nexus import __version__, clock
 from nexus.config import Config
 from nexus.errors import UsageError
-from nexus.evaluation import playing
-from nexus.evaluation.asking import Answer, Judge, ask
+from nexus.evaluation import playback
 from nexus.evaluation.life import Life, Row
-from nexus.evaluation.playing import PlayedSession, make_home, play, prepare_config
-from nexus.evaluation.scoring import Scorer, Verdicts
+from nexus.evaluation.playback import PlayedSession, make_home, play, prepare_config
+from nexus.evaluation.questions import Answer, Judge, ask
+from nexus.evaluation.scores import Scorer, Verdicts
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.runs import Totals
@@ -198,7 +198,7 @@ class LifeRun:
         judged: Totals,
     ) -> Row:
         async with Ledgers(self.home, self.config.ledgers) as opened:
-            links, by_role = await playing.load_successions(opened), await playing.load_spending(opened)
+            links, by_role = await playback.load_successions(opened), await playback.load_spending(opened)
         scorer = Scorer(self.life, played)
         asked = sum((answer.spent for answer in answers.values()), Totals())
         spent = {**by_role, "answers": asked, **({"judge": judged} if self.plan.judge else {})}

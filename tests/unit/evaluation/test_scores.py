@@ -8,10 +8,10 @@ import pytest
 
 from lives import write_life
 from nexus.evaluation import life as lives
-from nexus.evaluation.asking import Answer
 from nexus.evaluation.life import Life
-from nexus.evaluation.playing import Memory, PlayedSession
-from nexus.evaluation.scoring import Scorer, Verdicts
+from nexus.evaluation.playback import Memory, PlayedSession
+from nexus.evaluation.questions import Answer
+from nexus.evaluation.scores import Scorer, Verdicts
 
 TRAINING = Path(__file__).parents[3] / "bench/lives/train"
 GOOD = {

@@ -10,8 +10,8 @@ from nexus import __version__
 from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.evaluation import life as lives
-from nexus.evaluation.playing import PlayedSession
-from nexus.evaluation.running import LifeRun, Plan, begin
+from nexus.evaluation.playback import PlayedSession
+from nexus.evaluation.runs import LifeRun, Plan, begin
 
 
 def test_a_run_keeps_its_date_and_is_for_one_model(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, cast
 
-from nexus.evaluation.asking import Answer
 from nexus.evaluation.life import UNANSWERED, Life, Row
-from nexus.evaluation.playing import ME, Memory, PlayedSession
+from nexus.evaluation.playback import ME, Memory, PlayedSession
+from nexus.evaluation.questions import Answer
 from nexus.memory.languages import DEFAULT
 from nexus.memory.recall.words import function_words, tokens
 from nexus.skills.memory_socket import OWNER

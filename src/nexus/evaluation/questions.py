@@ -21,7 +21,7 @@ from nexus.config import Config
 from nexus.engine.errors import EndedError
 from nexus.errors import NexusError
 from nexus.evaluation.life import Life, Row
-from nexus.evaluation.playing import wait_until_settled
+from nexus.evaluation.playback import wait_until_settled
 from nexus.home import Home
 from nexus.ledgers.runtime import usage
 from nexus.runs import Totals
