@@ -14,24 +14,24 @@ from typing import Any, Final, cast
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from nexus.config import GatewayConfig
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import HomeBusyError, HomeError, NexusError, UsageError
-from nexus.gateway.admin_fleet import FleetAdmin
 from nexus.gateway.admin_page import COOKIE, LOGIN, AdminPage, is_admin, login_form, who
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dashboard.render import MOST_AT_ONCE
 from nexus.gateway.guard import BodyLimits, Guard, Rules, forged, spellings
-from nexus.gateway.host_metrics import HostMetrics
+from nexus.gateway.host_telemetry import HostMetrics
 from nexus.gateway.internal import remove_at_owner
 from nexus.gateway.metrics import TYPE as METRICS_TYPE
 from nexus.gateway.refusals import refusal
 from nexus.hosting import homes
 from nexus.hosting.audit import Audit, by_token
+from nexus.hosting.fleet import moves
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.host import Host
 from nexus.hosting.limits import Limits
@@ -40,6 +40,11 @@ from nexus.hosting.registry import HostedHome, Registry
 METRICS: Final = "/metrics"
 _PAGE: Final = 100
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_ACTS: Final[dict[str, Callable[[FleetRegistry, str], int]]] = {
+    "drain": moves.drain,
+    "evacuate": moves.evacuate,
+    "resume": moves.resume,
+}
 
 
 class Admin:
@@ -128,6 +133,52 @@ class Admin:
 
     def _shown(self, found: HostedHome) -> dict[str, Any]:
         return {**asdict(found), "is_open": found.id in self._host.pool, "url": self._url_of(found.name)}
+
+
+class FleetAdmin:
+    """Lists and empties hosts, and moves homes."""
+
+    def __init__(self, registry: FleetRegistry, audit: Audit) -> None:
+        self._registry = registry
+        self._audit = audit
+        self.routes = [
+            Route("/api/hosts", self._list, methods=["GET"]),
+            Route("/api/hosts/{name}/{act}", self._act, methods=["POST"]),
+            Route("/api/homes/{name}/host", self._move, methods=["PUT"]),
+            Route("/hosts/{name}/{act}", self._press, methods=["POST"]),
+        ]
+
+    async def _list(self, request: Request) -> Response:
+        found = await asyncio.to_thread(self._registry.hosts)
+        return JSONResponse({"hosts": [asdict(each) for each in found]})
+
+    async def _act(self, request: Request) -> Response:
+        return JSONResponse({"homes": await asyncio.to_thread(self._acted, request)}, 202)
+
+    async def _press(self, request: Request) -> Response:
+        await asyncio.to_thread(self._acted, request)
+        return RedirectResponse("/", status_code=303)
+
+    def _acted(self, request: Request) -> int:
+        name, act = str(request.path_params["name"]), str(request.path_params["act"])
+        if act not in _ACTS:
+            raise UsageError(f"A host can't {act}", hint=f"Choose one of {', '.join(_ACTS)}.")
+        with self._audit.act(f"host.{act}", who=who(request), host=name):
+            return _ACTS[act](self._registry, name)
+
+    async def _move(self, request: Request) -> Response:
+        try:
+            asked: Any = await request.json()
+            to = str(asked["host"])
+        except (ValueError, KeyError, TypeError):
+            raise UsageError("The request names no host", hint='Send {"host": NAME}.') from None
+        return JSONResponse(await asyncio.to_thread(self._moved, request, to), 202)
+
+    def _moved(self, request: Request, to: str) -> dict[str, Any]:
+        found = self._registry.named(request.path_params["name"])
+        with self._audit.act("home.move", who=who(request), home=found.name, host=to):
+            self._registry.place(found.id, to)
+        return {"name": found.name, "host": found.host, "moving_to": to}
 
 
 class _AdminGuard(Guard):

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nexus import config, ids
 from nexus.channels.kinds import Adapters
@@ -35,17 +35,14 @@ from nexus.gateway import admin, hooks
 from nexus.gateway.admin_page import who
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import SERVED, Served
-from nexus.gateway.forwarding import FORWARDED_TO, misdirected
+from nexus.gateway.forwarding import FORWARDED_TO, Router, misdirected
 from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address, spellings
-from nexus.gateway.host_metrics import HostMetrics, HostObserver
-from nexus.gateway.host_spans import HostExporter
+from nexus.gateway.host_telemetry import HostExporter, HostMetrics, HostObserver
 from nexus.gateway.internal import PREFIX, Internal
 from nexus.gateway.listener import Listener
 from nexus.gateway.refusals import later, refusal
-from nexus.gateway.routing import Router
 from nexus.gateway.server import build
 from nexus.gateway.spans import collector
-from nexus.gateway.streams import Streams
 from nexus.home import Home
 from nexus.hosting.audit import Audit, by_token
 from nexus.hosting.fleet.fleet import HomeFence
@@ -250,6 +247,66 @@ class HostGateway:
         served = self._served[opened.id]
         served.keys = front.keys
         return served
+
+
+class _Stream:
+    """An answer under way."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.is_open = False
+        """Whether it is a stream of events that has begun and not ended."""
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
+            self.is_open = any(
+                name.lower() == b"content-type" and value.startswith(b"text/event-stream")
+                for name, value in headers
+            )
+        elif not message.get("more_body", False):
+            self.is_open = False
+        await self._send(message)
+
+    async def end(self) -> None:
+        if self.is_open:
+            await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Streams:
+    """Serves requests of homes, and can end those that would never end by themselves.
+
+    Streams of events end when their home moves to another host, and their clients resume them there: a home
+    moves once nobody uses it, and somebody always looks at a dashboard.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, dict[asyncio.Task[None], _Stream]] = {}
+
+    async def serve(self, home_id: str, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        stream = _Stream(send)
+        serving = asyncio.ensure_future(app(scope, receive, stream.send))
+        streams = self._open.setdefault(home_id, {})
+        streams[serving] = stream
+        try:
+            await asyncio.wait({serving})
+            if serving.cancelled():
+                await stream.end()
+            else:
+                serving.result()
+        finally:
+            serving.cancel()
+            with suppress(BaseException):
+                await serving
+            del streams[serving]
+            if not streams:
+                self._open.pop(home_id, None)
+
+    def end(self, home_id: str) -> None:
+        """End the streams of a home; whatever else is asked of it is answered."""
+        for serving, stream in self._open.get(home_id, {}).items():
+            if stream.is_open:
+                serving.cancel()
 
 
 class _Fenced:

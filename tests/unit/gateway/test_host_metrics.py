@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hosts import host_on, make_homes, write_settings
 from memory_writers import quiet
 from nexus.engine.settings import DEFAULT_LANES
-from nexus.gateway import host_metrics
+from nexus.gateway import host_telemetry
 from nexus.gateway.hosted import HostGateway
 from nexus.gateway.listener import bound
 from nexus.hosting.host import Host
@@ -100,7 +100,7 @@ async def test_a_host_tells_totals_and_how_homes_were_opened(tmp_path: Path, ser
 async def test_only_the_dearest_homes_of_the_day_are_named(
     tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_metrics, "TOP", 2)
+    monkeypatch.setattr(host_telemetry, "TOP", 2)
     names = ("ada", "bob", "eve", "zoe")
     async with hosting(tmp_path, server, *names) as (host, gateway):
         ids = {name: (await asyncio.to_thread(host.registry.named, name)).id for name in names}

@@ -13,8 +13,7 @@ from nexus.automations import changes, registration, registry
 from nexus.automations.changes import Changes
 from nexus.automations.scripts.script import HOOK_FILE
 from nexus.errors import MissingError, UsageError
-from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.gateway.views import automations as views
 from nexus.gateway.views.automations import AutomationView, Place
 from nexus.gateway.views.page import Page

@@ -8,8 +8,7 @@ from pydantic import BaseModel, Field
 
 from nexus import clock
 from nexus.errors import UsageError
-from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.gateway.views import entities as entity_views
 from nexus.gateway.views import episodes as episode_views
 from nexus.gateway.views import events as event_views

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Self
 from fastapi import Path, Query
 from pydantic import BaseModel, Field
 
-from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.gateway.views import requests as views
 from nexus.gateway.views.page import Page
 from nexus.gateway.views.requests import RequestLine

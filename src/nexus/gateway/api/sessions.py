@@ -6,8 +6,7 @@ from fastapi import Path, Query
 from pydantic import BaseModel
 
 from nexus.gateway.api.messages import Channel
-from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.gateway.views import sessions as views
 from nexus.gateway.views.page import Page
 from nexus.gateway.views.sessions import Kind, Message, SessionLine

@@ -18,16 +18,17 @@ from nexus.app import App
 from nexus.broker.agent.roles import models_of
 from nexus.config import Config
 from nexus.errors import ConfigError, NexusError
-from nexus.gateway.mcp.answers import (
+from nexus.gateway.mcp.mind import (
     Episode,
     Episodes,
+    Mind,
     Observation,
     Recalled,
     Reflection,
     Remembered,
+    Statement,
     Timeline,
 )
-from nexus.gateway.mcp.mind import Mind, Statement
 from nexus.home import Home
 from nexus.memory.recall.item import PATIENT_MS, Query, kinds
 from nexus.serving import serving

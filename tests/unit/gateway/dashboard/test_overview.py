@@ -9,10 +9,10 @@ from starlette.routing import Route
 
 from nexus import clock
 from nexus.app import App
-from nexus.gateway.dashboard.routes import routes
+from nexus.gateway.dashboard import routes
+from nexus.gateway.dashboard.pages.search import PAGES
 from nexus.gateway.views import facts, requests, sessions
 from nexus.gateway.views.page import Period
-from nexus.gateway.views.search import PAGES
 from nexus.ledgers import events
 from nexus.ledgers.agents import messages, turns
 from nexus.ledgers.agents import sessions as stored

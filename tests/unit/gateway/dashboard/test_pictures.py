@@ -3,7 +3,9 @@
 import apsw
 import pytest
 
-from nexus.gateway.dashboard import graph, plots, waterfall
+from nexus.gateway.dashboard import plots
+from nexus.gateway.dashboard.pages.entities import drawn
+from nexus.gateway.dashboard.pages.requests import WIDTH, lay_out
 from nexus.gateway.views.entities import Neighbour
 from nexus.gateway.views.usage import Spent, Usage
 from nexus.ledgers import sql
@@ -26,22 +28,22 @@ def node() -> Node:
 
 
 def test_a_row_lies_where_its_step_lay_and_tells_the_sum_of_what_is_below(node: Node) -> None:
-    rows, rest = waterfall.rows(node)
+    rows, rest = lay_out(node)
     assert rest is None
     by_id = {row.node.id: row for row in rows}
     assert by_id[ROOT].depth == 0
     assert by_id[ROOT].total.calls == 4
     assert by_id["spn_1"].left < by_id["spn_4"].left
     assert by_id["spn_3"].depth == by_id["exe_2"].depth + 1
-    assert all(row.left >= 0 and row.left + row.width <= waterfall.WIDTH + 0.1 for row in rows)
+    assert all(row.left >= 0 and row.left + row.width <= WIDTH + 0.1 for row in rows)
 
 
 def test_a_long_trace_comes_in_parts(node: Node) -> None:
     step = Node(kind="span", id="s", name="s", status="ok", started_at=node.started_at, duration_ms=1.0)
     node.children += [step] * 500
-    first, rest = waterfall.rows(node)
+    first, rest = lay_out(node)
     assert rest == len(first)
-    second, _ = waterfall.rows(node, len(first))
+    second, _ = lay_out(node, len(first))
     assert second[0].node.id == "s"
 
 
@@ -108,9 +110,9 @@ def test_where_nothing_was_spent_there_is_no_plot() -> None:
 @pytest.mark.parametrize("count", [1, 5, 16])
 def test_neighbours_are_drawn_inside_of_the_picture(count: int) -> None:
     company = [Neighbour(entity_id=f"e{n}", name=f"Name {n}", facts=n + 1, episodes=0) for n in range(count)]
-    picture = graph.drawn("Tom", company)
+    picture = drawn("Tom", company)
     assert picture is not None
     assert all(0 < spot.x < picture.width and 0 < spot.y < picture.height for spot in picture.spots)
     heights = [(spot.anchor, spot.y) for spot in picture.spots]
     assert len(set(heights)) == len(heights), "labels would lie on each other"
-    assert graph.drawn("Tom", []) is None
+    assert drawn("Tom", []) is None

@@ -1,4 +1,4 @@
-"""The memory: asking it, with why it answers so; episodes."""
+"""The memory: recall with its reasons, episodes, conclusions, the owner's profile, and single messages."""
 
 from typing import Final
 
@@ -7,10 +7,12 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import get
+from nexus.gateway.dashboard.endpoint import Show, back, form, get, post
 from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import episodes
+from nexus.gateway.views import conclusions, episodes, events
+from nexus.gateway.views.conclusions import Kind
+from nexus.memory.profile import MAX_TOKENS, OwnerProfile, versions
 from nexus.memory.recall.item import PATIENT_MS, Budget, Query, kinds
 
 BUDGETS: Final[tuple[Budget, ...]] = ("low", "mid", "high")
@@ -46,7 +48,7 @@ async def recall(request: Request, app: App) -> Response:
     )
 
 
-async def episode_list(request: Request, app: App) -> Response:
+async def list_episodes(request: Request, app: App) -> Response:
     """Stretches of conversation, the latest first."""
     cursor = request.query_params.get("cursor")
     found = await episodes.listed(app.ledgers, period=period(request), cursor=cursor)
@@ -55,10 +57,75 @@ async def episode_list(request: Request, app: App) -> Response:
     return await page(request, "episodes.html", active="memory", found=found)
 
 
-async def episode(request: Request, app: App) -> Response:
+async def show_episode(request: Request, app: App) -> Response:
     """One episode."""
     view = await episodes.get(app.ledgers, request.path_params["id"])
     return await page(request, "episode.html", active="memory", view=view, shown=parts.beginning(view.said))
+
+
+def _list_conclusions(kind: Kind) -> Show:
+    async def show(request: Request, app: App) -> Response:
+        query = request.query_params
+        found = await conclusions.listed(
+            app.ledgers,
+            kind,
+            stale=bool(query.get("stale")),
+            period=period(request),
+            cursor=query.get("cursor"),
+        )
+        if is_part(request) and query.get("cursor"):
+            return await page(request, "part_conclusions.html", found=found, kind=kind)
+        return await page(request, "conclusions.html", active="memory", found=found, kind=kind)
+
+    return show
+
+
+def _show_conclusion(kind: Kind) -> Show:
+    async def show(request: Request, app: App) -> Response:
+        view = await conclusions.get(app.ledgers, kind, request.path_params["id"])
+        return await page(request, "conclusion.html", active="memory", view=view, kind=kind)
+
+    return show
+
+
+async def show_profile(request: Request, app: App) -> Response:
+    """The owner's profile, and what each line rests on."""
+    version = await versions.newest(app.ledgers) or await OwnerProfile(app.ledgers).refresh()
+    cited = await versions.citations(app.ledgers, version.id) if version else []
+    lines = [
+        (text, [each for each in cited if each.line == number])
+        for number, text in enumerate((version.content if version else "").splitlines(), start=1)
+    ]
+    return await page(
+        request,
+        "profile.html",
+        active="memory",
+        profile=version,
+        lines=lines,
+        versions=await versions.listed(app.ledgers),
+        max_tokens=MAX_TOKENS,
+    )
+
+
+async def write_profile(request: Request, app: App) -> Response:
+    """Save the owner's edit."""
+    await OwnerProfile(app.ledgers).write((await form(request)).raw("content"))
+    return back("/memory/profile")
+
+
+async def reset_profile(request: Request, app: App) -> Response:
+    """Drop the owner's edit."""
+    await OwnerProfile(app.ledgers).reset()
+    return back("/memory/profile")
+
+
+async def show_event(request: Request, app: App) -> Response:
+    """A message with what was said around it."""
+    view = await events.get(app.ledgers, request.path_params["id"])
+    part = parts.part(view.event.content, parts.asked_for(request))
+    if is_part(request):
+        return await page(request, "part_whole.html", part=part)
+    return await page(request, "event.html", active="memory", view=view, part=part)
 
 
 def _budget(text: str | None) -> Budget:
@@ -75,6 +142,14 @@ def _largest(answer: object) -> float:
 
 ROUTES = (
     get("/memory", recall),
-    get("/memory/episodes", episode_list),
-    get("/memory/episodes/{id}", episode),
+    get("/memory/episodes", list_episodes),
+    get("/memory/episodes/{id}", show_episode),
+    get("/memory/observations", _list_conclusions("observation")),
+    get("/memory/observations/{id}", _show_conclusion("observation")),
+    get("/memory/models", _list_conclusions("mental_model")),
+    get("/memory/models/{id}", _show_conclusion("mental_model")),
+    get("/memory/profile", show_profile),
+    post("/memory/profile", write_profile),
+    post("/memory/profile/reset", reset_profile),
+    get("/events/{id}", show_event),
 )

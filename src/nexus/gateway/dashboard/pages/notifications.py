@@ -1,4 +1,4 @@
-"""Notifications: which browsers get them, turned on and off."""
+"""This browser and the others: which get notifications, and logging out, which ends them."""
 
 import asyncio
 from pathlib import Path
@@ -13,6 +13,7 @@ from nexus.errors import MissingError, UsageError
 from nexus.gateway import push
 from nexus.gateway.dashboard.endpoint import back, form, get, keys_of, post
 from nexus.gateway.dashboard.render import page
+from nexus.gateway.refusals import told
 from nexus.ledgers.runtime import push as subscriptions
 from nexus.secrets import digest
 
@@ -117,6 +118,22 @@ def _sender(app: App) -> push.Sender:
     return push.Sender(app.home, app.config.gateway.public_url)
 
 
+async def leave(request: Request, app: App) -> Response:
+    """End the session of this browser, and with `everywhere` those of all others too."""
+    keys = keys_of(request)
+    if (await form(request)).text("everywhere"):
+        await asyncio.to_thread(keys.browsers.end_all)
+        await app.ledgers.runtime.write(subscriptions.logged_out, None)
+        message = "All browsers logged out"
+    else:
+        await asyncio.to_thread(keys.browsers.end, request.cookies.get(keys.cookie, ""))
+        await app.ledgers.runtime.write(subscriptions.logged_out, session(request))
+        message = "Logged out"
+    answer = told(200, message, "Run `nexus login` to log in again.")
+    answer.delete_cookie(keys.cookie)
+    return answer
+
+
 ROUTES = (
     get("/sw.js", worker),
     get("/notifications", shown),
@@ -124,4 +141,5 @@ ROUTES = (
     post("/notifications/off", turn_off),
     post("/notifications/test", test),
     post("/notifications/{id}/revoke", revoke),
+    post("/logout", leave),
 )
