@@ -25,7 +25,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from nexus.errors import NexusError
 from nexus.gateway.guard import BodyLimits
-from nexus.gateway.refusals import later, refusal
+from nexus.gateway.refusals import refusal, try_later
 from nexus.hosting.fleet.fleet import Fleet
 from nexus.hosting.fleet.placement import choose
 from nexus.hosting.fleet.records import FleetHost, FleetUnreachableError, HomeElsewhereError, Owner
@@ -59,7 +59,7 @@ _KEPT_CONNECTIONS: Final = 64
 _EVENT_STREAM: Final = b"text/event-stream"
 
 
-def misdirected(message: str, hint: str) -> Response:
+def refuse_misdirected(message: str, hint: str) -> Response:
     """The answer to a request that should go to another host, which the forwarding host keeps to itself."""
     refused = refusal(421, message, hint)
     refused.headers[MISDIRECTED] = "1"
@@ -98,13 +98,13 @@ class Router:
             try:
                 await serve(scope, receive, send)
             except HomeElsewhereError as elsewhere:
-                await misdirected(elsewhere.message, elsewhere.hint)(scope, receive, send)
+                await refuse_misdirected(elsewhere.message, elsewhere.hint)(scope, receive, send)
             return
-        refused = await self._answered(home_id, scope, Body(receive, self._limits), send, serve)
+        refused = await self._try_hosts(home_id, scope, Body(receive, self._limits), send, serve)
         if refused is not None:
             await refused(scope, receive, send)
 
-    async def _answered(
+    async def _try_hosts(
         self, home_id: str, scope: Scope, body: "Body", send: Send, serve: Serve
     ) -> Response | None:
         """Why it could not be answered; None: it was."""
@@ -113,10 +113,12 @@ class Router:
             try:
                 owner = await self._owner(home_id)
                 if owner is None or owner.host == self._fleet.name:
-                    await serve(scope, body.receiver(), _settling(body, send))
+                    await serve(scope, body.receiver(), _settle_on_answer(body, send))
                 else:
                     key = self._fleet.registry.host_key(owner.host)
-                    await self._forward(owner.url, key, scope, body, send, partial(self._lost, owner))
+                    await self._forward(
+                        owner.url, key, scope, body, send, partial(self._wait_until_lost, owner)
+                    )
             except HomeElsewhereError as elsewhere:
                 self._remember(home_id, elsewhere.owner)
             except NotSentError:
@@ -132,12 +134,12 @@ class Router:
                         "The request may have been carried out: look before you repeat it.",
                     )
             except FleetUnreachableError as error:
-                return later(error.message)
+                return try_later(error.message)
             else:
                 return None
             until = min(until, time.monotonic() + _PATIENCE_S)
             if not body.is_repeatable or time.monotonic() > until:
-                return later("No host has this home at the moment")
+                return try_later("No host has this home at the moment")
 
     async def _owner(self, home_id: str) -> Owner | None:
         """Who has a home, or is to have it; None: it is open here, or whoever asks may take it."""
@@ -153,15 +155,15 @@ class Router:
                 raise
             return known
         if found is None or not found.is_alive:
-            found = await self._placed(home_id)
+            found = await self._place_home(home_id)
         if found is not None:
             self._remember(home_id, found)
         return found
 
-    async def _placed(self, home_id: str) -> Owner | None:
+    async def _place_home(self, home_id: str) -> Owner | None:
         """Give a home that no living host has to one with little load."""
         home = await asyncio.to_thread(self._fleet.registry.get, home_id)
-        chosen = choose(await self._living(), schema=home.schema if home else 0)
+        chosen = choose(await self._load_living_hosts(), schema=home.schema if home else 0)
         if chosen is None or chosen.name == self._fleet.name:
             return None
         try:
@@ -172,19 +174,19 @@ class Router:
             return None
         return Owner(host=chosen.name, url=chosen.url, is_alive=True)
 
-    async def _living(self) -> list[FleetHost]:
+    async def _load_living_hosts(self) -> list[FleetHost]:
         at, hosts = self._hosts
         if time.monotonic() - at >= _REMEMBERED_S:
             hosts = await asyncio.to_thread(self._fleet.registry.hosts)
             self._hosts = time.monotonic(), hosts
         return [each for each in hosts if each.is_alive]
 
-    async def _lost(self, owner: Owner) -> None:
+    async def _wait_until_lost(self, owner: Owner) -> None:
         """Until a host's lease has ended: it may be cut off or frozen, so its connections say nothing."""
         while True:
             await asyncio.sleep(_REMEMBERED_S)
             try:
-                living = await self._living()
+                living = await self._load_living_hosts()
             except FleetUnreachableError:
                 continue
             if not any(each.name == owner.host for each in living):
@@ -196,7 +198,7 @@ class Router:
         self._owners[home_id] = time.monotonic(), owner
 
 
-def _settling(body: "Body", send: Send) -> Send:
+def _settle_on_answer(body: "Body", send: Send) -> Send:
     """Once an answer has begun, the request isn't sent elsewhere."""
 
     async def sending(message: Message) -> None:
@@ -262,7 +264,7 @@ class Body:
         """It won't be sent again."""
         self.is_repeatable = False
 
-    async def client_left(self) -> None:
+    async def wait_for_client(self) -> None:
         """Until the client is gone, once it has sent everything."""
         await self._complete.wait()
         while (await self._receive())["type"] != "http.disconnect":
@@ -313,7 +315,7 @@ class Forwarder:
         """
         answer = _Answer(send)
         sending = asyncio.create_task(self._exchange(url, key, scope, body, answer))
-        leaving = asyncio.create_task(body.client_left())
+        leaving = asyncio.create_task(body.wait_for_client())
         losing = asyncio.ensure_future(lost())
         tasks = (sending, leaving, losing)
         try:
@@ -341,15 +343,15 @@ class Forwarder:
             try:
                 async with self._pool.stream(
                     scope["method"],
-                    _target(url, scope),
-                    headers=_passed_on(scope, self._name, key),
+                    _make_target(url, scope),
+                    headers=_make_headers(scope, self._name, key),
                     content=pieces if has_body else None,
                     extensions={"timeout": {"connect": _CONNECT_S, "pool": _CONNECT_S, "write": _WRITE_S}},
                 ) as response:
                     if response.status == 421:
                         raise NotSentError
                     body.settle()
-                    await answer.begin(response.status, list(_end_to_end(response.headers)))
+                    await answer.begin(response.status, list(_drop_hop_headers(response.headers)))
                     async for piece in response.aiter_stream():
                         await answer.more(piece)
                     await answer.end()
@@ -369,7 +371,7 @@ class _Answer:
 
     async def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.has_begun = True
-        kind = _named(headers, "content-type")
+        kind = _find_header(headers, "content-type")
         self._is_stream = kind is not None and kind.startswith(_EVENT_STREAM)
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
@@ -386,7 +388,7 @@ class _Answer:
         await self.end()
 
 
-def _target(url: str, scope: Scope) -> httpcore.URL:
+def _make_target(url: str, scope: Scope) -> httpcore.URL:
     parts = urlsplit(url)
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     query: bytes = scope.get("query_string", b"")
@@ -398,7 +400,7 @@ def _target(url: str, scope: Scope) -> httpcore.URL:
     )
 
 
-def _passed_on(scope: Scope, by: str, to: str) -> list[tuple[bytes, bytes]]:
+def _make_headers(scope: Scope, by: str, to: str) -> list[tuple[bytes, bytes]]:
     given = Headers(scope=scope)
     client = scope.get("client")
     came_from = [given["x-forwarded-for"]] if "x-forwarded-for" in given else []
@@ -409,11 +411,13 @@ def _passed_on(scope: Scope, by: str, to: str) -> list[tuple[bytes, bytes]]:
         "x-forwarded-host": given.get("x-forwarded-host", given.get("host", "")),
         "x-forwarded-proto": given.get("x-forwarded-proto", scope.get("scheme", "http")),
     }
-    kept = [(name, value) for name, value in _end_to_end(given.raw) if name.lower().decode() not in added]
+    kept = [
+        (name, value) for name, value in _drop_hop_headers(given.raw) if name.lower().decode() not in added
+    ]
     return [*kept, *((name.encode(), value.encode("latin-1")) for name, value in added.items() if value)]
 
 
-def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
+def _drop_hop_headers(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
     """Without the headers that are for one connection only, including those that `Connection` names."""
     given = list(headers)
     dropped = set(_HOP_BY_HOP)
@@ -423,5 +427,5 @@ def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes,
     return [(name, value) for name, value in given if name.lower().decode("latin-1") not in dropped]
 
 
-def _named(headers: Iterable[tuple[bytes, bytes]], wanted: str) -> bytes | None:
+def _find_header(headers: Iterable[tuple[bytes, bytes]], wanted: str) -> bytes | None:
     return next((value for name, value in headers if name.lower() == wanted.encode()), None)

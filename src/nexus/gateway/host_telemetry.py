@@ -87,7 +87,7 @@ class HostMetrics:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    def opened(self, home: OpenHome, took_s: float, error: Exception | None) -> None:
+    def count_opening(self, home: OpenHome, took_s: float, error: Exception | None) -> None:
         """Note how a home was opened. Before it closes, what it cost is read for the last time."""
         if error is not None:
             self._failures.inc()
@@ -131,7 +131,7 @@ class HostObserver(Observer):
         super().count(scope, route, status, seconds)
         served: Served | None = scope.get(SERVED)
         if served is not None:
-            served.metrics.answered(scope["method"], route, status, seconds)
+            served.metrics.count_answer(scope["method"], route, status, seconds)
 
 
 class _Costs:
@@ -276,7 +276,7 @@ class HostExporter:
             self._stopping.set()
             await self._task
 
-    def opened(self, home: OpenHome) -> None:
+    def add_home(self, home: OpenHome) -> None:
         """Export what ends in a home from now on, until it is closed."""
         about = {"service.instance.id": self._host_name, "nexus.home": home.id}
         exporter = Exporter(home.app.ledgers, self._send, about=about)

@@ -35,12 +35,12 @@ from nexus.gateway import admin, hooks
 from nexus.gateway.admin_page import who
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import SERVED, Served
-from nexus.gateway.forwarding import FORWARDED_TO, Router, misdirected
+from nexus.gateway.forwarding import FORWARDED_TO, Router, refuse_misdirected
 from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address, spellings
 from nexus.gateway.host_telemetry import HostExporter, HostMetrics, HostObserver
 from nexus.gateway.internal import PREFIX, Internal
 from nexus.gateway.listener import Listener
-from nexus.gateway.refusals import later, refusal
+from nexus.gateway.refusals import refusal, try_later
 from nexus.gateway.server import build
 from nexus.gateway.spans import collector
 from nexus.home import Home
@@ -109,7 +109,7 @@ class HostGateway:
         self._server = build()
         self.metrics = HostMetrics(host)
         self._exporter = HostExporter(collector(url)) if (url := host.settings.otlp_url) else None
-        host.pool.on_open = self._opened
+        host.pool.on_open = self._note_opening
         self._admin = admin.Admin(host, self.address.of_home, self.port, self.metrics)
         self._observer = HostObserver(
             self._dispatch, self.metrics.http, [*self._server.routes, *self._admin.routes]
@@ -143,14 +143,14 @@ class HostGateway:
         name = self.address.home_in(headers.get("host", ""))
         try:
             if not self._is_meant(headers):
-                refused = misdirected("This is another host", "Look up again which host has the home.")
+                refused = refuse_misdirected("This is another host", "Look up again which host has the home.")
                 await refused(scope, receive, send)
             elif name:
                 await self._route(name, scope, receive, send)
             else:
                 await self._admin(scope, receive, send)
         except HomeAwayError as away:
-            await later(away.message, away.hint)(scope, receive, send)
+            await try_later(away.message, away.hint)(scope, receive, send)
 
     def _is_meant(self, headers: Headers) -> bool:
         """Whether a request that another host passed on is for this one, not for one that was here before."""
@@ -177,10 +177,10 @@ class HostGateway:
             self._fronts.popitem(last=False)
         return front
 
-    def _opened(self, home: OpenHome, took_s: float, error: Exception | None) -> None:
-        self.metrics.opened(home, took_s, error)
+    def _note_opening(self, home: OpenHome, took_s: float, error: Exception | None) -> None:
+        self.metrics.count_opening(home, took_s, error)
         if self._exporter is not None and error is None:
-            self._exporter.opened(home)
+            self._exporter.add_home(home)
 
     @property
     def registry(self) -> Registry:
@@ -205,7 +205,7 @@ class HostGateway:
         found = front.found
         assert found is not None  # noqa: S101 - an invariant, for the reader and the type checker
         if scope["path"] == TOKENS and scope["method"] == "POST":
-            token = await asyncio.to_thread(self._rotated, found, who(Request(scope)))
+            token = await asyncio.to_thread(self._rotate_token, found, who(Request(scope)))
             await JSONResponse({"token": token}, 201)(scope, receive, send)
             return
         refused: Response
@@ -219,7 +219,7 @@ class HostGateway:
                     )
                     await refused(scope, receive, send)
                     return
-                scope[SERVED] = self._serving(opened, front)
+                scope[SERVED] = self._find_served(opened, front)
                 if opened.fence is not None and scope["method"] not in _SAFE:
                     send = _Fenced(opened.fence, scope, receive, send)
                 if opened.fence is None:
@@ -232,14 +232,14 @@ class HostGateway:
         except HomeElsewhereError:
             raise
         except HomeAwayError as away:
-            refused = later(away.message, away.hint)
+            refused = try_later(away.message, away.hint)
         await refused(scope, receive, send)
 
-    def _rotated(self, found: HostedHome, by: str) -> str:
+    def _rotate_token(self, found: HostedHome, by: str) -> str:
         with self.audit.act("token.rotate", who=by, home=found.name, scope="full"):
             return self.registry.new_token(found.id, "full", rotate=True)
 
-    def _serving(self, opened: OpenHome, front: "_Front") -> Served:
+    def _find_served(self, opened: OpenHome, front: "_Front") -> Served:
         """The open home as the application serves it, until it is closed."""
         if opened.id not in self._served:
             self._served[opened.id] = Served(opened.app, front.keys, opened.on_close)
@@ -448,11 +448,11 @@ class _HomeGuard(Guard):
             await asyncio.to_thread(record, "login", who="login link", home=self._name)
         return answer
 
-    async def unfit(self, request: Request, token: str) -> Response | None:
+    async def check_token(self, request: Request, token: str) -> Response | None:
         grant = await asyncio.to_thread(self._registry.grant, token)
         if grant is None or grant.home_id is None or grant.home_id != self._home_id:
             await asyncio.to_thread(self._audit.refused, "token.use", who=by_token(token), home=self._name)
-            return self._refused(request.headers, "Invalid API token")
+            return self._refuse(request.headers, "Invalid API token")
         if grant.scope == "read" and request.method not in _SAFE:
             return refusal(403, "This token can only read", "Use a token that was made without --read-only.")
         return None

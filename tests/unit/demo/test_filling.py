@@ -147,8 +147,8 @@ async def test_what_was_injected_leads_to_the_message_that_it_was_learned_from(m
 
 async def test_what_automations_spent_is_told_apart_and_one_message_met_its_budget(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
-        spent = await usage.spent(ledgers, days=31, now=lambda: _UNTIL)
-        (hit,) = await usage.hits(ledgers, days=31, now=lambda: _UNTIL)
+        spent = await usage.load_usage(ledgers, days=31, now=lambda: _UNTIL)
+        (hit,) = await usage.load_hits(ledgers, days=31, now=lambda: _UNTIL)
         request = await ledgers.runtime.read(requests.get, request_id=hit.request_id)
     assert [each.name for each in spent.automations] == ["evening-notes"]
     assert 0 < hit.most <= hit.used

@@ -17,7 +17,7 @@ from memory_writers import quiet
 from nexus.engine.settings import DEFAULT_LANES
 from nexus.gateway import host_telemetry
 from nexus.gateway.hosted import HostGateway
-from nexus.gateway.listener import bound
+from nexus.gateway.listener import bind_socket
 from nexus.hosting.host import Host
 from nexus.testing import ModelServer, Turn
 
@@ -39,7 +39,7 @@ async def hosting(
     folder: Path, server: ModelServer, *names: str, copies: str = ""
 ) -> AsyncGenerator[tuple[Host, HostGateway]]:
     make_homes(folder / "host", write_settings(folder, server, _PRICE), *names)
-    with bound("127.0.0.1", 0) as listening:
+    with bind_socket("127.0.0.1", 0) as listening:
         async with (
             host_on(folder / "host", copies=copies, scrape_token=SCRAPE_TOKEN) as host,
             HostGateway(host, listening) as gateway,

@@ -118,7 +118,7 @@ async def test_every_episode_has_a_title_and_a_summary_wherever_it_is_shown(open
     # As a home holds them that an older version has made.
     await opened.memory.write(sql.run, empty)
     listed = await views.episodes(opened)
-    page = await episode_views.listed(opened)
+    page = await episode_views.load_page(opened)
     expected = {made.episode_ids[place]: row for place, row in enumerate(stored)}
     assert {each["id"]: (each["title"], each["summary"]) for each in listed} == expected
     assert {each.id: (each.title, each.summary) for each in page.items} == expected

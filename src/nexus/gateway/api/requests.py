@@ -71,7 +71,7 @@ async def list_requests(
     limit: Limit = 50,
 ) -> Page[RequestLine]:
     """List requests, newest first, with total cost."""
-    return await views.listed(home.ledgers, status=status, channel=channel, cursor=cursor, limit=limit)
+    return await views.load_page(home.ledgers, status=status, channel=channel, cursor=cursor, limit=limit)
 
 
 @router.get("/{request_id}")
@@ -82,7 +82,7 @@ async def get_request(
     ],
 ) -> Trace:
     """Show a request, its answer and its trace."""
-    found = await views.trace(home.ledgers, request_id)
+    found = await views.load_trace(home.ledgers, request_id)
     return Trace(
         asked=found.asked,
         answered=found.answered,

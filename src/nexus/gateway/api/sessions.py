@@ -57,14 +57,14 @@ async def list_sessions(
     kind: Annotated[Kind | None, Query(description="Filter by whose session it is.")] = None,
 ) -> Page[SessionLine]:
     """List sessions by last use."""
-    return await views.listed(home.ledgers, role=role, cursor=cursor, limit=limit, kind=kind)
+    return await views.load_page(home.ledgers, role=role, cursor=cursor, limit=limit, kind=kind)
 
 
 @router.get("/{label:path}/transcript")
 async def get_transcript(home: Home, label: Label, cursor: Cursor = None, limit: Limit = 50) -> Page[Message]:
     """Show the latest messages of a session in order; the next page is older."""
     session = await views.get(home.ledgers, label)
-    return await views.transcript(home.ledgers, session.id, cursor=cursor, limit=limit)
+    return await views.load_transcript(home.ledgers, session.id, cursor=cursor, limit=limit)
 
 
 @router.get("/{label:path}/executions")

@@ -55,14 +55,14 @@ def join(server: Starlette) -> None:
     server.state.making = asyncio.Semaphore(MOST_AT_ONCE)
     server.router.routes.extend(routes())
     server.add_exception_handler(
-        HTTPException, partial(_lost, otherwise=server.exception_handlers[HTTPException])
+        HTTPException, partial(_show_missing, otherwise=server.exception_handlers[HTTPException])
     )
 
 
 def routes() -> list[BaseRoute]:
     """The pages. They find the home of a request by `dependencies.served_by`."""
     return [
-        get("/favicon.ico", _icon),
+        get("/favicon.ico", _show_icon),
         *overview.ROUTES,
         *search.ROUTES,
         *chat.ROUTES,
@@ -86,7 +86,7 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-async def _lost(request: Request, error: Exception, otherwise: Any) -> Response:
+async def _show_missing(request: Request, error: Exception, otherwise: Any) -> Response:
     """A page for a person whose browser asks for what is not there; programs are told as ever."""
     told = cast("HTTPException", error)
     asks = "text/html" in request.headers.get("accept", "")
@@ -96,6 +96,6 @@ async def _lost(request: Request, error: Exception, otherwise: Any) -> Response:
     return await page(request, "error.html", told.status_code, error=lost, active=None)
 
 
-async def _icon(request: Request, app: App) -> Response:
+async def _show_icon(request: Request, app: App) -> Response:
     """For pages that name none, such as the login."""
     return FileResponse(_STATIC / "icon.svg")

@@ -20,7 +20,7 @@ CHOICES: Final = (
 _DAYS: Final = {"1": 1, "7": 7, "30": 30, "90": 90}
 
 
-def period(request: Request, now: clock.Clock = clock.now) -> Period:
+def read_period(request: Request, now: clock.Clock = clock.now) -> Period:
     """What a person chose. Days are UTC days; one that is no day is left out."""
     query = request.query_params
     chosen = query.get("when", "")
@@ -28,14 +28,14 @@ def period(request: Request, now: clock.Clock = clock.now) -> Period:
         return Period(since=clock.day(now() - timedelta(days=days - 1)))
     if chosen != CUSTOM:
         return ALWAYS
-    since, until = _day(query.get("since")), _day(query.get("until"))
+    since, until = _parse_day(query.get("since")), _parse_day(query.get("until"))
     return Period(
         since=since.isoformat() if since else ALWAYS.since,
         until=(until + timedelta(days=1)).isoformat() if until and until < date.max else ALWAYS.until,
     )
 
 
-def _day(text: str | None) -> date | None:
+def _parse_day(text: str | None) -> date | None:
     try:
         return date.fromisoformat(text or "")
     except ValueError:

@@ -201,20 +201,20 @@ class Mind:
             query = replace(query, deadline_ms=query.deadline_ms - catch_up_ms)
         found = await (await self.app.open_recall()).find(query)
         return Recalled(
-            memories=[_memory(result) for result in found.results],
+            memories=[_describe_match(result) for result in found.results],
             meant={said: list(names) for said, names in found.meant.items()},
             left_out=list(found.late_arms),
         )
 
     async def remember(self, statement: Statement, client: str) -> Remembered:
         """Record who said it, then what was said, with whom and what it is about."""
-        new = await self._unknown(statement)
+        new = await self._find_new_names(statement)
         named = [{"operation": "entity", "name": name, "type": type_} for name, type_ in new.items()]
-        operations = [*named, _fact(statement)]
+        operations = [*named, _make_fact_operation(statement)]
         provenance = Provenance(actor=f"{CHANNEL}:{client}", kind="client")
         # First: what may not be remembered is not recorded as said either.
         await self.app.memory.check("batch", operations, provenance)
-        event_id = await self._said(statement.fact, client)
+        event_id = await self._record_message(statement.fact, client)
         answer = await self.app.memory.run("batch", operations, replace(provenance, event_id=event_id))
         *made, fact = answer["results"]
         return Remembered(
@@ -232,7 +232,7 @@ class Mind:
             raise GatewayError(
                 "Nexus is not running, so no model is available", hint="Run `nexus up` and try again."
             )
-        request = await self._asked(question, client)
+        request = await self._open_request(question, client)
         status: Literal["done", "failed"] = "failed"
         try:
             found = await self.app.reflect(question, save_as=save_as, asking=Asking(request=request))
@@ -256,19 +256,19 @@ class Mind:
             type=shown["type"],
             summary=shown["summary"],
             also_called=[each["alias"] for each in shown["aliases"] if each["alias"] != shown["name"]],
-            observations=[_observation(fact) for fact in observed],
+            observations=[_describe_fact(fact) for fact in observed],
         )
 
     async def episodes(self, entity: str | None, limit: int) -> Episodes:
         """The latest episodes, all or those that mention somebody or something."""
         found = await views.episodes(self.app.ledgers, entity=entity, limit=limit)
-        return Episodes(episodes=[_episode(each) for each in found])
+        return Episodes(episodes=[_describe_episode(each) for each in found])
 
     async def entities(self, limit: int) -> Sequence[dict[str, Any]]:
         """The entities that changed last."""
         return await views.entities(self.app.ledgers, limit=limit)
 
-    async def _unknown(self, statement: Statement) -> dict[str, str]:
+    async def _find_new_names(self, statement: Statement) -> dict[str, str]:
         """The names that nobody goes by yet, with their types."""
         named = {statement.about: statement.about_type, statement.target: statement.target_type}
         given = {name.strip(): type_ for name, type_ in named.items() if name and name.strip()}
@@ -279,15 +279,15 @@ class Mind:
 
         return await self.app.ledgers.identity.read(missing)
 
-    async def _asked(self, question: str, client: str) -> Request:
+    async def _open_request(self, question: str, client: str) -> Request:
         """A request for what a client asks, with what reading the memory needs and no more."""
-        event_id = await self._said(question, client)
+        event_id = await self._record_message(question, client)
         event = Event(content=question, id=event_id, channel=CHANNEL, sender_id=client)
         request = Request(event=event, access=Access(level="owner", memory="all"))
         await self.app.ledgers.runtime.write(requests.create, request=request)
         return request
 
-    async def _said(self, text: str, client: str) -> str:
+    async def _record_message(self, text: str, client: str) -> str:
         def record(connection: apsw.Connection) -> str:
             thread_id = events.ensure_thread(connection, channel=CHANNEL, external_id=client, kind="session")
             new = NewEvent(
@@ -302,7 +302,7 @@ class Mind:
         return await self.app.ledgers.events.write(record)
 
 
-def _fact(statement: Statement) -> dict[str, Any]:
+def _make_fact_operation(statement: Statement) -> dict[str, Any]:
     given = {
         "operation": "fact",
         "fact": statement.fact,
@@ -317,7 +317,7 @@ def _fact(statement: Statement) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _memory(result: Match) -> Memory:
+def _describe_match(result: Match) -> Memory:
     item = result.item
     return Memory(
         kind=item.kind,
@@ -331,17 +331,17 @@ def _memory(result: Match) -> Memory:
         stale_since=item.stale_since,
         caused_by=[Tie(**asdict(link)) for link in item.caused_by],
         leads_to=[Tie(**asdict(link)) for link in item.leads_to],
-        replaced_by=_replacement(item.replaced_by),
+        replaced_by=_describe_replacement(item.replaced_by),
         strength=result.strength,
         relevance=round(result.probability, 3),
     )
 
 
-def _replacement(by: item.Replacement | None) -> Replacement | None:
+def _describe_replacement(by: item.Replacement | None) -> Replacement | None:
     return None if by is None else Replacement(id=by.id, text=by.text, at=by.at, how=by.how)
 
 
-def _observation(fact: dict[str, Any]) -> Observation:
+def _describe_fact(fact: dict[str, Any]) -> Observation:
     said: dict[str, Any] = fact["said"] or {}
     by: dict[str, Any] | None = fact["replaced_by"]
     return Observation(
@@ -359,7 +359,7 @@ def _observation(fact: dict[str, Any]) -> Observation:
     )
 
 
-def _episode(episode: dict[str, Any]) -> Episode:
+def _describe_episode(episode: dict[str, Any]) -> Episode:
     return Episode(
         id=episode["id"],
         title=episode["title"],

@@ -54,7 +54,7 @@ Moment = Annotated[str, Field(description="A time such as 2026-05-01 or 2026-05-
 
 def build(mind: Mind) -> MCPServer[Any]:
     """A server over a home's memory."""
-    with _logging_left_alone():
+    with _keep_logging():
         server: MCPServer[Any] = MCPServer(
             "nexus",
             title="Nexus memory",
@@ -89,7 +89,7 @@ def _add_reading(server: MCPServer[Any], mind: Mind) -> None:
         Ask before you answer anything that may depend on earlier conversations, decisions, preferences or
         people. Where nothing is relevant, nothing comes back: say that you do not know.
         """
-        with _told():
+        with _tool_errors():
             wanted = Query(
                 text=query,
                 kinds=kinds(",".join(scope) if scope else None),
@@ -112,7 +112,7 @@ def _add_reading(server: MCPServer[Any], mind: Mind) -> None:
 
         Nothing is overwritten: where two observations contradict each other, the later one stands.
         """
-        with _told():
+        with _tool_errors():
             return await mind.timeline(entity, limit)
 
     @server.tool(title="Recent episodes", annotations=_READS)
@@ -123,7 +123,7 @@ def _add_reading(server: MCPServer[Any], mind: Mind) -> None:
         limit: Annotated[int, Field(ge=1, le=100)] = 10,
     ) -> Episodes:
         """What the person talked about lately, on every channel: title, summary and time of each stretch."""
-        with _told():
+        with _tool_errors():
             return await mind.episodes(entity, limit)
 
 
@@ -177,7 +177,7 @@ def _add_writing(server: MCPServer[Any], mind: Mind) -> None:
             replaces=replaces,
             how=how,
         )
-        with _told():
+        with _tool_errors():
             return await mind.remember(statement, client_of(ctx))
 
 
@@ -197,7 +197,7 @@ def _add_reflecting(server: MCPServer[Any], mind: Mind) -> None:
         what patterns there are. It takes a while and costs money: use `recall` for what is written
         somewhere. Every claim carries the ids of its sources.
         """
-        with _told():
+        with _tool_errors():
             return await mind.reflect(question, save_as, client_of(ctx))
 
 
@@ -290,7 +290,7 @@ def client_of(ctx: Context[Any]) -> str:
 
 
 @contextmanager
-def _told() -> Generator[None]:
+def _tool_errors() -> Generator[None]:
     """Errors in words that a model can act on."""
     try:
         yield
@@ -301,7 +301,7 @@ def _told() -> Generator[None]:
 
 
 @contextmanager
-def _logging_left_alone() -> Generator[None]:
+def _keep_logging() -> Generator[None]:
     """The library sets up the process's logging where nobody has: that is for the program to decide."""
     root, holder = logging.getLogger(), logging.NullHandler()
     root.addHandler(holder)
@@ -317,12 +317,12 @@ async def endpoint(app: App, path: str) -> AsyncGenerator[ASGIApp]:
     memory = build(Mind(app, serves=True))
     guarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     memory.streamable_http_app(streamable_http_path=path, transport_security=guarded)
-    async with _in_its_own_task(memory.session_manager.run()):
+    async with _run_in_task(memory.session_manager.run()):
         yield memory.session_manager.handle_request
 
 
 @asynccontextmanager
-async def _in_its_own_task(running: AbstractAsyncContextManager[None]) -> AsyncGenerator[None]:
+async def _run_in_task(running: AbstractAsyncContextManager[None]) -> AsyncGenerator[None]:
     """The SDK's scope must be left by the task that entered it; a stack may be closed by another one."""
     ready, over = asyncio.Event(), asyncio.Event()
 

@@ -9,7 +9,15 @@ import apsw
 
 from nexus.gateway.views import facts, names
 from nexus.gateway.views.facts import Fact
-from nexus.gateway.views.page import ALWAYS, Page, Period, begin, loaded, page, position
+from nexus.gateway.views.page import (
+    ALWAYS,
+    Page,
+    Period,
+    make_page,
+    make_record,
+    parse_cursor,
+    parse_position,
+)
 from nexus.ledgers import Ledgers, sql
 from nexus.memory import merging
 from nexus.memory import views as memory
@@ -153,7 +161,7 @@ class Entity:
     neighbours: tuple[Neighbour, ...]
 
 
-async def listed(
+async def load_page(
     ledgers: Ledgers,
     *,
     matching: str | None = None,
@@ -175,15 +183,15 @@ async def listed(
         return [(row, merging.family(connection, row[0])) for row in sql.rows(connection, query, values)]
 
     found = await ledgers.identity.read(work)
-    counts = await _counts(ledgers, [same for _, same in found])
+    counts = await _count_facts(ledgers, [same for _, same in found])
     lines = [
-        loaded(EntityLine, (*row, count, len(same) - 1))
+        make_record(EntityLine, (*row, count, len(same) - 1))
         for (row, same), count in zip(found, counts, strict=True)
     ]
-    return page(lines, limit, lambda line: (line.updated_at, line.id))
+    return make_page(lines, limit, lambda line: (line.updated_at, line.id))
 
 
-async def types(ledgers: Ledgers) -> tuple[tuple[str, int], ...]:
+async def count_types(ledgers: Ledgers) -> tuple[tuple[str, int], ...]:
     """How many entities there are of each type, for a filter."""
     query = sql.queries("identity")["entity_types"]
     return tuple((row[0], row[1]) for row in await ledgers.identity.read(sql.rows, query))
@@ -192,34 +200,34 @@ async def types(ledgers: Ledgers) -> tuple[tuple[str, int], ...]:
 async def get(ledgers: Ledgers, reference: str) -> Entity:
     """The entity that an id, a name or another alias means."""
     same = await memory.find(ledgers, reference)
-    (count,) = await _counts(ledgers, [same])
-    found = await ledgers.identity.read(_whole, same=same)
+    (count,) = await _count_facts(ledgers, [same])
+    found = await ledgers.identity.read(_load_identity, same=same)
     return Entity(
         **found,
         facts=count,
         same=tuple(same),
-        candidates=await candidates(ledgers, entity_ids=same),
-        neighbours=await neighbours(ledgers, same),
+        candidates=await load_candidates(ledgers, entity_ids=same),
+        neighbours=await load_neighbours(ledgers, same),
     )
 
 
-async def timeline(
+async def load_timeline(
     ledgers: Ledgers, same: Sequence[str], *, cursor: str | None = None, limit: int = 40
 ) -> Page[Fact]:
     """What was observed about an entity, the latest truth first."""
-    at, seq = begin(cursor, 2)
+    at, seq = parse_cursor(cursor, 2)
     values = {
         "entities": json.dumps(list(same)),
         "at": at,
-        "seq": position(seq),
+        "seq": parse_position(seq),
         "limit": limit + 1,
     }
     query = sql.queries("memory")["timeline_before"]
     found = await ledgers.memory.read(sql.rows, query, values)
-    return page(await facts.told(ledgers, found), limit, lambda fact: (fact.at, str(fact.seq)))
+    return make_page(await facts.describe(ledgers, found), limit, lambda fact: (fact.at, str(fact.seq)))
 
 
-async def candidates(
+async def load_candidates(
     ledgers: Ledgers,
     *,
     status: str | None = "pending",
@@ -231,22 +239,22 @@ async def candidates(
     found = await memory.candidates(
         ledgers, status=status, entities=entity_ids, since=period.since, until=period.until, limit=limit
     )
-    return tuple(_candidate(pair) for pair in found)
+    return tuple(_make_candidate(pair) for pair in found)
 
 
-async def channels(ledgers: Ledgers, entity_id: str) -> tuple[Contact, ...]:
+async def load_contacts(ledgers: Ledgers, entity_id: str) -> tuple[Contact, ...]:
     """How an entity is reached, to tell two of one name apart."""
     wanted = (json.dumps([entity_id]),)
     rows = await ledgers.identity.read(sql.rows, sql.queries("identity")["contacts_of"], wanted)
-    return _each(Contact, rows)
+    return _make_records(Contact, rows)
 
 
-async def neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int = 16) -> tuple[Neighbour, ...]:
+async def load_neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int = 16) -> tuple[Neighbour, ...]:
     """Whom and what an entity occurs with most, in its newest facts and episodes."""
     query = sql.queries("memory")["neighbours"]
     values = {"entities": json.dumps(list(same)), "limit": limit}
     found = await ledgers.memory.read(sql.rows, query, values)
-    known = await names.roots(ledgers, [row[0] for row in found])
+    known = await names.load_roots(ledgers, [row[0] for row in found])
     counts: dict[str, tuple[str, int, int]] = {}
     for entity_id, in_facts, in_episodes in found:
         root_id, name = known.get(entity_id, (entity_id, entity_id))
@@ -259,13 +267,13 @@ async def neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int = 16) 
     )
 
 
-async def _counts(ledgers: Ledgers, families: Sequence[Sequence[str]]) -> list[int]:
+async def _count_facts(ledgers: Ledgers, families: Sequence[Sequence[str]]) -> list[int]:
     query = sql.queries("memory")["count_of_facts"]
     wanted = [json.dumps(list(same)) for same in families]
     return await ledgers.memory.read(lambda c: [sql.rows(c, query, (each,))[0][0] for each in wanted])
 
 
-def _whole(connection: apsw.Connection, same: Sequence[str]) -> dict[str, Any]:
+def _load_identity(connection: apsw.Connection, same: Sequence[str]) -> dict[str, Any]:
     queries, wanted = sql.queries("identity"), (json.dumps(list(same)),)
     id_, type_, name, summary, _, event_id, _, created_at, updated_at = sql.rows(
         connection, queries["entity"], (same[0],)
@@ -283,17 +291,17 @@ def _whole(connection: apsw.Connection, same: Sequence[str]) -> dict[str, Any]:
             for each in same[1:]
             for row in sql.rows(connection, queries["entity"], (each,))
         ),
-        "aliases": _each(Alias, sql.rows(connection, queries["aliases_of"], wanted)),
-        "contacts": _each(Contact, sql.rows(connection, queries["contacts_of"], wanted)),
-        "person_facts": _each(PersonFact, sql.rows(connection, queries["person_facts_of"], wanted)),
-        "merge_events": _each(MergeEvent, sql.rows(connection, queries["merge_events_of"], wanted)),
+        "aliases": _make_records(Alias, sql.rows(connection, queries["aliases_of"], wanted)),
+        "contacts": _make_records(Contact, sql.rows(connection, queries["contacts_of"], wanted)),
+        "person_facts": _make_records(PersonFact, sql.rows(connection, queries["person_facts_of"], wanted)),
+        "merge_events": _make_records(MergeEvent, sql.rows(connection, queries["merge_events_of"], wanted)),
     }
 
 
-def _each(kind: type[Any], rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    return tuple(loaded(kind, row) for row in rows)
+def _make_records(kind: type[Any], rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(make_record(kind, row) for row in rows)
 
 
-def _candidate(pair: dict[str, Any]) -> Candidate:
+def _make_candidate(pair: dict[str, Any]) -> Candidate:
     reasons = [Reason(signal=str(each["signal"]), detail=str(each["detail"])) for each in pair.pop("reasons")]
     return Candidate(**pair, reasons=tuple(reasons))

@@ -4,7 +4,7 @@ import apsw
 import pytest
 
 from nexus.gateway.dashboard import plots
-from nexus.gateway.dashboard.pages.entities import drawn
+from nexus.gateway.dashboard.pages.entities import draw_neighbours
 from nexus.gateway.dashboard.pages.requests import WIDTH, lay_out
 from nexus.gateway.views.entities import Neighbour
 from nexus.gateway.views.usage import Spent, Usage
@@ -57,13 +57,13 @@ def test_the_bars_of_a_day_stand_on_each_other() -> None:
         by_day_and_model={"2026-05-02": {"cheap": cheap, "dear": dear}},
         total=cheap + dear,
     )
-    plot = plots.stacked(usage)
+    plot = plots.stack_bars(usage)
     assert plot is not None
     lower, upper = plot.blocks
     assert (lower.colour, upper.colour) == (0, 1)
     assert lower.y + lower.height == pytest.approx(plot.baseline)
     assert upper.y + upper.height == pytest.approx(lower.y)
-    assert [bar.share for bar in plots.bars(usage.models)] == [100.0, 33.3]
+    assert [bar.share for bar in plots.make_bars(usage.models)] == [100.0, 33.3]
 
 
 def test_a_year_has_a_bar_for_each_week() -> None:
@@ -76,7 +76,7 @@ def test_a_year_has_a_bar_for_each_week() -> None:
         by_day_and_model={name: {"m": cheap} for name in names},
         total=cheap,
     )
-    plot = plots.stacked(year)
+    plot = plots.stack_bars(year)
     assert plot is not None
     assert len(plot.blocks) == 52
     assert plot.blocks[0].title == "day 000 m: $0.0070, 70 tokens"
@@ -91,7 +91,7 @@ def test_the_places_on_the_axis_have_as_many_digits_as_each_other() -> None:
         by_day_and_model={"2026-05-01": {"m": spent}},
         total=spent,
     )
-    plot = plots.stacked(usage)
+    plot = plots.stack_bars(usage)
     assert plot is not None
     assert [label.text for label in plot.grid] == ["$0", "$0.05", "$0.10", "$0.15", "$0.20"]
 
@@ -104,15 +104,15 @@ def test_where_nothing_was_spent_there_is_no_plot() -> None:
         by_day_and_model={},
         total=Totals(),
     )
-    assert plots.stacked(nothing) is None
+    assert plots.stack_bars(nothing) is None
 
 
 @pytest.mark.parametrize("count", [1, 5, 16])
 def test_neighbours_are_drawn_inside_of_the_picture(count: int) -> None:
     company = [Neighbour(entity_id=f"e{n}", name=f"Name {n}", facts=n + 1, episodes=0) for n in range(count)]
-    picture = drawn("Tom", company)
+    picture = draw_neighbours("Tom", company)
     assert picture is not None
     assert all(0 < spot.x < picture.width and 0 < spot.y < picture.height for spot in picture.spots)
     heights = [(spot.anchor, spot.y) for spot in picture.spots]
     assert len(set(heights)) == len(heights), "labels would lie on each other"
-    assert drawn("Tom", []) is None
+    assert draw_neighbours("Tom", []) is None

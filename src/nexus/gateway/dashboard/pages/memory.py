@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import Show, back, form, get, post
-from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.endpoint import Show, get, post, read_form, redirect
+from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import conclusions, episodes, events
 from nexus.gateway.views.conclusions import Kind
@@ -30,7 +30,7 @@ async def recall(request: Request, app: App) -> Response:
             text=text,
             kinds=kinds(scope),
             entity_id=query.get("entity") or None,
-            budget=_budget(query.get("budget")),
+            budget=_choose_budget(query.get("budget")),
             max_results=_RESULTS,
             deadline_ms=PATIENT_MS,
         )
@@ -44,14 +44,14 @@ async def recall(request: Request, app: App) -> Response:
         asked=text,
         budgets=BUDGETS,
         scopes=SCOPES,
-        largest=_largest(answer),
+        largest=_find_largest_factor(answer),
     )
 
 
 async def list_episodes(request: Request, app: App) -> Response:
     """Stretches of conversation, the latest first."""
     cursor = request.query_params.get("cursor")
-    found = await episodes.listed(app.ledgers, period=period(request), cursor=cursor)
+    found = await episodes.load_page(app.ledgers, period=read_period(request), cursor=cursor)
     if is_part(request) and cursor:
         return await page(request, "part_episodes.html", found=found)
     return await page(request, "episodes.html", active="memory", found=found)
@@ -60,17 +60,19 @@ async def list_episodes(request: Request, app: App) -> Response:
 async def show_episode(request: Request, app: App) -> Response:
     """One episode."""
     view = await episodes.get(app.ledgers, request.path_params["id"])
-    return await page(request, "episode.html", active="memory", view=view, shown=parts.beginning(view.said))
+    return await page(
+        request, "episode.html", active="memory", view=view, shown=parts.fit_beginning(view.said)
+    )
 
 
 def _list_conclusions(kind: Kind) -> Show:
     async def show(request: Request, app: App) -> Response:
         query = request.query_params
-        found = await conclusions.listed(
+        found = await conclusions.load_page(
             app.ledgers,
             kind,
             stale=bool(query.get("stale")),
-            period=period(request),
+            period=read_period(request),
             cursor=query.get("cursor"),
         )
         if is_part(request) and query.get("cursor"):
@@ -109,31 +111,31 @@ async def show_profile(request: Request, app: App) -> Response:
 
 async def write_profile(request: Request, app: App) -> Response:
     """Save the owner's edit."""
-    await OwnerProfile(app.ledgers).write((await form(request)).raw("content"))
-    return back("/memory/profile")
+    await OwnerProfile(app.ledgers).write((await read_form(request)).raw("content"))
+    return redirect("/memory/profile")
 
 
 async def reset_profile(request: Request, app: App) -> Response:
     """Drop the owner's edit."""
     await OwnerProfile(app.ledgers).reset()
-    return back("/memory/profile")
+    return redirect("/memory/profile")
 
 
 async def show_event(request: Request, app: App) -> Response:
     """A message with what was said around it."""
     view = await events.get(app.ledgers, request.path_params["id"])
-    part = parts.part(view.event.content, parts.asked_for(request))
+    part = parts.cut_part(view.event.content, parts.read_position(request))
     if is_part(request):
         return await page(request, "part_whole.html", part=part)
     return await page(request, "event.html", active="memory", view=view, part=part)
 
 
-def _budget(text: str | None) -> Budget:
+def _choose_budget(text: str | None) -> Budget:
     found: list[Budget] = [each for each in BUDGETS if each == text]
     return found[0] if found else "mid"
 
 
-def _largest(answer: object) -> float:
+def _find_largest_factor(answer: object) -> float:
     """The largest part of any score, against which the bars of all are drawn."""
     results = getattr(answer, "results", ())
     parts = [abs(value) for result in results for value in result.reasons.factors.values()]

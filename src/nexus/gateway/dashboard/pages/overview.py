@@ -16,7 +16,7 @@ from nexus.automations import proposals, reminders
 from nexus.automations.improvement import lessons
 from nexus.broker.questions import summarize
 from nexus.gateway.dashboard import plots
-from nexus.gateway.dashboard.endpoint import back, get
+from nexus.gateway.dashboard.endpoint import get, redirect
 from nexus.gateway.dashboard.render import page
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.views import automations, facts, requests, sessions, usage
@@ -101,39 +101,39 @@ class Overview:
         return min(own, key=lambda each: (each.budget != "day", each.unit != "usd"), default=None)
 
 
-async def overview(app: App, now: clock.Clock = clock.now) -> Overview:
+async def load_overview(app: App, now: clock.Clock = clock.now) -> Overview:
     """Everything that the home page shows."""
     ledgers = app.ledgers
-    end = await usage.end_of_usage(app.ledgers, days=_DAYS, now=now)
+    end = await usage.find_end(app.ledgers, days=_DAYS, now=now)
     day, week = clock.day(end()), clock.day(end() - timedelta(days=6))
     counts = dict(await ledgers.runtime.read(sql.rows, sql.queries("runtime")["count_requests"], (day,)))
-    lines = [line for place in await automations.by_hook_point(ledgers) for line in place.automations]
-    spent = await usage.spent(ledgers, days=_DAYS, now=end)
+    lines = [line for place in await automations.list_by_hook_point(ledgers) for line in place.automations]
+    spent = await usage.load_usage(ledgers, days=_DAYS, now=end)
     of_week = dict(await ledgers.runtime.read(sql.rows, sql.queries("runtime")["count_requests"], (week,)))
     return Overview(
         day=day,
         is_today=day == clock.day(now()),
-        waiting=await _waiting(app, lines),
+        waiting=await _load_waiting(app, lines),
         requests=sum(counts.values()),
         requests_of_week=sum(of_week.values()),
         running=counts.get("running", 0),
         failed=counts.get("failed", 0),
-        recent=(await requests.listed(ledgers, limit=_SHOWN)).items,
+        recent=(await requests.load_page(ledgers, limit=_SHOWN)).items,
         days=spent.days,
-        budgets=await usage.standing(ledgers, app.config.budgets, now=now),
-        learned=await facts.count(ledgers, day),
-        learned_in_week=await facts.count(ledgers, week),
-        facts=(await facts.listed(ledgers, limit=_SHOWN)).items,
+        budgets=await usage.load_budgets(ledgers, app.config.budgets, now=now),
+        learned=await facts.count_since(ledgers, day),
+        learned_in_week=await facts.count_since(ledgers, week),
+        facts=(await facts.load_page(ledgers, limit=_SHOWN)).items,
         failing=tuple(line for line in lines if line.condition.needs_attention),
-        upcoming=_upcoming(lines),
-        health=(*_settings(app), *await _channels(app)),
+        upcoming=_find_upcoming(lines),
+        health=(*_check_settings(app), *await _check_channels(app)),
     )
 
 
-async def _waiting(app: App, lines: Sequence[AutomationLine]) -> tuple[Waiting, ...]:
+async def _load_waiting(app: App, lines: Sequence[AutomationLine]) -> tuple[Waiting, ...]:
     ledgers = app.ledgers
     calls = (await app.broker.approvals.waiting())[:_MOST_WAITING]
-    titles = await sessions.titles(ledgers, [each.session_label for each in calls])
+    titles = await sessions.load_titles(ledgers, [each.session_label for each in calls])
     found = [
         Waiting(
             kind="Approval",
@@ -170,7 +170,7 @@ async def _waiting(app: App, lines: Sequence[AutomationLine]) -> tuple[Waiting, 
     return tuple(found)
 
 
-def _upcoming(lines: Sequence[AutomationLine]) -> tuple[Upcoming, ...]:
+def _find_upcoming(lines: Sequence[AutomationLine]) -> tuple[Upcoming, ...]:
     found = [
         Upcoming(
             name=(each.description or each.name) if each.script_path == reminders.SCRIPT else each.name,
@@ -184,7 +184,7 @@ def _upcoming(lines: Sequence[AutomationLine]) -> tuple[Upcoming, ...]:
     return tuple(sorted(found, key=lambda each: each.at)[:_SHOWN])
 
 
-def _settings(app: App) -> Iterator[Health]:
+def _check_settings(app: App) -> Iterator[Health]:
     models = app.config.models
     if not models.manager:
         yield Health(level="error", text="No model is set: nothing is answered.", href="/settings#models")
@@ -198,7 +198,7 @@ def _settings(app: App) -> Iterator[Health]:
         yield Health(level="error", text=f"Not loaded: {problem}", href="/automations")
 
 
-async def _channels(app: App) -> list[Health]:
+async def _check_channels(app: App) -> list[Health]:
     def look(connection: apsw.Connection) -> list[Health]:
         found: list[Health] = []
         for name in app.config.channels:
@@ -216,13 +216,13 @@ async def _channels(app: App) -> list[Health]:
     return await app.ledgers.runtime.read(look)
 
 
-async def shown(request: Request, app: App) -> Response:
+async def show_home(request: Request, app: App) -> Response:
     """The home today; a new one is set up first."""
-    found = await overview(app)
+    found = await load_overview(app)
     is_new = not app.config.models.manager and not found.recent
     if is_new and served_by(request).restart is not None and "later" not in request.query_params:
-        return back("/setup")
-    return await page(request, "home.html", active="", it=found, spark=plots.spark(found.days))
+        return redirect("/setup")
+    return await page(request, "home.html", active="", it=found, spark=plots.make_spark(found.days))
 
 
-ROUTES = (get("/", shown),)
+ROUTES = (get("/", show_home),)

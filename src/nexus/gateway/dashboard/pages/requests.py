@@ -11,8 +11,8 @@ from starlette.responses import Response
 from nexus import clock
 from nexus.app import App
 from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import back, get, post
-from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.endpoint import get, post, redirect
+from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import injections, requests
 from nexus.gateway.views.page import address
@@ -48,36 +48,36 @@ class Row:
 
 def lay_out(root: Node, start: int = 0) -> tuple[list[Row], int | None]:
     """Some rows of a trace from the top, and where the next ones begin."""
-    flat = list(_flat(root, 0))
-    begin, span = _window(root, [node for node, _ in flat])
+    flat = list(_flatten(root, 0))
+    begin, span = _find_window(root, [node for node, _ in flat])
     chosen = flat[start : start + _ROWS_AT_ONCE]
-    made = [_row(node, depth, begin, span) for node, depth in chosen]
+    made = [_make_row(node, depth, begin, span) for node, depth in chosen]
     following = start + _ROWS_AT_ONCE
     return made, following if following < len(flat) else None
 
 
-def ticks(root: Node) -> list[tuple[float, str]]:
+def place_ticks(root: Node) -> list[tuple[float, str]]:
     """Places on the time axis, with what they say."""
-    _, span = _window(root, [node for node, _ in _flat(root, 0)])
+    _, span = _find_window(root, [node for node, _ in _flatten(root, 0)])
     return [(WIDTH * part / _TICKS, clock.took(span * part / _TICKS)) for part in range(_TICKS)]
 
 
-def _flat(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
+def _flatten(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
     """The steps from the top. What the memory offered took no time, and is told apart from them."""
     yield node, depth
     for child in node.children:
         if child.kind != "memory":
-            yield from _flat(child, depth + 1)
+            yield from _flatten(child, depth + 1)
 
 
-def _window(root: Node, nodes: list[Node]) -> tuple[str, float]:
+def _find_window(root: Node, nodes: list[Node]) -> tuple[str, float]:
     """When it began and how many milliseconds it took, with what went on behind its answer."""
     begin = root.started_at
     ends = [_offset_ms(node, begin) + (node.duration_ms or 0.0) for node in nodes]
     return begin, max([*ends, 1.0])
 
 
-def _row(node: Node, depth: int, begin: str, span: float) -> Row:
+def _make_row(node: Node, depth: int, begin: str, span: float) -> Row:
     title, about = _label(node)
     left = min(max(_offset_ms(node, begin) / span, 0.0), 1.0) * WIDTH
     width = max((node.duration_ms or 0.0) / span * WIDTH, _NARROWEST)
@@ -115,14 +115,14 @@ def _offset_ms(node: Node, begin: str) -> float:
 STATUSES: Final = ("running", "done", "failed", "denied", "cancelled")
 
 
-async def listed(request: Request, app: App) -> Response:
+async def list_requests(request: Request, app: App) -> Response:
     """The newest requests."""
     query = request.query_params
-    found = await requests.listed(
+    found = await requests.load_page(
         app.ledgers,
         status=query.get("status") or None,
         channel=query.get("channel") or None,
-        period=period(request),
+        period=read_period(request),
         cursor=query.get("cursor"),
     )
     if is_part(request) and query.get("cursor"):
@@ -133,17 +133,17 @@ async def listed(request: Request, app: App) -> Response:
         active="requests",
         found=found,
         statuses=STATUSES,
-        channels=await requests.channels(app.ledgers),
+        channels=await requests.list_channels(app.ledgers),
     )
 
 
-async def shown(request: Request, app: App) -> Response:
+async def show_request(request: Request, app: App) -> Response:
     """One request with all that it led to."""
-    trace = await requests.trace(app.ledgers, request.path_params["id"])
-    part = parts.part(trace.answered or "", parts.asked_for(request, "answer"))
+    trace = await requests.load_trace(app.ledgers, request.path_params["id"])
+    part = parts.cut_part(trace.answered or "", parts.read_position(request, "answer"))
     if is_part(request) and "answer" in request.query_params:
         return await page(request, "part_answered.html", part=part)
-    rows, rest = await asyncio.to_thread(lay_out, trace.node, parts.asked_for(request))
+    rows, rest = await asyncio.to_thread(lay_out, trace.node, parts.read_position(request))
     if is_part(request):
         return await page(request, "part_trace.html", rows=rows, rest=rest)
     root = trace.request.root_request_id if trace.request else trace.node.id
@@ -155,20 +155,20 @@ async def shown(request: Request, app: App) -> Response:
         part=part,
         rows=rows,
         rest=rest,
-        ticks=await asyncio.to_thread(ticks, trace.node),
-        offered=await injections.of_root(app.ledgers, root),
+        ticks=await asyncio.to_thread(place_ticks, trace.node),
+        offered=await injections.load_of_root(app.ledgers, root),
     )
 
 
 async def retry(request: Request, app: App) -> Response:
     """Ask a failed request again, at the end of its session's queue."""
     id_ = request.path_params["id"]
-    await app.queue.retry(await requests.failed_run(app.ledgers, id_))
-    return back(address("requests", id_))
+    await app.queue.retry(await requests.find_failed_run(app.ledgers, id_))
+    return redirect(address("requests", id_))
 
 
 ROUTES = (
-    get("/requests", listed),
-    get("/requests/{id}", shown),
+    get("/requests", list_requests),
+    get("/requests/{id}", show_request),
     post("/requests/{id}/retry", retry),
 )

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from nexus.app import App
 from nexus.config import Config
 from nexus.gateway.dashboard.endpoint import get
-from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import automations, entities, facts, names, sessions
 from nexus.gateway.views.page import ALWAYS, Period, address
-from nexus.gateway.views.settings import sections
+from nexus.gateway.views.settings import list_sections
 from nexus.ledgers import sql
 from nexus.ledgers.events import search as events
 from nexus.ledgers.events.search import Hit
@@ -98,7 +98,7 @@ class Command:
 
 
 @cache
-def commands() -> tuple[Command, ...]:
+def load_commands() -> tuple[Command, ...]:
     """Every command, as the reference lists them."""
     return tuple(Command(**each) for each in json.loads(_COMMANDS.read_text(encoding="utf-8")))
 
@@ -108,30 +108,30 @@ async def search(app: App, text: str, *, period: Period = ALWAYS, limit: int = 5
     text = text.strip()
     if not text:
         return ()
-    if found := _of_id(text):
+    if found := _match_id(text):
         return (Group(name="Go to", results=(found,)),)
-    messages, requests = await _messages(app, text, period, limit)
+    messages, requests = await _find_messages(app, text, period, limit)
     groups = (
-        Group(name="Pages", results=_pages(text)[:limit]),
-        *await _entities(app, text, period, limit),
-        await _facts(app, text, period, limit),
+        Group(name="Pages", results=_find_pages(text)[:limit]),
+        *await _find_entities(app, text, period, limit),
+        await _find_facts(app, text, period, limit),
         messages,
         requests,
-        await _sessions(app, text, period, limit),
-        await _automations(app, text, limit),
-        Group(name="Settings", results=_settings(app.config, text)[:limit]),
-        Group(name="Commands", results=_commands(text)[:limit], all="/help"),
+        await _find_sessions(app, text, period, limit),
+        await _find_automations(app, text, limit),
+        Group(name="Settings", results=_find_settings(app.config, text)[:limit]),
+        Group(name="Commands", results=_find_commands(text)[:limit], all="/help"),
     )
     return tuple(group for group in groups if group.results)
 
 
-def _of_id(text: str) -> Result | None:
+def _match_id(text: str) -> Result | None:
     found = _ID.fullmatch(text)
     address = _ADDRESSES.get(found[1]) if found else None
     return Result(title=text, href=f"{address}{text}") if address else None
 
 
-def _pages(text: str) -> tuple[Result, ...]:
+def _find_pages(text: str) -> tuple[Result, ...]:
     wanted = words(text)
     return tuple(
         Result(title=name, href=href)
@@ -144,8 +144,8 @@ def _begins(word: str, text: str) -> bool:
     return any(each.startswith(word) for each in words(text))
 
 
-async def _entities(app: App, text: str, period: Period, limit: int) -> list[Group]:
-    found = (await entities.listed(app.ledgers, matching=text, period=period, limit=2 * limit)).items
+async def _find_entities(app: App, text: str, period: Period, limit: int) -> list[Group]:
+    found = (await entities.load_page(app.ledgers, matching=text, period=period, limit=2 * limit)).items
     people = [each for each in found if each.type == _PERSON]
     return [
         Group(
@@ -165,8 +165,8 @@ async def _entities(app: App, text: str, period: Period, limit: int) -> list[Gro
     ]
 
 
-async def _facts(app: App, text: str, period: Period, limit: int) -> Group:
-    found = (await facts.listed(app.ledgers, matching=text, period=period, limit=limit)).items
+async def _find_facts(app: App, text: str, period: Period, limit: int) -> Group:
+    found = (await facts.load_page(app.ledgers, matching=text, period=period, limit=limit)).items
     return Group(
         name="Memory",
         results=tuple(
@@ -182,7 +182,7 @@ async def _facts(app: App, text: str, period: Period, limit: int) -> Group:
     )
 
 
-async def _messages(app: App, text: str, period: Period, limit: int) -> tuple[Group, Group]:
+async def _find_messages(app: App, text: str, period: Period, limit: int) -> tuple[Group, Group]:
     """Messages that match best, and the requests that they asked for."""
     ledgers = app.ledgers
     # Dates are looked at afterwards: among the best matches.
@@ -192,7 +192,7 @@ async def _messages(app: App, text: str, period: Period, limit: int) -> tuple[Gr
         for hit in await ledgers.events.read(events.search, text=text, limit=most)
         if hit.occurred_at in period
     ][:limit]
-    known = await names.senders(ledgers, [(hit.channel, hit.sender) for hit in hits])
+    known = await names.load_sender_names(ledgers, [(hit.channel, hit.sender) for hit in hits])
     query, ids = sql.queries("runtime")["requests_of_events"], json.dumps([hit.id for hit in hits])
     asked = await ledgers.runtime.read(sql.rows, query, (ids,))
     said = {hit.id: hit for hit in hits}
@@ -201,7 +201,7 @@ async def _messages(app: App, text: str, period: Period, limit: int) -> tuple[Gr
             name="Messages",
             results=tuple(
                 Result(
-                    title=_excerpt(hit, text),
+                    title=_cut_excerpt(hit, text),
                     href=f"/events/{hit.id}",
                     note=" · ".join(
                         [known.get((hit.channel, hit.sender or ""), hit.sender or "agent"), hit.channel]
@@ -214,7 +214,7 @@ async def _messages(app: App, text: str, period: Period, limit: int) -> tuple[Gr
         Group(
             name="Requests",
             results=tuple(
-                Result(title=_excerpt(said[event], text), href=f"/requests/{id_}", note=status, at=at)
+                Result(title=_cut_excerpt(said[event], text), href=f"/requests/{id_}", note=status, at=at)
                 for id_, event, status, at in asked[:limit]
             ),
             all="/requests",
@@ -222,7 +222,7 @@ async def _messages(app: App, text: str, period: Period, limit: int) -> tuple[Gr
     )
 
 
-def _excerpt(hit: Hit, text: str) -> str:
+def _cut_excerpt(hit: Hit, text: str) -> str:
     """The part of a message around the first word that was looked for."""
     content = " ".join(hit.content.split())
     folded = content.lower()
@@ -232,8 +232,8 @@ def _excerpt(hit: Hit, text: str) -> str:
     return f"{'…' * (start > 0)}{cut}{'…' * (start + _CHARACTERS < len(content))}"
 
 
-async def _sessions(app: App, text: str, period: Period, limit: int) -> Group:
-    found = await sessions.listed(app.ledgers, matching=text, period=period, limit=limit, kind="people")
+async def _find_sessions(app: App, text: str, period: Period, limit: int) -> Group:
+    found = await sessions.load_page(app.ledgers, matching=text, period=period, limit=limit, kind="people")
     results = tuple(
         Result(
             title=each.title,
@@ -246,11 +246,11 @@ async def _sessions(app: App, text: str, period: Period, limit: int) -> Group:
     return Group(name="Sessions", results=results, all="/sessions")
 
 
-async def _automations(app: App, text: str, limit: int) -> Group:
+async def _find_automations(app: App, text: str, limit: int) -> Group:
     wanted = words(text)
     found = [
         line
-        for place in await automations.by_hook_point(app.ledgers)
+        for place in await automations.list_by_hook_point(app.ledgers)
         for line in place.automations
         if all(
             _begins(word, f"{line.automation.name} {line.automation.description or ''}") for word in wanted
@@ -268,22 +268,22 @@ async def _automations(app: App, text: str, limit: int) -> Group:
     return Group(name="Automations", results=results, all="/automations")
 
 
-def _settings(config: Config, text: str) -> tuple[Result, ...]:
+def _find_settings(config: Config, text: str) -> tuple[Result, ...]:
     wanted = words(text.replace("_", " "))
     return tuple(
         Result(title=f"{section.name}.{each.name}", href=f"/settings#{section.name}", note=each.about)
-        for section in sections(config)
+        for section in list_sections(config)
         for each in section.settings
         if wanted and all(_begins(word, f"{section.name} {each.name.replace('_', ' ')}") for word in wanted)
     )
 
 
-def _commands(text: str) -> tuple[Result, ...]:
+def _find_commands(text: str) -> tuple[Result, ...]:
     wanted = words(text)
-    named = [each for each in commands() if all(_begins(word, each.name) for word in wanted)]
+    named = [each for each in load_commands() if all(_begins(word, each.name) for word in wanted)]
     about = [
         each
-        for each in commands()
+        for each in load_commands()
         if each not in named and all(_begins(word, f"{each.name} {each.about}") for word in wanted)
     ]
     return tuple(
@@ -297,18 +297,18 @@ _IN_PALETTE = 4
 _ON_PAGE = 8
 
 
-async def found(request: Request, app: App) -> Response:
+async def show_results(request: Request, app: App) -> Response:
     """What a text finds."""
     text = request.query_params.get("q", "").strip()[:400]
     limit = _IN_PALETTE if is_part(request) else _ON_PAGE
-    groups = await search(app, text, period=period(request), limit=limit)
+    groups = await search(app, text, period=read_period(request), limit=limit)
     template = "part_search.html" if is_part(request) else "search.html"
     return await page(request, template, active="search", groups=groups, asked=text)
 
 
-async def help_(request: Request, app: App) -> Response:
+async def show_commands(request: Request, app: App) -> Response:
     """Every command."""
-    return await page(request, "help.html", active=None, commands=commands())
+    return await page(request, "help.html", active=None, commands=load_commands())
 
 
-ROUTES = (get("/search", found), get("/help", help_))
+ROUTES = (get("/search", show_results), get("/help", show_commands))

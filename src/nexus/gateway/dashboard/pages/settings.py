@@ -22,7 +22,7 @@ from nexus.channels import quiet
 from nexus.config import Config
 from nexus.config_file import Change, Value
 from nexus.errors import ConfigError, NexusError, UsageError
-from nexus.gateway.dashboard.endpoint import back, form, get, keys_of, post
+from nexus.gateway.dashboard.endpoint import get, keys_of, post, read_form, redirect
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.errors import status_of
@@ -126,7 +126,7 @@ class File:
         return any(field.running is not None for group in self.groups for field in group.fields)
 
 
-def read(text: str, path: Path, running: Config, environ: Mapping[str, str] = os.environ) -> File:
+def read_file(text: str, path: Path, running: Config, environ: Mapping[str, str] = os.environ) -> File:
     """The settings as the text of the file at that path has them."""
     stored, next_ = config.parse(text, path, {}), config.parse(text, path, environ)
     groups = [
@@ -135,11 +135,19 @@ def read(text: str, path: Path, running: Config, environ: Mapping[str, str] = os
             title=title,
             about=(type(part).__doc__ or "").partition("\n")[0],
             fields=tuple(
-                _field(text, section, key, part, _part(next_, section), _part(running, section), environ)
+                _make_field(
+                    text,
+                    section,
+                    key,
+                    part,
+                    _find_part(next_, section),
+                    _find_part(running, section),
+                    environ,
+                )
                 for key in keys
             ),
         )
-        for section, title, part, keys in _parts(stored)
+        for section, title, part, keys in _list_parts(stored)
     ]
     return File(groups=tuple(groups), next=next_, seen=_digest(text))
 
@@ -150,7 +158,7 @@ def save_section(home: Home, section: str, given: Mapping[str, str], seen: str) 
     if _digest(text) != seen:
         raise UsageError("config.toml was changed meanwhile", hint="Reload the page, then change it again.")
     stored = config.parse(text, home.config_file, {})
-    known = {name: (part, keys) for name, _, part, keys in _parts(stored)}
+    known = {name: (part, keys) for name, _, part, keys in _list_parts(stored)}
     if section not in known:
         raise UsageError(f"[{section:.40}] can't be changed here", hint="Edit config.toml.")
     part, keys = known[section]
@@ -158,7 +166,7 @@ def save_section(home: Home, section: str, given: Mapping[str, str], seen: str) 
     changes = [
         Change(section=section, key=key, value=value)
         for key in keys
-        if key in given and (value := _parsed(kinds[key].type, key, given[key])) != _plain(getattr(part, key))
+        if key in given and (value := _parse(kinds[key].type, key, given[key])) != _plain(getattr(part, key))
     ]
     if not changes:
         return []
@@ -168,7 +176,7 @@ def save_section(home: Home, section: str, given: Mapping[str, str], seen: str) 
     return [change.key for change in changes]
 
 
-def _parts(stored: Config) -> Iterator[tuple[str, str, Any, tuple[str, ...]]]:
+def _list_parts(stored: Config) -> Iterator[tuple[str, str, Any, tuple[str, ...]]]:
     for name, (title, keys) in _SECTIONS.items():
         part = getattr(stored, name)
         if name == "channels":
@@ -178,18 +186,18 @@ def _parts(stored: Config) -> Iterator[tuple[str, str, Any, tuple[str, ...]]]:
             yield name, title, part, keys or tuple(each.name for each in fields(part))
 
 
-def _part(settings: Config, section: str) -> Any:
+def _find_part(settings: Config, section: str) -> Any:
     table, _, name = section.partition(".")
     found = getattr(settings, table)
     return cast("Mapping[str, Any]", found).get(name) if name else found
 
 
-def _field(
+def _make_field(
     text: str, section: str, key: str, part: Any, next_: Any, running: Any, environ: Mapping[str, str]
 ) -> Field:
     setting = next(each for each in fields(part) if each.name == key)
     kind, value = _kind(setting.type, key), getattr(part, key)
-    wanted, runs = _shown(getattr(next_, key), kind), _shown(getattr(running, key), kind) if running else ""
+    wanted, runs = _format(getattr(next_, key), kind), _format(getattr(running, key), kind) if running else ""
     words = cast("tuple[str, ...]", get_args(setting.type)) if kind == "choice" else ()
     name = variable(section, key)
     return Field(
@@ -197,8 +205,8 @@ def _field(
         label=_label(key),
         kind=kind,
         about=setting.metadata["doc"],
-        value=_shown(value, kind),
-        default=_shown(getattr(type(part)(), key), kind),
+        value=_format(value, kind),
+        default=_format(getattr(type(part)(), key), kind),
         line=config_file.line_of(text, section, key),
         variable=name if name in environ else None,
         running=runs if wanted != runs else None,
@@ -224,7 +232,7 @@ def _kind(type_: Any, key: str) -> Kind:
     return "number" if type_ in {int, float} else "text"
 
 
-def _parsed(type_: Any, key: str, text: str) -> Value:
+def _parse(type_: Any, key: str, text: str) -> Value:
     kind = _kind(type_, key)
     if kind == "list":
         return [each.strip() for each in text.split(",") if each.strip()]
@@ -241,7 +249,7 @@ def _plain(value: Any) -> Value:
     return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
 
 
-def _shown(value: Any, kind: Kind) -> str:
+def _format(value: Any, kind: Kind) -> str:
     if kind == "seconds":
         return f"{value / 1_000:g}"
     if isinstance(value, tuple):
@@ -277,7 +285,7 @@ def _check_zone(made: Config, section: str, value: Value) -> None:
 
 
 def _check_quiet(made: Config, section: str, value: Value) -> None:
-    channel = _part(made, section)
+    channel = _find_part(made, section)
     quiet.parsed(channel.quiet_hours, channel.zone)
 
 
@@ -292,20 +300,20 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-async def shown(request: Request, app: App) -> Response:
+async def show_settings(request: Request, app: App) -> Response:
     """The settings. Secrets are not told."""
-    return await _page(request, app)
+    return await _show_page(request, app)
 
 
-async def save(request: Request, app: App) -> Response:
+async def save_settings(request: Request, app: App) -> Response:
     """Write the settings of one section to the file."""
-    section, given = request.path_params["section"], await form(request)
+    section, given = request.path_params["section"], await read_form(request)
     values = {name: given.text(name) for name in given.names if name != "seen"}
     try:
         changed = await asyncio.to_thread(save_section, app.home, section, values, given.text("seen"))
     except (ConfigError, UsageError, NexusError) as error:
-        return await _page(request, app, error=error, section=section, given=values)
-    return back(f"/settings?saved={len(changed)}#{section}")
+        return await _show_page(request, app, error=error, section=section, given=values)
+    return redirect(f"/settings?saved={len(changed)}#{section}")
 
 
 async def restart(request: Request, app: App) -> Response:
@@ -314,15 +322,15 @@ async def restart(request: Request, app: App) -> Response:
     if reopen is None:
         raise UsageError("This home is restarted by its host")
     reopen()
-    return back("/settings")
+    return redirect("/settings")
 
 
-async def test(request: Request, app: App) -> Response:
+async def test_model(request: Request, app: App) -> Response:
     """Ask a model of the settings a question, a tool call and a JSON answer."""
     # Imported here, because the providers' libraries take seconds.
     from nexus.broker.agent import trial
 
-    name = (await form(request)).text("name")
+    name = (await read_form(request)).text("name")
     stored = await asyncio.to_thread(config.load, app.home.config_file)
     if name not in stored.models.roles:
         raise UsageError(f"No role uses `{name:.80}`", hint="Save it first.")
@@ -337,11 +345,11 @@ async def test(request: Request, app: App) -> Response:
     except NexusError as failure:
         error = failure
     if not is_part(request):
-        return back("/settings#models") if error is None else await _page(request, app, error=error)
+        return redirect("/settings#models") if error is None else await _show_page(request, app, error=error)
     return await page(request, "part_model.html", told=told, error=error)
 
 
-async def _page(
+async def _show_page(
     request: Request,
     app: App,
     *,
@@ -352,7 +360,7 @@ async def _page(
     path, text, file, problem = app.home.config_file, "", None, None
     try:
         text = await asyncio.to_thread(config.text, path)
-        file = await asyncio.to_thread(read, text, path, app.config)
+        file = await asyncio.to_thread(read_file, text, path, app.config)
     except ConfigError as broken:
         problem = broken
     known = await app.ledgers.runtime.read(models.every)
@@ -371,12 +379,12 @@ async def _page(
         refused=section,
         given=given or {},
         used=[
-            {"name": name, "roles": roles, "known": _words(known.get(name))}
+            {"name": name, "roles": roles, "known": _describe_model(known.get(name))}
             for name, roles in (file.next if file else app.config).models.roles.items()
         ],
-        sections=settings.sections(app.config),
+        sections=settings.list_sections(app.config),
         restarts=served_by(request).restart is not None,
-        known_models=await asyncio.to_thread(_proposals, file.next if file else app.config),
+        known_models=await asyncio.to_thread(_list_models, file.next if file else app.config),
         line=line,
         home=str(app.home.root),
         file=str(path),
@@ -385,7 +393,7 @@ async def _page(
     )
 
 
-def _proposals(config: Config) -> list[str]:
+def _list_models(config: Config) -> list[str]:
     """The models of the providers that can be used now."""
     names = list(config.models.roles)
     for name, known in config.providers.items():
@@ -394,14 +402,14 @@ def _proposals(config: Config) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _words(known: Capabilities | None) -> dict[str, Any]:
+def _describe_model(known: Capabilities | None) -> dict[str, Any]:
     found = known or Capabilities()
     return {"facts": list(facts(found)), "tested_at": found.tested_at}
 
 
 ROUTES = (
-    get("/settings", shown),
-    post("/settings/test", test),
+    get("/settings", show_settings),
+    post("/settings/test", test_model),
     post("/settings/restart", restart),
-    post("/settings/{section}", save),
+    post("/settings/{section}", save_settings),
 )
