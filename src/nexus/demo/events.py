@@ -11,7 +11,8 @@ from nexus.demo.people import Concluding
 from nexus.home import Home
 from nexus.ledgers.identity import access, senders
 from nexus.ledgers.identity.senders import Seen
-from nexus.memory import views
+from nexus.memory.views import entities
+from nexus.memory.views.names import find_family
 from nexus.memory.writing import Provenance
 
 Happening = Callable[[], Awaitable[None]]
@@ -93,9 +94,9 @@ class Happenings:
 
     async def _tell_brams_apart(self) -> None:
         """Two of the merge candidates are not one; the rest is left for whoever looks."""
-        same = await views.find(self._telling.ledgers, "Bram de Witt")
-        for pair in await views.candidates(self._telling.ledgers, status="pending", entities=same):
-            reject = {"candidate": pair["id"]}
+        same = await find_family(self._telling.ledgers, "Bram de Witt")
+        for pair in await entities.load_candidates(self._telling.ledgers, entity_ids=same):
+            reject = {"candidate": pair.id}
             await self._telling.memory.run(
                 "reject", reject, Provenance(actor=people.OWNER_SENDER, kind="owner")
             )

@@ -27,7 +27,7 @@ from nexus.broker.questions import summarize
 from nexus.broker.tools.web.addresses import PublicNetwork, is_public
 from nexus.errors import ToolError, UsageError
 from nexus.gateway.listener import is_loopback
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address
 from nexus.home import Home, write_new
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.events import SCREENS

@@ -19,8 +19,8 @@ from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import history
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import automations, injections, requests, trace
-from nexus.memory import views
 from nexus.memory.conclusions import mental_models, observations
+from nexus.memory.views import plain as views
 from nexus.roles.bundled import bundled
 
 _UNTIL = datetime(2026, 5, 31, 18, tzinfo=UTC)

@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from nexus.errors import MissingError, UsageError
-from nexus.gateway.views import facts as fact_views
 from nexus.ledgers import Ledgers, forgetting, sql
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
 from nexus.ledgers.memory import NewFact, append_facts, reviews, shorten_id, successors
-from nexus.memory import views
 from nexus.memory.operations import Memory
 from nexus.memory.profile import OwnerProfile
 from nexus.memory.recall.item import Query
 from nexus.memory.recall.recall import Recall
+from nexus.memory.views import facts as fact_views
+from nexus.memory.views import plain as views
 from nexus.memory.writing import Provenance
 
 OWNER = Provenance(actor="person:mona", kind="owner")

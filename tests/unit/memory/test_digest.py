@@ -4,15 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nexus.gateway.views import episodes as episode_views
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import NewEvent
-from nexus.memory import views
 from nexus.memory.digest import Message, digest
 from nexus.memory.grouping import group_events
 from nexus.memory.operations import Memory
 from nexus.memory.recall.item import Kind, Query
 from nexus.memory.recall.recall import Recall
+from nexus.memory.views import episodes as episode_views
+from nexus.memory.views import plain as views
 
 START = datetime(2026, 2, 13, 10, tzinfo=UTC)
 RARE = {"keel", "mooring", "survey", "aubergine", "kiel", "gutachten", "liegeplatz"}

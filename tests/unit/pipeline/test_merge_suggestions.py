@@ -8,9 +8,9 @@ from apps import settings
 from nexus.app import App
 from nexus.config import ChannelConfig
 from nexus.errors import AccessError
-from nexus.gateway.views import entities
 from nexus.home import Home
 from nexus.ledgers.identity import senders
+from nexus.memory.views import entities
 from nexus.memory.writing import Provenance
 from nexus.pipeline import Incoming
 from nexus.testing import ModelServer

@@ -16,9 +16,9 @@ from nexus.errors import MissingError, UsageError
 from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.gateway.views import automations as views
 from nexus.gateway.views.automations import AutomationView, Place
-from nexus.gateway.views.page import Page
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.invocations import Invocation
+from nexus.memory.views.page import Page
 
 router = api_router("automations", "/automations")
 Name = Annotated[str, Path(max_length=200, description="Automation name.")]

@@ -9,18 +9,18 @@ from pydantic import BaseModel, Field
 from nexus import clock
 from nexus.errors import UsageError
 from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
-from nexus.gateway.views import entities as entity_views
-from nexus.gateway.views import episodes as episode_views
-from nexus.gateway.views import events as event_views
-from nexus.gateway.views import facts as fact_views
-from nexus.gateway.views.entities import Candidate, Entity, EntityLine
-from nexus.gateway.views.episodes import Episode, EpisodeView
-from nexus.gateway.views.events import EventView
-from nexus.gateway.views.facts import Fact, FactView
-from nexus.gateway.views.page import Page
 from nexus.ledgers.memory import How
 from nexus.ledgers.memory.reviews import Decision, State
 from nexus.memory.operations import BATCH, OPERATIONS
+from nexus.memory.views import entities as entity_views
+from nexus.memory.views import episodes as episode_views
+from nexus.memory.views import events as event_views
+from nexus.memory.views import facts as fact_views
+from nexus.memory.views.entities import Candidate, Entity, EntityLine
+from nexus.memory.views.episodes import Episode, EpisodeView
+from nexus.memory.views.events import EventView
+from nexus.memory.views.facts import Fact, FactView
+from nexus.memory.views.page import Page
 from nexus.memory.writing import Provenance
 
 router = api_router("memory", "/memory")

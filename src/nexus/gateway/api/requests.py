@@ -7,11 +7,11 @@ from pydantic import BaseModel, Field
 
 from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.gateway.views import requests as views
-from nexus.gateway.views.page import Page
 from nexus.gateway.views.requests import RequestLine
 from nexus.ledgers.events import ChangedAnswer
 from nexus.ledgers.runtime.requests import Status
 from nexus.ledgers.runtime.trace import Node
+from nexus.memory.views.page import Page
 from nexus.runs import Totals
 
 router = api_router("requests", "/requests")

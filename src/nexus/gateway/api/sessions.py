@@ -8,10 +8,10 @@ from pydantic import BaseModel
 from nexus.gateway.api.messages import Channel
 from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.gateway.views import sessions as views
-from nexus.gateway.views.page import Page
 from nexus.gateway.views.sessions import Kind, Message, SessionLine
 from nexus.ledgers import events
 from nexus.ledgers.runtime import executions, usage
+from nexus.memory.views.page import Page
 from nexus.runs import Totals
 
 router = api_router("sessions", "/sessions")

@@ -11,9 +11,9 @@ from typing import Final
 from markupsafe import escape
 from starlette.requests import Request
 
-from nexus.gateway.views.events import Said
-from nexus.gateway.views.page import Page, parse_position
 from nexus.gateway.views.sessions import Message
+from nexus.memory.views.events import Said
+from nexus.memory.views.page import Page, parse_position
 
 PART_CHARACTERS: Final = 16_000
 MOST_CALLS: Final = 10

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 
 from nexus import clock
-from nexus.gateway.views.page import ALWAYS, Period
+from nexus.memory.views.page import ALWAYS, Period
 
 CUSTOM: Final = "custom"
 CHOICES: Final = (

@@ -14,10 +14,13 @@ from nexus.ledgers import events
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.memory import How
 from nexus.ledgers.runtime import requests
-from nexus.memory import views
 from nexus.memory.recall import item
 from nexus.memory.recall.item import Match, Query
 from nexus.memory.references import meant
+from nexus.memory.views import entities, episodes, facts
+from nexus.memory.views.entities import EntityLine
+from nexus.memory.views.episodes import Episode as StoredEpisode
+from nexus.memory.views.facts import Fact
 from nexus.memory.writing import Provenance
 from nexus.request import Access, Event, Request
 from nexus.roles.reflection import Asking
@@ -248,25 +251,25 @@ class Mind:
 
     async def timeline(self, entity: str, limit: int) -> Timeline:
         """An entity with what was observed about it."""
-        shown = await views.show(self.app.ledgers, entity, limit=1)
-        observed = await views.timeline(self.app.ledgers, entity, limit=limit)
+        found = await entities.get(self.app.ledgers, entity)
+        observed = await facts.load_log(self.app.ledgers, entity, limit=limit)
         return Timeline(
-            entity_id=shown["id"],
-            name=shown["name"],
-            type=shown["type"],
-            summary=shown["summary"],
-            also_called=[each["alias"] for each in shown["aliases"] if each["alias"] != shown["name"]],
+            entity_id=found.id,
+            name=found.name,
+            type=found.type,
+            summary=found.summary,
+            also_called=[each.alias for each in found.aliases if each.alias != found.name],
             observations=[_describe_fact(fact) for fact in observed],
         )
 
     async def episodes(self, entity: str | None, limit: int) -> Episodes:
         """The latest episodes, all or those that mention somebody or something."""
-        found = await views.episodes(self.app.ledgers, entity=entity, limit=limit)
+        found = await episodes.load_newest(self.app.ledgers, entity=entity, limit=limit)
         return Episodes(episodes=[_describe_episode(each) for each in found])
 
-    async def entities(self, limit: int) -> Sequence[dict[str, Any]]:
+    async def entities(self, limit: int) -> Sequence[EntityLine]:
         """The entities that changed last."""
-        return await views.entities(self.app.ledgers, limit=limit)
+        return (await entities.load_page(self.app.ledgers, limit=limit)).items
 
     async def _find_new_names(self, statement: Statement) -> dict[str, str]:
         """The names that nobody goes by yet, with their types."""
@@ -341,31 +344,30 @@ def _describe_replacement(by: item.Replacement | None) -> Replacement | None:
     return None if by is None else Replacement(id=by.id, text=by.text, at=by.at, how=by.how)
 
 
-def _describe_fact(fact: dict[str, Any]) -> Observation:
-    said: dict[str, Any] = fact["said"] or {}
-    by: dict[str, Any] | None = fact["replaced_by"]
+def _describe_fact(fact: Fact) -> Observation:
+    by, said, written = fact.replaced_by, fact.said, fact.written
     return Observation(
-        id=fact["id"],
-        at=fact["at"],
-        fact=fact["fact"],
-        relation=fact["relation_type"],
-        about=fact["source_name"],
-        target=fact["target_name"],
-        confidence=fact["confidence"],
-        how_known=fact["source_type"],
-        said_by=said.get("sender"),
-        source_event_id=fact["source_event_id"],
-        replaced_by=Replacement(id=by["id"], text=by["fact"], at=by["at"], how=by["how"]) if by else None,
+        id=fact.id,
+        at=fact.at,
+        fact=fact.fact,
+        relation=fact.relation_type,
+        about=fact.source_name,
+        target=fact.target_name,
+        confidence=fact.confidence,
+        how_known=fact.source_type,
+        said_by=said.sender if said else written.by if written else None,
+        source_event_id=fact.source_event_id,
+        replaced_by=Replacement(id=by.id, text=by.fact, at=by.at, how=by.how) if by else None,
     )
 
 
-def _describe_episode(episode: dict[str, Any]) -> Episode:
+def _describe_episode(episode: StoredEpisode) -> Episode:
     return Episode(
-        id=episode["id"],
-        title=episode["title"],
-        summary=episode["summary"],
-        channel=episode["channel"],
-        start=episode["start_time"],
-        end=episode["end_time"],
-        messages=episode["event_count"],
+        id=episode.id,
+        title=episode.title,
+        summary=episode.summary,
+        channel=episode.channel,
+        start=episode.start_time,
+        end=episode.end_time,
+        messages=episode.event_count,
     )

@@ -31,6 +31,7 @@ from nexus.gateway.mcp.mind import (
 )
 from nexus.home import Home
 from nexus.memory.recall.item import PATIENT_MS, Query, kinds
+from nexus.memory.views.entities import EntityLine
 from nexus.serving import serving
 from nexus.skills.memory import schema
 
@@ -257,11 +258,10 @@ def _format_episodes(found: Episodes) -> str:
     return "\n\n".join(["# Latest episodes", _DATA, *map(_format_episode, found.episodes)]) + "\n"
 
 
-def _format_entities(found: Sequence[dict[str, Any]]) -> str:
+def _format_entities(found: Sequence[EntityLine]) -> str:
     """Whom and what is known, those that changed last first."""
     lines = [
-        f"- [{each['name']}](nexus://entities/{each['id']}) ({each['type']}): {each['facts']} facts"
-        for each in found
+        f"- [{each.name}](nexus://entities/{each.id}) ({each.type}): {each.facts} facts" for each in found
     ]
     return "\n".join(["# Entities", "", _DATA, "", *lines]) + "\n"
 

@@ -26,13 +26,13 @@ from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import Change, History
 from nexus.automations.workspace.workspace import Folder
 from nexus.errors import AutomationError, MissingError, WorkspaceError
-from nexus.gateway.views.page import ALWAYS, LAST, Page, Period, make_page
 from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import automations as stored
 from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
+from nexus.memory.views.page import ALWAYS, LAST, Page, Period, make_page
 from nexus.roles.bundled import switched_off
 
 _MOST_CHARACTERS = 60_000

@@ -9,8 +9,7 @@ import apsw
 
 from nexus import clock
 from nexus.errors import MissingError
-from nexus.gateway.views import names, sessions
-from nexus.gateway.views.page import ALWAYS, Page, Period, list_columns, make_page, name_columns
+from nexus.gateway.views import sessions
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import ChangedAnswer
 from nexus.ledgers.runtime import executions
@@ -19,6 +18,8 @@ from nexus.ledgers.runtime import trace as traces
 from nexus.ledgers.runtime.executions import Execution
 from nexus.ledgers.runtime.requests import StoredRequest
 from nexus.ledgers.runtime.trace import Node
+from nexus.memory.views import names
+from nexus.memory.views.page import ALWAYS, Page, Period, list_columns, make_page, name_columns
 from nexus.runs import Totals
 
 _ASKED_CHARACTERS = 300

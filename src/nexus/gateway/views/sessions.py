@@ -10,8 +10,13 @@ from typing import Any, Final, Literal, cast
 import apsw
 
 from nexus.errors import MissingError
-from nexus.gateway.views import names
-from nexus.gateway.views.page import (
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.agents import sessions as stored
+from nexus.ledgers.agents.sessions import Session
+from nexus.ledgers.events.search import search
+from nexus.memory.views import names
+from nexus.memory.views.names import like
+from nexus.memory.views.page import (
     ALWAYS,
     Page,
     Period,
@@ -22,11 +27,6 @@ from nexus.gateway.views.page import (
     parse_cursor,
     parse_position,
 )
-from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.agents import sessions as stored
-from nexus.ledgers.agents.sessions import Session
-from nexus.ledgers.events.search import search
-from nexus.memory.views import like
 
 # A transcript is read, not downloaded: what is longer is cut, and says so.
 MOST_CHARACTERS = 6_000

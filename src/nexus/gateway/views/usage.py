@@ -13,12 +13,12 @@ from nexus.broker import budgets
 from nexus.broker.agent import prices
 from nexus.broker.budgets import Standing
 from nexus.config import BudgetsConfig, Config
-from nexus.gateway.views import names
 from nexus.gateway.views.requests import make_totals
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import budgets as recorded
 from nexus.ledgers.runtime import requests, usage
 from nexus.ledgers.runtime.budgets import Hit
+from nexus.memory.views import names
 from nexus.runs import Totals
 
 _ASKED_CHARACTERS: Final = 200

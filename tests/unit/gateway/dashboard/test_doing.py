@@ -8,7 +8,8 @@ import httpx
 from nexus.app import App
 from nexus.automations.workspace.history import History
 from nexus.gateway.browsers import Keys
-from nexus.gateway.views import automations, entities
+from nexus.gateway.views import automations
+from nexus.memory.views import entities
 from unit.gateway.scene import SCRIPT, Scene
 
 

@@ -11,8 +11,7 @@ from nexus import clock
 from nexus.app import App
 from nexus.gateway.dashboard import routes
 from nexus.gateway.dashboard.pages.search import PAGES
-from nexus.gateway.views import facts, requests, sessions
-from nexus.gateway.views.page import Period
+from nexus.gateway.views import requests, sessions
 from nexus.ledgers import events
 from nexus.ledgers.agents import messages, turns
 from nexus.ledgers.agents import sessions as stored
@@ -20,6 +19,8 @@ from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.identity import access, senders
 from nexus.ledgers.identity.senders import Seen
 from nexus.ledgers.runtime import approvals
+from nexus.memory.views import facts
+from nexus.memory.views.page import Period
 from unit.gateway.scene import Scene
 
 

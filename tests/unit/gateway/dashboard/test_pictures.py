@@ -6,11 +6,11 @@ import pytest
 from nexus.gateway.dashboard import plots
 from nexus.gateway.dashboard.pages.entities import draw_neighbours
 from nexus.gateway.dashboard.pages.requests import WIDTH, lay_out
-from nexus.gateway.views.entities import Neighbour
 from nexus.gateway.views.usage import Spent, Usage
 from nexus.ledgers import sql
 from nexus.ledgers.runtime import trace
 from nexus.ledgers.runtime.trace import Node
+from nexus.memory.views.entities import Neighbour
 from nexus.runs import Totals
 from unit.ledgers.runtime.lineage import ROOT, Lineage
 

@@ -3,7 +3,7 @@
 import pytest
 
 from nexus.errors import MissingError
-from nexus.gateway.views import conclusions, entities, episodes, events, facts
+from nexus.memory.views import conclusions, entities, episodes, events, facts
 from unit.gateway.scene import Scene
 
 

@@ -17,9 +17,8 @@ from nexus.gateway.dashboard.pages.editor import why_uneditable
 from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.errors import status_of
-from nexus.gateway.views import automations
+from nexus.gateway.views import address, automations
 from nexus.gateway.views.automations import AutomationLine, Place
-from nexus.gateway.views.page import address
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.automations import Automation
 

@@ -24,7 +24,7 @@ from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import page
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.errors import status_of
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address
 from nexus.ledgers.identity import access
 from nexus.ledgers.runtime import channels as ledger
 

@@ -20,14 +20,15 @@ from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
 from nexus.gateway.dashboard.pages import reminders
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import answers, names, sessions
+from nexus.gateway.views import address, answers, sessions
 from nexus.gateway.views.answers import Answer, Asked
-from nexus.gateway.views.page import Page, address
 from nexus.ledgers import events
 from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import FINAL
+from nexus.memory.views import names
+from nexus.memory.views.page import Page
 from nexus.runs import FinishedRun, Run
 
 MAIN: Final = "main"

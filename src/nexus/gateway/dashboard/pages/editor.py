@@ -23,8 +23,7 @@ from nexus.errors import AutomationError, NexusError, WorkspaceError
 from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.errors import status_of
-from nexus.gateway.views import requests
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address, requests
 from nexus.home import Home
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.automations import Automation

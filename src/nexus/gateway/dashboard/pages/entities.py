@@ -14,9 +14,9 @@ from nexus.gateway.dashboard.pages.facts import ACTOR
 from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.dashboard.words import short
-from nexus.gateway.views import conclusions, entities
-from nexus.gateway.views.entities import Neighbour
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address
+from nexus.memory.views import conclusions, entities
+from nexus.memory.views.entities import Neighbour
 
 WIDTH: Final = 480
 HEIGHT: Final = 320

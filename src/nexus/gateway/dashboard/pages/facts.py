@@ -12,11 +12,11 @@ from nexus.errors import UsageError
 from nexus.gateway.dashboard.endpoint import get, post, read_form, read_number, redirect
 from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import entities, facts, injections, names
-from nexus.gateway.views.facts import Review
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address, injections
 from nexus.ledgers.memory.reviews import Decision
 from nexus.ledgers.runtime import requests
+from nexus.memory.views import entities, facts, names
+from nexus.memory.views.facts import Review
 from nexus.memory.writing import Provenance
 
 ACTOR: Final = Provenance(actor="person:dashboard", kind="owner", channel="dashboard")

@@ -10,10 +10,10 @@ from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import Show, get, post, read_form, redirect
 from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import conclusions, episodes, events
-from nexus.gateway.views.conclusions import Kind
 from nexus.memory.profile import MAX_TOKENS, OwnerProfile, versions
 from nexus.memory.recall.item import PATIENT_MS, Budget, Query, kinds
+from nexus.memory.views import conclusions, episodes, events
+from nexus.memory.views.conclusions import Kind
 
 BUDGETS: Final[tuple[Budget, ...]] = ("low", "mid", "high")
 SCOPES: Final = ("events", "facts", "observations", "mental_models", "episodes", "entities")

@@ -19,16 +19,15 @@ from nexus.gateway.dashboard import plots
 from nexus.gateway.dashboard.endpoint import get, redirect
 from nexus.gateway.dashboard.render import page
 from nexus.gateway.dependencies import served_by
-from nexus.gateway.views import automations, facts, requests, sessions, usage
+from nexus.gateway.views import address, automations, requests, sessions, usage
 from nexus.gateway.views.automations import AutomationLine
-from nexus.gateway.views.facts import Fact
-from nexus.gateway.views.page import address
 from nexus.gateway.views.requests import RequestLine
 from nexus.gateway.views.usage import Budget, Spent
 from nexus.ledgers import sql
 from nexus.ledgers.identity import access
 from nexus.ledgers.runtime import channels
-from nexus.memory import views as memory
+from nexus.memory.views import entities, facts
+from nexus.memory.views.facts import Fact
 
 _SHOWN: Final = 6
 _DAYS: Final = 14
@@ -162,7 +161,7 @@ async def _load_waiting(app: App, lines: Sequence[AutomationLine]) -> tuple[Wait
     for name, count in (await asyncio.to_thread(lessons.waiting, app.home)).items():
         text = f"{count} lesson{'s' * (count != 1)} of {name} wait{'s' * (count == 1)} for approval"
         found.append(Waiting(kind="Lesson", text=text, href=address("automations", name)))
-    pairs = await memory.candidates(ledgers, status="pending", limit=_MOST_WAITING)
+    pairs = await entities.load_candidates(ledgers, limit=_MOST_WAITING)
     if pairs:
         more = "at least " * (len(pairs) == _MOST_WAITING)
         text = f"{more}{len(pairs)} pair{'s' * (len(pairs) != 1)} may be the same person or thing"

@@ -14,8 +14,7 @@ from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import get, post, redirect
 from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import injections, requests
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address, injections, requests
 from nexus.ledgers.runtime.trace import Node
 from nexus.runs import Totals
 

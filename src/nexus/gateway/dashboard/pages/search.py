@@ -15,13 +15,14 @@ from nexus.config import Config
 from nexus.gateway.dashboard.endpoint import get
 from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import automations, entities, facts, names, sessions
-from nexus.gateway.views.page import ALWAYS, Period, address
+from nexus.gateway.views import address, automations, sessions
 from nexus.gateway.views.settings import list_sections
 from nexus.ledgers import sql
 from nexus.ledgers.events import search as events
 from nexus.ledgers.events.search import Hit
 from nexus.ledgers.text import words
+from nexus.memory.views import entities, facts, names
+from nexus.memory.views.page import ALWAYS, Period
 
 _COMMANDS: Final = Path(__file__).parent.parent / "commands.json"
 _CHARACTERS: Final = 240

@@ -11,8 +11,7 @@ from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
 from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import sessions
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address, sessions
 from nexus.ledgers.agents import sessions as stored
 
 _MOST_OF_A_TITLE: Final = 120

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import apsw
 
 from nexus.errors import MissingError
-from nexus.gateway.views import names
-from nexus.gateway.views.page import (
+from nexus.ledgers import Ledgers, sql
+from nexus.memory.views import names
+from nexus.memory.views.page import (
     ALWAYS,
     LAST,
     Page,
@@ -19,7 +20,6 @@ from nexus.gateway.views.page import (
     name_columns,
     parse_cursor,
 )
-from nexus.ledgers import Ledgers, sql
 
 Kind = Literal["observation", "mental_model"]
 _MOST_SOURCES = 100

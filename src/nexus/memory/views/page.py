@@ -7,7 +7,6 @@ part costs what the first does.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Generic, TypeVar, cast
-from urllib.parse import quote
 
 from nexus.errors import UsageError
 
@@ -73,11 +72,6 @@ def parse_position(text: str) -> int:
     if not 0 <= found <= _FARTHEST:
         raise _invalid_cursor(text)
     return found
-
-
-def address(folder: str, name: str) -> str:
-    """The page of something in the dashboard, whatever it is called."""
-    return f"/{folder}/{quote(name, safe='')}"
 
 
 def _invalid_cursor(text: str) -> UsageError:

@@ -1,16 +1,17 @@
 """Episodes as a list, and one of them with what was said and learned in it."""
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
 import apsw
 
 from nexus.errors import MissingError
-from nexus.gateway.views import events, names
-from nexus.gateway.views.events import Learned, Said
-from nexus.gateway.views.page import ALWAYS, Page, Period, make_page, make_record
 from nexus.ledgers import Ledgers, sql
 from nexus.memory.digest import make_digests
+from nexus.memory.views import events, names
+from nexus.memory.views.events import Learned, Said
+from nexus.memory.views.page import ALWAYS, Page, Period, make_page, make_record
 
 _MOST_EVENTS = 100
 _CHARACTERS = 1_500
@@ -70,6 +71,14 @@ async def load_page(
     found = await ledgers.memory.read(sql.rows, query, values)
     lines = await _add_digests(ledgers, [make_record(Episode, row) for row in found])
     return make_page(lines, limit, lambda line: (line.end_time, line.id))
+
+
+async def load_newest(ledgers: Ledgers, *, entity: str | None = None, limit: int = 50) -> list[Episode]:
+    """Load the newest episodes, all or those that mention what a name or an id means."""
+    wanted = json.dumps(await names.find_family(ledgers, entity)) if entity else None
+    bindings = {"entities": wanted, "limit": limit}
+    found = await ledgers.memory.read(sql.rows, sql.queries("memory")["newest_episodes"], bindings)
+    return await _add_digests(ledgers, [make_record(Episode, row) for row in found])
 
 
 async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:

@@ -6,9 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from nexus.errors import MissingError
-from nexus.gateway.views import events, names
-from nexus.gateway.views.events import Said
-from nexus.gateway.views.page import (
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.memory import Successor, Written, reviews, successors, written_by_hand
+from nexus.ledgers.memory.reviews import UNDECIDED, State
+from nexus.ledgers.text import match_all, words
+from nexus.memory import merging
+from nexus.memory.facts import PERSON
+from nexus.memory.views import events, names
+from nexus.memory.views.events import Said
+from nexus.memory.views.page import (
     ALWAYS,
     LAST,
     Page,
@@ -19,14 +25,9 @@ from nexus.gateway.views.page import (
     parse_cursor,
     parse_position,
 )
-from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.memory import Successor, Written, reviews, successors, written_by_hand
-from nexus.ledgers.memory.reviews import UNDECIDED, State
-from nexus.ledgers.text import match_all, words
-from nexus.memory import merging
-from nexus.memory.facts import PERSON
 
 _SOURCE_CHARACTERS = 400
+_WHOLE = 1 << 30
 _CHAIN = 30
 _RIVALS = 10
 
@@ -45,6 +46,8 @@ class Fact:
     target_entity_id: str | None
     confidence: float
     source_type: str
+    as_of: str | None
+    """When it was true, where that was said."""
     created_at: str
     source_event_id: str | None
     source_episode_id: str | None
@@ -148,7 +151,13 @@ async def get(ledgers: Ledgers, fact_id: str) -> FactView:
 
 
 async def load_to_review(
-    ledgers: Ledgers, *, since: str, status: Review = "pending", cursor: str | None = None, limit: int = 50
+    ledgers: Ledgers,
+    *,
+    since: str,
+    status: Review = "pending",
+    cursor: str | None = None,
+    limit: int = 50,
+    characters: int = _SOURCE_CHARACTERS,
 ) -> Page[Fact]:
     """What was learned since a moment and nobody has decided about, or what was decided since then."""
     (before,) = parse_cursor(cursor, 1)
@@ -159,7 +168,7 @@ async def load_to_review(
         query = sql.queries("memory")["reviewed_facts"]
         values["decision"] = {"accepted": "accept", "rejected": "reject"}[status]
     found = await ledgers.memory.read(sql.rows, query, values)
-    return make_page(await describe(ledgers, found), limit, lambda fact: (str(fact.seq),))
+    return make_page(await describe(ledgers, found, characters), limit, lambda fact: (str(fact.seq),))
 
 
 async def count_waiting(ledgers: Ledgers, *, since: str, most: int = 1_000) -> int:
@@ -176,13 +185,38 @@ async def load_pinned(ledgers: Ledgers, *, cursor: str | None = None, limit: int
     return make_page(await describe(ledgers, found), limit, lambda fact: (str(fact.seq),))
 
 
-async def describe(ledgers: Ledgers, rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
+async def load_log(ledgers: Ledgers, reference: str, *, limit: int = 1_000) -> list[Fact]:
+    """Load the observation log of what a name or an id means, in the order in which things were true."""
+    bindings = {"entities": json.dumps(await names.find_family(ledgers, reference)), "limit": limit}
+    found = await ledgers.memory.read(sql.rows, sql.queries("memory")["facts_of"], bindings)
+    return await describe(ledgers, found, _WHOLE)
+
+
+async def load_newest(
+    ledgers: Ledgers, *, matching: str | None = None, type_: str | None = None, limit: int = 50
+) -> list[Fact]:
+    """Load the facts that were recorded last, in order."""
+    match = match_all(words(matching)) if matching and words(matching) else None
+    bindings = {"match": match, "type": type_, "limit": limit}
+    found = await ledgers.memory.read(sql.rows, sql.queries("memory")["newest_facts"], bindings)
+    return await describe(ledgers, found, _WHOLE)
+
+
+async def load_changes(ledgers: Ledgers, *, limit: int = 50) -> list[Fact]:
+    """Load the facts that were replaced last, each with what holds now; the latest change last."""
+    found = await ledgers.memory.read(sql.rows, sql.queries("memory")["facts_replaced"], {"limit": limit})
+    return await describe(ledgers, found, _WHOLE)
+
+
+async def describe(
+    ledgers: Ledgers, rows: Sequence[tuple[Any, ...]], characters: int = _SOURCE_CHARACTERS
+) -> list[Fact]:
     """Rows of facts, with the names and messages that belong to them."""
     found = [name_columns(_STORED, row) for row in rows]
     ends = [row[end] for row in found for end in ("source_entity_id", "target_entity_id")]
     known = await names.load_entity_names(ledgers, ends)
     sources = sorted({row["source_event_id"] for row in found if row["source_event_id"]})
-    said = {each.id: each for each in await events.load_messages(ledgers, sources, _SOURCE_CHARACTERS)}
+    said = {each.id: each for each in await events.load_messages(ledgers, sources, characters)}
     recorded = [row["id"] for row in found]
     replaced = await ledgers.memory.read(successors, recorded)
     decided = await ledgers.memory.read(reviews.states, recorded)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import apsw
 
 from nexus.errors import MissingError
-from nexus.gateway.views import names
-from nexus.gateway.views.page import list_columns, make_record, name_columns
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import Event
+from nexus.memory.views import names
+from nexus.memory.views.page import list_columns, make_record, name_columns
 
 _AROUND = 6
 _CHARACTERS = 2_000

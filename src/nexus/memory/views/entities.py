@@ -7,21 +7,22 @@ from typing import Any
 
 import apsw
 
-from nexus.gateway.views import facts, names
-from nexus.gateway.views.facts import Fact
-from nexus.gateway.views.page import (
+from nexus.ledgers import Ledgers, sql
+from nexus.memory import merging
+from nexus.memory.views import facts, names
+from nexus.memory.views.facts import Fact
+from nexus.memory.views.names import find_family, like
+from nexus.memory.views.page import (
     ALWAYS,
     Page,
     Period,
+    list_columns,
     make_page,
     make_record,
+    name_columns,
     parse_cursor,
     parse_position,
 )
-from nexus.ledgers import Ledgers, sql
-from nexus.memory import merging
-from nexus.memory import views as memory
-from nexus.memory.views import like
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +104,7 @@ class Reason:
 
     signal: str
     detail: str
+    weight: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,6 +128,9 @@ class Candidate:
     @property
     def entities(self) -> tuple[str, str]:
         return self.entity_a_id, self.entity_b_id
+
+
+_CANDIDATE = list_columns(Candidate)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,7 +188,7 @@ async def load_page(
         return [(row, merging.family(connection, row[0])) for row in sql.rows(connection, query, values)]
 
     found = await ledgers.identity.read(work)
-    counts = await _count_facts(ledgers, [same for _, same in found])
+    counts = await count_facts(ledgers, [same for _, same in found])
     lines = [
         make_record(EntityLine, (*row, count, len(same) - 1))
         for (row, same), count in zip(found, counts, strict=True)
@@ -199,8 +204,8 @@ async def count_types(ledgers: Ledgers) -> tuple[tuple[str, int], ...]:
 
 async def get(ledgers: Ledgers, reference: str) -> Entity:
     """The entity that an id, a name or another alias means."""
-    same = await memory.find(ledgers, reference)
-    (count,) = await _count_facts(ledgers, [same])
+    same = await find_family(ledgers, reference)
+    (count,) = await count_facts(ledgers, [same])
     found = await ledgers.identity.read(_load_identity, same=same)
     return Entity(
         **found,
@@ -236,10 +241,11 @@ async def load_candidates(
     limit: int = 50,
 ) -> tuple[Candidate, ...]:
     """Pairs that may be one, the likeliest first."""
-    found = await memory.candidates(
-        ledgers, status=status, entities=entity_ids, since=period.since, until=period.until, limit=limit
-    )
-    return tuple(_make_candidate(pair) for pair in found)
+    wanted = None if entity_ids is None else json.dumps(list(entity_ids))
+    values = {"status": status, "entities": wanted, "limit": limit}
+    values |= {"since": period.since, "until": period.until}
+    found = await ledgers.identity.read(sql.rows, sql.queries("identity")["listed_candidates"], values)
+    return tuple(_make_candidate(row) for row in found)
 
 
 async def load_contacts(ledgers: Ledgers, entity_id: str) -> tuple[Contact, ...]:
@@ -250,10 +256,21 @@ async def load_contacts(ledgers: Ledgers, entity_id: str) -> tuple[Contact, ...]
 
 
 async def load_neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int = 16) -> tuple[Neighbour, ...]:
-    """Whom and what an entity occurs with most, in its newest facts and episodes."""
-    query = sql.queries("memory")["neighbours"]
+    """Load whom and what an entity occurs with most, in its newest facts and episodes."""
+    found = await _load_company(ledgers, "neighbours", same, limit)
+    return tuple(each for each in found if each.entity_id not in same)
+
+
+async def load_company(ledgers: Ledgers, same: Sequence[str], *, limit: int = 20) -> tuple[Neighbour, ...]:
+    """Load whom and what an entity occurs with, in all of its facts and episodes."""
+    return await _load_company(ledgers, "seen_together", same, limit)
+
+
+async def _load_company(
+    ledgers: Ledgers, query: str, same: Sequence[str], limit: int
+) -> tuple[Neighbour, ...]:
     values = {"entities": json.dumps(list(same)), "limit": limit}
-    found = await ledgers.memory.read(sql.rows, query, values)
+    found = await ledgers.memory.read(sql.rows, sql.queries("memory")[query], values)
     known = await names.load_roots(ledgers, [row[0] for row in found])
     counts: dict[str, tuple[str, int, int]] = {}
     for entity_id, in_facts, in_episodes in found:
@@ -263,11 +280,11 @@ async def load_neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int =
     return tuple(
         Neighbour(entity_id=id_, name=name, facts=in_facts, episodes=in_episodes)
         for id_, (name, in_facts, in_episodes) in counts.items()
-        if id_ not in same
     )
 
 
-async def _count_facts(ledgers: Ledgers, families: Sequence[Sequence[str]]) -> list[int]:
+async def count_facts(ledgers: Ledgers, families: Sequence[Sequence[str]]) -> list[int]:
+    """Count the facts about each of some entities, with all that was merged into it."""
     query = sql.queries("memory")["count_of_facts"]
     wanted = [json.dumps(list(same)) for same in families]
     return await ledgers.memory.read(lambda c: [sql.rows(c, query, (each,))[0][0] for each in wanted])
@@ -302,6 +319,7 @@ def _make_records(kind: type[Any], rows: Sequence[tuple[Any, ...]]) -> tuple[Any
     return tuple(make_record(kind, row) for row in rows)
 
 
-def _make_candidate(pair: dict[str, Any]) -> Candidate:
-    reasons = [Reason(signal=str(each["signal"]), detail=str(each["detail"])) for each in pair.pop("reasons")]
-    return Candidate(**pair, reasons=tuple(reasons))
+def _make_candidate(row: tuple[Any, ...]) -> Candidate:
+    pair = name_columns(_CANDIDATE, row)
+    reasons = tuple(Reason(**each) for each in json.loads(pair.pop("reasons")))
+    return Candidate(**pair, reasons=reasons)

@@ -1,11 +1,49 @@
-"""What an id of another ledger stands for, asked for many at once."""
+"""Which entity a name means, and what ids of another ledger stand for, asked for many at once."""
 
 import json
 from collections.abc import Iterable
-from typing import cast
+from typing import Final, cast
 
+import apsw
+
+from nexus.errors import MissingError
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.text import storable
+from nexus.memory import merging
+from nexus.memory.normalisation import normalised
+from nexus.memory.references import meant
+
+_NEAR: Final = 5
+
+
+async def find_family(ledgers: Ledgers, reference: str) -> list[str]:
+    """Find the entity that an id, a name or an alias means, with all that is the same: the root first."""
+
+    def work(connection: apsw.Connection) -> list[str]:
+        found = meant(connection, reference)
+        if found is None:
+            raise _unknown_entity(connection, reference)
+        return merging.family(connection, found)
+
+    return await ledgers.identity.read(work)
+
+
+def like(text: str) -> str:
+    """A pattern that a normalised name matches where it holds the text."""
+    escaped = normalised(text).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def _unknown_entity(connection: apsw.Connection, reference: str) -> MissingError:
+    word = max(normalised(reference).split() or [""], key=len)
+    bindings = {"type": None, "like": like(word[:3]), "limit": _NEAR}
+    query = sql.queries("identity")["listed_entities"]
+    near = sql.rows(connection, query, bindings) if word else []
+    listed = ", ".join(f"{row[2]} ({row[0]})" for row in near)
+    return MissingError(
+        f"No entity is called {reference!r}",
+        hint=f"Similar: {listed}." if listed else "List them with `nexus memory people`.",
+    )
 
 
 async def load_entity_names(ledgers: Ledgers, ids: Iterable[str | None]) -> dict[str, str]:
