@@ -44,12 +44,12 @@ from nexus.gateway.refusals import refusal, try_later
 from nexus.gateway.server import build
 from nexus.gateway.spans import collector
 from nexus.home import Home
-from nexus.hosting.audit import Audit, by_token
+from nexus.hosting.audit import by_token
 from nexus.hosting.fleet.fleet import HomeFence
 from nexus.hosting.fleet.records import HomeElsewhereError
 from nexus.hosting.host import Host
 from nexus.hosting.pool import OpenHome, UnknownHomeError
-from nexus.hosting.registry import HostedHome, Registry
+from nexus.hosting.registry import HostedHome
 
 TOKENS: Final = "/api/host/token"
 """Here the owner of a home gives it a new token; those from before end."""
@@ -100,7 +100,7 @@ class HostGateway:
     """The gateway of a host, listening while the context lasts."""
 
     def __init__(self, host: Host, listening: socket.socket, public_url: str = "") -> None:
-        self._host = host
+        self.host = host
         self._socket = listening
         self.port: int = listening.getsockname()[1]
         self.address = Address.of(public_url, self.port)
@@ -154,12 +154,12 @@ class HostGateway:
 
     def _is_meant(self, headers: Headers) -> bool:
         """Whether a request that another host passed on is for this one, not for one that was here before."""
-        to, fleet = headers.get(FORWARDED_TO), self._host.fleet
+        to, fleet = headers.get(FORWARDED_TO), self.host.fleet
         return to is None or (fleet is not None and to == fleet.registry.host_key(fleet.name))
 
     async def _route(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for a home here, or have the host answer it that owns the home."""
-        found = await asyncio.to_thread(self._host.registry.find, name)
+        found = await asyncio.to_thread(self.host.registry.find, name)
         guard = (await self._front(name, found)).guard
         if self._router is None or found is None:
             await guard(scope, receive, send)
@@ -170,7 +170,7 @@ class HostGateway:
         """What stands before a home, made when it is first asked for; also before one that is not there."""
         front = self._fronts.pop(name, None)
         if front is None or not front.is_for(found):
-            home = None if found is None else self._host.registry.home(name)
+            home = None if found is None else self.host.registry.home(name)
             front = await asyncio.to_thread(_Front, self, name, found, home)
         self._fronts[name] = front
         if len(self._fronts) > _MOST_FRONTS:
@@ -181,20 +181,6 @@ class HostGateway:
         self.metrics.count_opening(home, took_s, error)
         if self._exporter is not None and error is None:
             self._exporter.add_home(home)
-
-    @property
-    def registry(self) -> Registry:
-        return self._host.registry
-
-    @property
-    def audit(self) -> Audit:
-        return self._host.audit
-
-    def find_open(self, home_id: str) -> OpenHome | None:
-        return self._host.pool.find_open(home_id)
-
-    async def read_settings(self, home_id: str) -> str:
-        return await self._host.pool.read_settings(home_id)
 
     @property
     def is_in_fleet(self) -> bool:
@@ -210,7 +196,7 @@ class HostGateway:
             return
         refused: Response
         try:
-            async with self._host.pool.use(found.id, active=scope["method"] not in _SAFE) as opened:
+            async with self.host.pool.use(found.id, active=scope["method"] not in _SAFE) as opened:
                 if opened.is_full and scope["method"] in _GROWS:
                     refused = refusal(
                         507,
@@ -236,8 +222,8 @@ class HostGateway:
         await refused(scope, receive, send)
 
     def _rotate_token(self, found: HostedHome, by: str) -> str:
-        with self.audit.act("token.rotate", who=by, home=found.name, scope="full"):
-            return self.registry.new_token(found.id, "full", rotate=True)
+        with self.host.audit.act("token.rotate", who=by, home=found.name, scope="full"):
+            return self.host.registry.new_token(found.id, "full", rotate=True)
 
     def _find_served(self, opened: OpenHome, front: "_Front") -> Served:
         """The open home as the application serves it, until it is closed."""
@@ -347,7 +333,7 @@ class _Front:
         self._copied_at: float | None = None
         """When the settings were read from the home's copy; None if its folder is here."""
         self._reading = asyncio.Lock()
-        secret = ids.new("key") * 2 if found is None else gateway.registry.key(found.id)
+        secret = ids.new("key") * 2 if found is None else gateway.host.registry.key(found.id)
         # In a fleet a browser's cookie is good on each host, whatever its port.
         port = 0 if gateway.is_in_fleet else gateway.port
         self.keys = Keys(secret, port=port, file=home and home.browsers_file)
@@ -371,7 +357,7 @@ class _Front:
     async def check_signature(self, name: str, headers: Headers, body: bytes) -> bool:
         """Whether a hook is signed, found without opening the home."""
         began = time.monotonic()
-        opened = self.found and self._gateway.find_open(self.found.id)
+        opened = self.found and self._gateway.host.pool.find_open(self.found.id)
         if opened:
             is_signed = hooks.is_signed(opened.app, name, headers, body)
         else:
@@ -389,7 +375,7 @@ class _Front:
             elif self._copied_at is None or time.monotonic() - self._copied_at > _COPIED_S:
                 self._channels, self._channels_file = {}, None
                 with suppress(NexusError, UnicodeDecodeError):
-                    text = await self._gateway.read_settings(self.found.id) if self.found else ""
+                    text = await self._gateway.host.pool.read_settings(self.found.id) if self.found else ""
                     self._channels = config.parse(text, self._home.config_file).channels
                 self._copied_at = time.monotonic()
 
@@ -435,8 +421,8 @@ class _HomeGuard(Guard):
 
     def __init__(self, app: _Front, keys: Keys, rules: Rules, gateway: HostGateway, name: str) -> None:
         super().__init__(app, keys, rules, app.check_signature)
-        self._registry = gateway.registry
-        self._audit = gateway.audit
+        self._registry = gateway.host.registry
+        self._audit = gateway.host.audit
         self._home_id = app.found.id if app.found else None
         self._name = name[:_LONGEST_NAME]
 

@@ -1,6 +1,5 @@
 """A home's memory as programs elsewhere use it: what each tool does, without the protocol."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -18,7 +17,6 @@ from nexus.memory.recall import item
 from nexus.memory.recall.item import Match, Query
 from nexus.memory.references import meant
 from nexus.memory.views import entities, episodes, facts
-from nexus.memory.views.entities import EntityLine
 from nexus.memory.views.episodes import Episode as StoredEpisode
 from nexus.memory.views.facts import Fact
 from nexus.memory.writing import Provenance
@@ -266,10 +264,6 @@ class Mind:
         """The latest episodes, all or those that mention somebody or something."""
         found = await episodes.load_newest(self.app.ledgers, entity=entity, limit=limit)
         return Episodes(episodes=[_describe_episode(each) for each in found])
-
-    async def entities(self, limit: int) -> Sequence[EntityLine]:
-        """The entities that changed last."""
-        return (await entities.load_page(self.app.ledgers, limit=limit)).items
 
     async def _find_new_names(self, statement: Statement) -> dict[str, str]:
         """The names that nobody goes by yet, with their types."""

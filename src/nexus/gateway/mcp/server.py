@@ -31,6 +31,7 @@ from nexus.gateway.mcp.mind import (
 )
 from nexus.home import Home
 from nexus.memory.recall.item import PATIENT_MS, Query, kinds
+from nexus.memory.views import entities
 from nexus.memory.views.entities import EntityLine
 from nexus.serving import serving
 from nexus.skills.memory import schema
@@ -218,7 +219,7 @@ def _add_resources(server: MCPServer[Any], mind: Mind) -> None:
         description="Whom and what the memory knows, those that changed last first.",
     )
     async def entities_page() -> str:
-        return _format_entities(await mind.entities(200))
+        return _format_entities((await entities.load_page(mind.app.ledgers, limit=200)).items)
 
     @server.resource(
         "nexus://episodes/recent",

@@ -192,9 +192,22 @@ async def dismiss(request: Request, app: App) -> Response:
     return redirect(address("automations", name))
 
 
-async def show_form(request: Request, app: App) -> Response:
-    """The form of a new automation."""
-    return await _form(request, app, None, None)
+async def show_form(
+    request: Request, app: App, wish: Wish | None = None, error: NexusError | None = None
+) -> Response:
+    """Show the form of a new automation, with what was typed if it was refused."""
+    found = await app.ledgers.runtime.read(rows.listed)
+    return await page(
+        request,
+        "automation_new.html",
+        status_of(error) if error else 200,
+        active="automations",
+        points=hook_points.HOOK_POINTS,
+        results=_RESULTS,
+        others=[each.name for each in found if each.workspace_dir],
+        wish=wish,
+        error=error,
+    )
 
 
 async def create(request: Request, app: App) -> Response:
@@ -213,23 +226,8 @@ async def create(request: Request, app: App) -> Response:
         write = registration.writer(app.ledgers)
         made = await asyncio.to_thread(creation.create, app.home, write, wish)
     except NexusError as error:
-        return await _form(request, app, wish, error)
+        return await show_form(request, app, wish, error)
     return redirect(address("automations", made.automation.name))
-
-
-async def _form(request: Request, app: App, wish: Wish | None, error: NexusError | None) -> Response:
-    found = await app.ledgers.runtime.read(rows.listed)
-    return await page(
-        request,
-        "automation_new.html",
-        status_of(error) if error else 200,
-        active="automations",
-        points=hook_points.HOOK_POINTS,
-        results=_RESULTS,
-        others=[each.name for each in found if each.workspace_dir],
-        wish=wish,
-        error=error,
-    )
 
 
 async def _require(app: App, name: str) -> Automation:

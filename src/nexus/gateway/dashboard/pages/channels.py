@@ -66,9 +66,22 @@ async def show_kinds(request: Request, app: App) -> Response:
     return await page(request, "channel_new.html", active="settings", kinds=KINDS, kind=None)
 
 
-async def show_form(request: Request, app: App) -> Response:
-    """What a channel of a kind needs."""
-    return await _show_form(request, app, Form([]))
+async def show_form(
+    request: Request, app: App, given: Form | None = None, error: Exception | None = None
+) -> Response:
+    """Ask for what a channel of a kind needs, with what was typed if it was refused."""
+    kind = _read_kind(request)
+    told = error if isinstance(error, NexusError) or error is None else UsageError(str(error))
+    return await page(
+        request,
+        "channel_new.html",
+        status_of(told) if told else 200,
+        active="settings",
+        kind=kind,
+        kinds=KINDS,
+        given=given or Form([]),
+        error=told,
+    )
 
 
 async def add(request: Request, app: App) -> Response:
@@ -106,24 +119,9 @@ async def add(request: Request, app: App) -> Response:
     except (NexusError, ValueError) as error:
         for each in kept:
             each.unlink(missing_ok=True)
-        return await _show_form(request, app, given, error)
+        return await show_form(request, app, given, error)
     said = urlencode({"added": " ".join(checked.said), "owner": ", ".join(values["owner"])})
     return redirect(f"/channels?{said}")
-
-
-async def _show_form(request: Request, app: App, given: Form, error: Exception | None = None) -> Response:
-    kind = _read_kind(request)
-    told = error if isinstance(error, NexusError) or error is None else UsageError(str(error))
-    return await page(
-        request,
-        "channel_new.html",
-        status_of(told) if told else 200,
-        active="settings",
-        kind=kind,
-        kinds=KINDS,
-        given=given,
-        error=told,
-    )
 
 
 def _read_kind(request: Request) -> str:

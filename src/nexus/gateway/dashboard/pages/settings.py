@@ -300,56 +300,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-async def show_settings(request: Request, app: App) -> Response:
-    """The settings. Secrets are not told."""
-    return await _show_page(request, app)
-
-
-async def save_settings(request: Request, app: App) -> Response:
-    """Write the settings of one section to the file."""
-    section, given = request.path_params["section"], await read_form(request)
-    values = {name: given.text(name) for name in given.names if name != "seen"}
-    try:
-        changed = await asyncio.to_thread(save_section, app.home, section, values, given.text("seen"))
-    except (ConfigError, UsageError, NexusError) as error:
-        return await _show_page(request, app, error=error, section=section, given=values)
-    return redirect(f"/settings?saved={len(changed)}#{section}")
-
-
-async def restart(request: Request, app: App) -> Response:
-    """Open the home again with the settings that were saved."""
-    reopen = served_by(request).restart
-    if reopen is None:
-        raise UsageError("This home is restarted by its host")
-    reopen()
-    return redirect("/settings")
-
-
-async def test_model(request: Request, app: App) -> Response:
-    """Ask a model of the settings a question, a tool call and a JSON answer."""
-    # Imported here, because the providers' libraries take seconds.
-    from nexus.broker.agent import trial
-
-    name = (await read_form(request)).text("name")
-    stored = await asyncio.to_thread(config.load, app.home.config_file)
-    if name not in stored.models.roles:
-        raise UsageError(f"No role uses `{name:.80}`", hint="Save it first.")
-    told: list[str] = []
-    error: NexusError | None = None
-    try:
-        async with app.testing_models:
-            account = Budgets(app.ledgers, app.config.budgets)
-            done = await trial.tried(stored, name, account=account)
-        await trial.keep(app.ledgers.runtime, done)
-        told = [f"answered in {done.duration_ms / 1000:.1f} s", *facts(done.known), *concerns(done.known)]
-    except NexusError as failure:
-        error = failure
-    if not is_part(request):
-        return redirect("/settings#models") if error is None else await _show_page(request, app, error=error)
-    return await page(request, "part_model.html", told=told, error=error)
-
-
-async def _show_page(
+async def show_settings(
     request: Request,
     app: App,
     *,
@@ -357,6 +308,7 @@ async def _show_page(
     section: str = "",
     given: dict[str, str] | None = None,
 ) -> Response:
+    """Show the settings, with what was typed if it was refused. Secrets are not told."""
     path, text, file, problem = app.home.config_file, "", None, None
     try:
         text = await asyncio.to_thread(config.text, path)
@@ -391,6 +343,52 @@ async def _show_page(
         problems=app.automations.problems,
         browsers=len(keys_of(request).browsers),
     )
+
+
+async def save_settings(request: Request, app: App) -> Response:
+    """Write the settings of one section to the file."""
+    section, given = request.path_params["section"], await read_form(request)
+    values = {name: given.text(name) for name in given.names if name != "seen"}
+    try:
+        changed = await asyncio.to_thread(save_section, app.home, section, values, given.text("seen"))
+    except (ConfigError, UsageError, NexusError) as error:
+        return await show_settings(request, app, error=error, section=section, given=values)
+    return redirect(f"/settings?saved={len(changed)}#{section}")
+
+
+async def restart(request: Request, app: App) -> Response:
+    """Open the home again with the settings that were saved."""
+    reopen = served_by(request).restart
+    if reopen is None:
+        raise UsageError("This home is restarted by its host")
+    reopen()
+    return redirect("/settings")
+
+
+async def test_model(request: Request, app: App) -> Response:
+    """Ask a model of the settings a question, a tool call and a JSON answer."""
+    # Imported here, because the providers' libraries take seconds.
+    from nexus.broker.agent import trial
+
+    name = (await read_form(request)).text("name")
+    stored = await asyncio.to_thread(config.load, app.home.config_file)
+    if name not in stored.models.roles:
+        raise UsageError(f"No role uses `{name:.80}`", hint="Save it first.")
+    told: list[str] = []
+    error: NexusError | None = None
+    try:
+        async with app.testing_models:
+            account = Budgets(app.ledgers, app.config.budgets)
+            done = await trial.tried(stored, name, account=account)
+        await trial.keep(app.ledgers.runtime, done)
+        told = [f"answered in {done.duration_ms / 1000:.1f} s", *facts(done.known), *concerns(done.known)]
+    except NexusError as failure:
+        error = failure
+    if not is_part(request):
+        return (
+            redirect("/settings#models") if error is None else await show_settings(request, app, error=error)
+        )
+    return await page(request, "part_model.html", told=told, error=error)
 
 
 def _list_models(config: Config) -> list[str]:
