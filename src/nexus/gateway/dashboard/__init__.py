@@ -87,7 +87,7 @@ def routes() -> list[BaseRoute]:
 
 
 async def _show_missing(request: Request, error: Exception, otherwise: Any) -> Response:
-    """A page for a person whose browser asks for what is not there; programs are told as ever."""
+    """Show a page for a person whose browser asks for what is not there; programs are told as ever."""
     told = cast("HTTPException", error)
     asks = "text/html" in request.headers.get("accept", "")
     if not asks or request.url.path.startswith(("/api/", "/mcp")):
@@ -97,5 +97,5 @@ async def _show_missing(request: Request, error: Exception, otherwise: Any) -> R
 
 
 async def _show_icon(request: Request, app: App) -> Response:
-    """For pages that name none, such as the login."""
+    """Show the icon to pages that name none, such as the login."""
     return FileResponse(_STATIC / "icon.svg")

@@ -43,7 +43,7 @@ class Form:
 
 
 async def read_form(request: Request) -> Form:
-    """The fields of a form that a browser sent in the usual encoding."""
+    """Read the fields of a form that a browser sent in the usual encoding."""
     body = (await request.body()).decode("utf-8", "replace")
     return Form(parse_qsl(body, keep_blank_values=True))
 
@@ -67,7 +67,7 @@ def redirect(path: str) -> Response:
 
 
 def read_number(request: Request, name: str, default: int, *, among: tuple[int, ...]) -> int:
-    """A number of the query out of those that are offered."""
+    """Read a number from the query; the default, unless it is one of those offered."""
     text = request.query_params.get(name, "")
     found = int(text) if text.isdecimal() and len(text) < 10 else default
     return found if found in among else default

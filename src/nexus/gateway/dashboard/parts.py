@@ -36,7 +36,7 @@ class Part:
 
 
 def cut_part(text: str, start: int = 0, most: int = PART_CHARACTERS) -> Part:
-    """The part of a text that begins there. It ends with a line, where lines are short enough."""
+    """Cut the part of a text that begins there; it ends with a line, if lines are short enough."""
     cut = text[start : start + most]
     if start + most >= len(text):
         return Part(text=cut, next=None, whole=len(text))
@@ -46,7 +46,7 @@ def cut_part(text: str, start: int = 0, most: int = PART_CHARACTERS) -> Part:
 
 
 def read_position(request: Request, name: str = "from") -> int:
-    """Where the part begins that is asked for; 0 where none is."""
+    """Read where the part that is asked for begins; 0 by default."""
     return parse_position(request.query_params.get(name) or "0")
 
 

@@ -21,7 +21,7 @@ _DAYS: Final = {"1": 1, "7": 7, "30": 30, "90": 90}
 
 
 def read_period(request: Request, now: clock.Clock = clock.now) -> Period:
-    """What a person chose. Days are UTC days; one that is no day is left out."""
+    """Read what a person chose. Days are UTC days; one that is no day is left out."""
     query = request.query_params
     chosen = query.get("when", "")
     if days := _DAYS.get(chosen):

@@ -110,7 +110,7 @@ def _group_by_week(usage: Usage) -> Usage:
 
 
 def make_bars(spent: Sequence[Spent]) -> tuple[Bar, ...]:
-    """A list, each with its share of the largest."""
+    """Give each of a list its share of the largest."""
     by_money = any(each.total.cost_microusd for each in spent)
     largest = max((_size(each.total, by_money=by_money) for each in spent), default=0) or 1
     return tuple(
@@ -120,7 +120,7 @@ def make_bars(spent: Sequence[Spent]) -> tuple[Bar, ...]:
 
 
 def make_spark(days: Sequence[Spent]) -> tuple[tuple[float, float, float, float], ...]:
-    """Days as small bars in a box of 100 by 24: x, y, width and height of each."""
+    """Draw days as small bars in a box of 100 by 24: x, y, width and height of each."""
     step = 100 / max(1, len(days))
     heights = [max(1.0, round(0.24 * bar.share, 1)) for bar in make_bars(days)]
     return tuple(

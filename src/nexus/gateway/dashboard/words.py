@@ -277,7 +277,7 @@ def markdown(text: str | None) -> Markup:
 
 
 def preview(text: str | None, length: int) -> str:
-    """The beginning of a Markdown text in one line, without its marks."""
+    """Show the beginning of a Markdown text in one line, without its marks."""
     blocks = _markdown().parse((text or "")[: 4 * length])
     inside = (block.children or [block] for block in blocks if block.content)
     lines = ("".join(" " if part.type in _BREAKS else part.content for part in parts) for parts in inside)

@@ -266,7 +266,7 @@ class Mind:
         return Episodes(episodes=[_describe_episode(each) for each in found])
 
     async def _find_new_names(self, statement: Statement) -> dict[str, str]:
-        """The names that nobody goes by yet, with their types."""
+        """Find the names that nobody goes by yet, with their types."""
         named = {statement.about: statement.about_type, statement.target: statement.target_type}
         given = {name.strip(): type_ for name, type_ in named.items() if name and name.strip()}
 

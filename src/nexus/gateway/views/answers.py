@@ -84,7 +84,7 @@ Line = Asked | Answer | Unasked
 
 
 async def load_lines(ledgers: Ledgers, said: Sequence[Message], running: Iterable[str]) -> list[Line]:
-    """The messages of a session as questions and answers. Those of runs under way are shown as they come."""
+    """Load the messages of a session as questions and answers, without those of runs under way."""
     given = await injections.load_of_requests(ledgers, [each.request_id for each in said])
     runs = [each.execution_id for each in said if each.execution_id]
     spent = await ledgers.runtime.read(usage.of_executions, execution_ids=sorted(set(runs)))
@@ -109,7 +109,7 @@ async def load_lines(ledgers: Ledgers, said: Sequence[Message], running: Iterabl
 async def load_answer(
     ledgers: Ledgers, execution_id: str, status: str, error: str | None, *, is_held: bool = False
 ) -> Answer:
-    """The answer of one run so far. One that is held back has no texts until it is delivered."""
+    """Load the answer of one run so far. One that is held back has no texts until it is delivered."""
     said = await sessions.load_run(ledgers, execution_id, MOST_CHARACTERS)
     if is_held:
         said = tuple(replace(each, content="", characters=0) for each in said)
@@ -130,14 +130,14 @@ async def load_answer(
 
 
 async def _load_changes(ledgers: Ledgers, said: Sequence[Message]) -> dict[str, ChangedAnswer]:
-    """The answers that automations changed, by the runs that wrote them."""
+    """Load the answers that automations changed, by the runs that wrote them."""
     wanted = {each.request_id for each in said if each.request_id}
     found = await ledgers.events.read(events.changed_answers, request_ids=wanted)
     return {each.key: each for each in found}
 
 
 async def load_worker(ledgers: Ledgers, dispatch_id: str) -> Worker:
-    """A worker as it stands now."""
+    """Load a worker as it stands now."""
     found = await ledgers.runtime.read(dispatches.get, dispatch_id=dispatch_id)
     if found is None:
         raise MissingError(f"Unknown worker {dispatch_id}")
@@ -145,7 +145,7 @@ async def load_worker(ledgers: Ledgers, dispatch_id: str) -> Worker:
 
 
 async def load_files(ledgers: Ledgers, event_id: str) -> tuple[Attachment, ...]:
-    """The files that came with a message."""
+    """Load the files that came with a message."""
     return await ledgers.events.read(events.attachments_of, event_id=event_id)
 
 

@@ -133,7 +133,7 @@ async def _change_run(
 
 
 async def describe_proposal(ledgers: Ledgers, row: Automation) -> str | None:
-    """What an agent's proposal would change; None if it is not one."""
+    """Describe what an agent's proposal would change; None if it is not one."""
     if not proposals.is_proposal(row):
         return None
     write = registration.writer(ledgers)
@@ -160,7 +160,7 @@ async def _require_proposal(ledgers: Ledgers, name: str) -> Automation:
 
 
 async def list_by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:
-    """Every hook point in the order in which a request meets them, with what is registered there."""
+    """List every hook point in the order in which a request meets them, with what is registered there."""
     found = await ledgers.runtime.read(_load_with_last)
     told = await _load_conditions(ledgers, [each for each, _ in found])
     lines = [
@@ -180,7 +180,7 @@ async def list_by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:
 
 
 async def get(ledgers: Ledgers, name: str) -> AutomationView:
-    """One automation; one that was removed is shown in its last version."""
+    """Load one automation; one that was removed is shown in its last version."""
     versions = await ledgers.runtime.read(stored.versions, name=name)
     if not versions:
         raise registration.unknown(name)
@@ -192,7 +192,7 @@ async def get(ledgers: Ledgers, name: str) -> AutomationView:
 async def load_runs(
     ledgers: Ledgers, name: str, *, period: Period = ALWAYS, cursor: str | None = None, limit: int = 20
 ) -> Page[Invocation]:
-    """The invocations of a name in all its versions, the newest first."""
+    """Load the invocations of a name in all its versions, the newest first."""
     at, id_ = period.begin(cursor)
     values: dict[str, Any] = {"at": at, "id": id_, "since": period.since, "limit": limit + 1}
     found = await ledgers.runtime.read(_load_runs, name=name, values=values)
@@ -200,7 +200,7 @@ async def load_runs(
 
 
 async def compare_versions(ledgers: Ledgers, name: str, older: int, newer: int) -> str:
-    """What changed from one version to another: the settings, then the script."""
+    """Compare two versions: the settings, then the script."""
     versions = {each.version: each for each in await ledgers.runtime.read(stored.versions, name=name)}
     if older not in versions or newer not in versions:
         raise MissingError(f"`{name}` has not got both versions {older} and {newer}")
@@ -208,13 +208,13 @@ async def compare_versions(ledgers: Ledgers, name: str, older: int, newer: int) 
 
 
 async def read_file(ledgers: Ledgers, name: str, filename: str) -> str:
-    """The text of a file of the workspace."""
+    """Read the text of a file of the workspace."""
     folder = await _find_folder(ledgers, name)
     return _clip(await asyncio.to_thread(folder.read, filename))
 
 
 async def read_change(ledgers: Ledgers, name: str, commit: str) -> str:
-    """What one commit of the workspace's history changed."""
+    """Read what one commit of the workspace's history changed."""
     folder = await _find_folder(ledgers, name)
     history = History(folder.path)
     known = await asyncio.to_thread(history.changes, _MOST_FILES)
@@ -250,7 +250,7 @@ def _find_last(connection: apsw.Connection, automation_id: str) -> Invocation | 
 
 
 def _load_runs(connection: apsw.Connection, name: str, values: dict[str, Any]) -> list[Invocation]:
-    """Of each version the newest, laid together: one ordered read of an index for each."""
+    """Load the newest runs of each version and merge them: one ordered read of an index for each."""
     found = [_load_runs_of_version(connection, each.id, values) for each in stored.versions(connection, name)]
     latest = merge(*found, key=lambda run: (run.created_at, run.id), reverse=True)
     return list(islice(latest, values["limit"]))
@@ -310,7 +310,7 @@ def _compare(home: Home, older: Automation, newer: Automation) -> str:
 
 
 def _describe_version(home: Home, version: Automation) -> list[str]:
-    """A version's settings and script, as lines to compare."""
+    """Describe a version's settings and script, as lines to compare."""
     settings = registration.settings_of(version)
     # Where it lies says nothing that its text does not.
     unlike = ("name", "script_path", "script_hash")

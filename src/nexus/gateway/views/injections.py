@@ -32,20 +32,20 @@ class Offered:
 
 
 async def load_of_root(ledgers: Ledgers, root_request_id: str) -> tuple[Offered, ...]:
-    """All that was offered below a root request."""
+    """Load all that was offered below a root request."""
     found = await ledgers.runtime.read(injections.of_root, root_request_id=root_request_id)
     return await _describe(ledgers, found[:_MOST])
 
 
 async def load_uses(ledgers: Ledgers, item_id: str, limit: int = 10) -> tuple[Injection, ...]:
-    """When a memory was put before a task, the newest first."""
+    """Load when a memory was put before a task, the newest first."""
     return tuple(await ledgers.runtime.read(injections.of_item, item_id=item_id, limit=limit))
 
 
 async def load_of_requests(
     ledgers: Ledgers, request_ids: Iterable[str | None]
 ) -> dict[str, tuple[Offered, ...]]:
-    """What was injected below each of some root requests."""
+    """Load what was injected below each of some root requests."""
     wanted = json.dumps(sorted({id_ for id_ in request_ids if id_}))
     query = sql.queries("runtime")["injected_below"]
     rows = await ledgers.runtime.read(sql.rows, query, {"roots": wanted, "limit": _MOST})

@@ -81,7 +81,7 @@ async def load_page(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[RequestLine]:
-    """Requests of people and channels, the newest first. Those of workers are counted with them."""
+    """Load requests of people and channels, the newest first. Those of workers are counted with them."""
     at, id_ = period.begin(cursor)
     values = {
         "status": status, "channel": channel, "since": period.since, "at": at, "id": id_, "limit": limit + 1
@@ -106,13 +106,13 @@ async def load_page(
 
 
 async def list_channels(ledgers: Ledgers) -> tuple[str, ...]:
-    """The channels over which something was asked, for a filter."""
+    """List the channels over which something was asked, for a filter."""
     found = await ledgers.runtime.read(sql.rows, sql.queries("runtime")["request_channels"])
     return tuple(row[0] for row in found)
 
 
 async def load_trace(ledgers: Ledgers, reference: str) -> Trace:
-    """The request that an id means, with everything below it."""
+    """Load the request that an id means, with everything below it."""
     request_id = await ledgers.runtime.read(traces.find, text=reference)
     node = await ledgers.runtime.read(traces.load, request_id=request_id)
     request = await ledgers.runtime.read(stored.get, request_id=request_id)
@@ -133,7 +133,7 @@ async def load_trace(ledgers: Ledgers, reference: str) -> Trace:
 
 
 async def find_failed_run(ledgers: Ledgers, request_id: str) -> str:
-    """The last run of a request in its own session, which failed or was canceled."""
+    """Find the last run of a request in its own session, which failed or was canceled."""
 
     def last(connection: apsw.Connection) -> Execution | None:
         request = stored.get(connection, request_id)
@@ -173,7 +173,7 @@ def _sum_below(connection: apsw.Connection, roots: Sequence[str]) -> tuple[dict[
 
 
 def make_totals(row: Iterable[Any]) -> Totals:
-    """Sums in the order of the fields of Totals."""
+    """Make totals of sums in the order of their fields."""
     return Totals(**dict(zip(Totals.__slots__, row, strict=True)))
 
 

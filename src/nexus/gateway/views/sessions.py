@@ -156,7 +156,7 @@ def _load_rows(
 
 
 async def load_titles(ledgers: Ledgers, labels: Iterable[str | None]) -> dict[str, str]:
-    """What the sessions of some labels are called."""
+    """Load what the sessions of some labels are called."""
     wanted = sorted({label for label in labels if label})
     if not wanted:
         return {}
@@ -171,12 +171,12 @@ async def load_titles(ledgers: Ledgers, labels: Iterable[str | None]) -> dict[st
 
 
 async def load_title(ledgers: Ledgers, label: str) -> str:
-    """What the session of a label is called."""
+    """Load what the session of a label is called."""
     return (await load_titles(ledgers, [label])).get(label, label)
 
 
 async def load_threads(ledgers: Ledgers, session: Session) -> tuple[str, ...]:
-    """The conversations that a session answers: they go when it is deleted."""
+    """Load the conversations that a session answers: they go when it is deleted."""
     query = sql.queries("agents")["events_of_session"]
     said = await ledgers.agents.read(sql.rows, query, (session.id,))
     wanted = (json.dumps([row[0] for row in said]),)
@@ -202,7 +202,7 @@ def _choose_title(label: str, source: str, given: str | None, people: str | None
 
 
 async def get(ledgers: Ledgers, label: str) -> Session:
-    """The session of a label."""
+    """Load the session of a label."""
     found = await ledgers.agents.read(stored.get, label=label)
     if found is None:
         raise MissingError(f"Unknown session {label}", hint="See the sessions page.")
@@ -218,7 +218,7 @@ async def load_transcript(
     most: int = MOST_CHARACTERS,
     replaced: bool = True,
 ) -> Page[Message]:
-    """The newest messages of a session in the order in which they were said; the next page is older.
+    """Load the newest messages of a session in the order in which they were said; the next page is older.
 
     Without `replaced`, what was edited or regenerated is left out.
     """
@@ -235,7 +235,7 @@ async def load_transcript(
 
 
 async def load_run(ledgers: Ledgers, execution_id: str, most: int = MOST_CHARACTERS) -> tuple[Message, ...]:
-    """The messages of a run so far."""
+    """Load the messages of a run so far."""
 
     def read(connection: apsw.Connection) -> tuple[Message, ...]:
         values = {"execution_id": execution_id, "most": most}
@@ -246,13 +246,13 @@ async def load_run(ledgers: Ledgers, execution_id: str, most: int = MOST_CHARACT
 
 
 async def load_partial(ledgers: Ledgers, execution_id: str) -> str | None:
-    """What a stopped run had written of its answer."""
+    """Load what a stopped run had written of its answer."""
     said = await load_run(ledgers, execution_id, _WHOLE)
     return next((each.content for each in said if each.stopped and each.content), None)
 
 
 async def get_message(ledgers: Ledgers, message_id: str) -> Message:
-    """One message in its full length."""
+    """Load one message in its full length."""
     query = sql.queries("agents")["whole_message"]
     found = await ledgers.agents.read(sql.rows, query, (message_id,))
     if not found:

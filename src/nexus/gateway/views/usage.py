@@ -95,7 +95,7 @@ class Report(Usage):
 async def load_report(
     ledgers: Ledgers, config: Config, *, days: int = 30, messages: int = 10, now: clock.Clock = clock.now
 ) -> Report:
-    """Everything about the money of the last days, today included.
+    """Load everything about the money of the last days, today included.
 
     If no model was called in them, the days end with the last one on which one was.
     """
@@ -119,7 +119,7 @@ async def find_end(ledgers: Ledgers, *, days: int, now: clock.Clock = clock.now)
 
 
 async def load_usage(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clock.now) -> Usage:
-    """What the last days cost, today among them."""
+    """Load what the last days cost, today among them."""
     today = now()
     since = _since(today, days)
     queries = sql.queries("runtime")
@@ -146,7 +146,7 @@ async def load_usage(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clo
 async def load_most_expensive(
     ledgers: Ledgers, *, days: int = 30, limit: int = 10, now: clock.Clock = clock.now
 ) -> tuple[Message, ...]:
-    """The dearest of the messages whose work began in the last days."""
+    """Load the most expensive messages whose work began in the last days."""
     query = sql.queries("runtime")["usage_by_root"]
     bindings = {"day": _since(now(), days), "limit": limit}
     found = await ledgers.runtime.read(sql.rows, query, bindings)
@@ -161,7 +161,7 @@ async def load_most_expensive(
 async def load_budgets(
     ledgers: Ledgers, limits: BudgetsConfig, *, now: clock.Clock = clock.now
 ) -> tuple[Budget, ...]:
-    """How far the budgets of the day, the month, of guests and of automations that ran today are used.
+    """Load how far the budgets of the day, the month, guests and automations that ran today are used.
 
     What one message may spend is looked at while it is worked on; `nexus trace` shows what it did.
     """
@@ -183,7 +183,7 @@ async def load_budgets(
 async def load_hits(
     ledgers: Ledgers, *, days: int = 30, limit: int = 50, now: clock.Clock = clock.now
 ) -> tuple[Hit, ...]:
-    """What was refused in the last days because a budget was used up, the newest first."""
+    """Load what was refused in the last days because a budget was used up, the newest first."""
     since = _since(now(), days)
     return tuple(await ledgers.runtime.read(recorded.hits, since=since, limit=limit))
 

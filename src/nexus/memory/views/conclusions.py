@@ -85,7 +85,7 @@ async def load_page(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[Conclusion]:
-    """Conclusions in their newest versions, the latest first; with `stale`, those that newer facts touch."""
+    """Load conclusions in their newest versions, the latest first; with `stale`, only stale ones."""
     (id_,) = parse_cursor(cursor, 1)
     values = {"id": id_, "stale": stale, "subjects": None, "limit": limit + 1}
     values |= {"since": period.since, "until": period.until}
@@ -97,7 +97,7 @@ async def load_page(
 async def load_about(
     ledgers: Ledgers, kind: Kind, entity_ids: Sequence[str], *, limit: int = 20
 ) -> tuple[Conclusion, ...]:
-    """The newest conclusions about an entity, whichever of its ids they name."""
+    """Load the newest conclusions about an entity, whichever of its ids they name."""
     subjects = json.dumps(list(entity_ids))
     values = {"id": LAST, "stale": False, "subjects": subjects, "limit": limit}
     values |= {"since": ALWAYS.since, "until": ALWAYS.until}
@@ -107,7 +107,7 @@ async def load_about(
 
 
 async def get(ledgers: Ledgers, kind: Kind, id_: str) -> ConclusionView:
-    """One version of a conclusion."""
+    """Load one version of a conclusion."""
     versions, sources, newer = await ledgers.memory.read(_load_view, kind=kind, id_=id_)
     told = await _describe(ledgers, kind, versions)
     wanted = next((each for each in told if each.id == id_), None)

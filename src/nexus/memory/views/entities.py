@@ -175,7 +175,7 @@ async def load_page(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[EntityLine]:
-    """Entities, those that changed last first; with a text, those that a name or alias of it finds."""
+    """Load entities, those that changed last first; with a text, those that a name or alias of it finds."""
     at, id_ = period.begin(cursor)
     wanted = like(matching) if matching else None
     values: dict[str, Any] = {"type": type_, "like": wanted, "at": at, "id": id_, "limit": limit + 1}
@@ -203,7 +203,7 @@ async def count_types(ledgers: Ledgers) -> tuple[tuple[str, int], ...]:
 
 
 async def get(ledgers: Ledgers, reference: str) -> Entity:
-    """The entity that an id, a name or another alias means."""
+    """Load the entity that an id, a name or another alias means."""
     same = await find_family(ledgers, reference)
     (count,) = await count_facts(ledgers, [same])
     found = await ledgers.identity.read(_load_identity, same=same)
@@ -219,7 +219,7 @@ async def get(ledgers: Ledgers, reference: str) -> Entity:
 async def load_timeline(
     ledgers: Ledgers, same: Sequence[str], *, cursor: str | None = None, limit: int = 40
 ) -> Page[Fact]:
-    """What was observed about an entity, the latest truth first."""
+    """Load what was observed about an entity, the latest truth first."""
     at, seq = parse_cursor(cursor, 2)
     values = {
         "entities": json.dumps(list(same)),
@@ -240,7 +240,7 @@ async def load_candidates(
     period: Period = ALWAYS,
     limit: int = 50,
 ) -> tuple[Candidate, ...]:
-    """Pairs that may be one, the likeliest first."""
+    """Load pairs that may be one, the likeliest first."""
     wanted = None if entity_ids is None else json.dumps(list(entity_ids))
     values = {"status": status, "entities": wanted, "limit": limit}
     values |= {"since": period.since, "until": period.until}
@@ -249,7 +249,7 @@ async def load_candidates(
 
 
 async def load_contacts(ledgers: Ledgers, entity_id: str) -> tuple[Contact, ...]:
-    """How an entity is reached, to tell two of one name apart."""
+    """Load how an entity is reached, to tell two of one name apart."""
     wanted = (json.dumps([entity_id]),)
     rows = await ledgers.identity.read(sql.rows, sql.queries("identity")["contacts_of"], wanted)
     return _make_records(Contact, rows)

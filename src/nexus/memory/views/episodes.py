@@ -64,7 +64,7 @@ async def load_page(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[Episode]:
-    """Episodes in their newest versions, the latest first."""
+    """Load episodes in their newest versions, the latest first."""
     at, id_ = period.begin(cursor)
     values = {"channel": channel, "since": period.since, "at": at, "id": id_, "limit": limit + 1}
     query = sql.queries("memory")["episodes_before"]
@@ -82,7 +82,7 @@ async def load_newest(ledgers: Ledgers, *, entity: str | None = None, limit: int
 
 
 async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:
-    """One episode, with the beginning of what was said in it."""
+    """Load one episode, with the beginning of what was said in it."""
     found = await ledgers.memory.read(_load_view, episode_id=episode_id)
     if found is None:
         raise MissingError(f"Unknown episode {episode_id}", hint="It may have been deleted.")

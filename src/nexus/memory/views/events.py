@@ -60,7 +60,7 @@ class EventView:
 
 
 async def get(ledgers: Ledgers, event_id: str) -> EventView:
-    """One event, whole."""
+    """Load one event, whole."""
     found = await ledgers.events.read(events.get, event_id=event_id)
     if found is None:
         raise MissingError(f"Unknown event {event_id}", hint="It may have been deleted.")
@@ -83,7 +83,7 @@ async def get(ledgers: Ledgers, event_id: str) -> EventView:
 
 
 async def load_messages(ledgers: Ledgers, ids: list[str], characters: int = _CHARACTERS) -> tuple[Said, ...]:
-    """Some events in the order in which they were recorded."""
+    """Load some events in the order in which they were recorded."""
     values = {"ids": json.dumps(ids), "most": characters}
     query = sql.queries("events")["said"]
     found = await ledgers.events.read(sql.rows, query, values)

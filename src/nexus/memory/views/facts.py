@@ -82,7 +82,7 @@ async def load_page(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[Fact]:
-    """Facts, the one that was recorded last first; with a text, those that hold all of its words."""
+    """Load facts, the one that was recorded last first; with a text, those that hold all of its words."""
     wanted = words(matching or "")
     by_time = period != ALWAYS and not wanted
     at, before = parse_cursor(cursor, 2) if by_time else (LAST, *parse_cursor(cursor, 1))
@@ -128,7 +128,7 @@ Review = Literal["pending", "accepted", "rejected"]
 
 
 async def get(ledgers: Ledgers, fact_id: str) -> FactView:
-    """One fact, whole."""
+    """Load one fact, whole."""
     queries = sql.queries("memory")
     row = await ledgers.memory.read(sql.row, queries["fact"], (fact_id,))
     if row is None:
@@ -159,7 +159,7 @@ async def load_to_review(
     limit: int = 50,
     characters: int = _SOURCE_CHARACTERS,
 ) -> Page[Fact]:
-    """What was learned since a moment and nobody has decided about, or what was decided since then."""
+    """Load what was learned since a moment and nobody has decided about, or what was decided since then."""
     (before,) = parse_cursor(cursor, 1)
     values: dict[str, Any] = {"since": since, "before": parse_position(before), "limit": limit + 1}
     if status == "pending":
@@ -178,7 +178,7 @@ async def count_waiting(ledgers: Ledgers, *, since: str, most: int = 1_000) -> i
 
 
 async def load_pinned(ledgers: Ledgers, *, cursor: str | None = None, limit: int = 50) -> Page[Fact]:
-    """The pinned facts, the newest first."""
+    """Load the pinned facts, the newest first."""
     (before,) = parse_cursor(cursor, 1)
     values = {"before": parse_position(before), "limit": limit + 1}
     found = await ledgers.memory.read(sql.rows, sql.queries("memory")["pinned"], values)
@@ -211,7 +211,7 @@ async def load_changes(ledgers: Ledgers, *, limit: int = 50) -> list[Fact]:
 async def describe(
     ledgers: Ledgers, rows: Sequence[tuple[Any, ...]], characters: int = _SOURCE_CHARACTERS
 ) -> list[Fact]:
-    """Rows of facts, with the names and messages that belong to them."""
+    """Describe rows of facts, with the names and messages that belong to them."""
     found = [name_columns(_STORED, row) for row in rows]
     ends = [row[end] for row in found for end in ("source_entity_id", "target_entity_id")]
     known = await names.load_entity_names(ledgers, ends)

@@ -47,12 +47,12 @@ def _unknown_entity(connection: apsw.Connection, reference: str) -> MissingError
 
 
 async def load_entity_names(ledgers: Ledgers, ids: Iterable[str | None]) -> dict[str, str]:
-    """For each entity the name of the one that it stands for now."""
+    """Load, for each entity, the name of the one that it stands for now."""
     return {id_: name for id_, (_, name) in (await load_roots(ledgers, ids)).items()}
 
 
 async def load_roots(ledgers: Ledgers, ids: Iterable[str | None]) -> dict[str, tuple[str, str]]:
-    """For each entity the id and the name of the one that it stands for now."""
+    """Load, for each entity, the id and the name of the one that it stands for now."""
     wanted = sorted({id_ for id_ in ids if id_})
     if not wanted:
         return {}
@@ -62,7 +62,7 @@ async def load_roots(ledgers: Ledgers, ids: Iterable[str | None]) -> dict[str, t
 
 
 async def load_beginnings(ledgers: Ledgers, ids: Iterable[str | None], characters: int) -> dict[str, str]:
-    """For each event the beginning of what was said."""
+    """Load, for each event, the beginning of what was said."""
     wanted = sorted({id_ for id_ in ids if id_})
     if not wanted:
         return {}
@@ -74,7 +74,7 @@ async def load_beginnings(ledgers: Ledgers, ids: Iterable[str | None], character
 async def load_sender_names(
     ledgers: Ledgers, found: Iterable[tuple[str, str | None]]
 ) -> dict[tuple[str, str], str]:
-    """For each channel and sender the name of whom that is; without those that nothing is known of."""
+    """Load the names of senders, by channel and sender; those that nothing is known of are left out."""
     wanted = sorted({(channel, sender) for channel, sender in found if sender})
     if not wanted:
         return {}
@@ -93,7 +93,7 @@ async def load_sender_names(
 
 
 async def load_conversation_names(ledgers: Ledgers, thread_ids: Iterable[str | None]) -> dict[str, str]:
-    """For the session of each conversation on a channel its title, or the name of who wrote there last."""
+    """Load the title of each conversation on a channel, or who wrote there last, by its session."""
     wanted = sorted({id_ for id_ in thread_ids if id_})
     if not wanted:
         return {}

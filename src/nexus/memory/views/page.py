@@ -48,14 +48,14 @@ ALWAYS: Final = Period()
 
 
 def make_page(found: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]]) -> Page[T]:
-    """A page of `limit` rows, out of one row more than that where more follow."""
+    """Make a page of `limit` rows, out of one row more than that where more follow."""
     items = tuple(found[:limit])
     more = len(found) > limit
     return Page(items=items, next=LAST.join(key(items[-1])) if more else None)
 
 
 def parse_cursor(cursor: str | None, parts: int) -> tuple[str, ...]:
-    """The key behind which a page begins; behind everything where there is no cursor."""
+    """Parse the key behind which a page begins; behind everything where there is no cursor."""
     if not cursor:
         return (LAST,) * parts
     found = tuple(cursor.split(LAST))
@@ -65,7 +65,7 @@ def parse_cursor(cursor: str | None, parts: int) -> tuple[str, ...]:
 
 
 def parse_position(text: str) -> int:
-    """A part of a key that is a number; behind every other where it is that of no cursor."""
+    """Parse a part of a key that is a number; behind every other where it is that of no cursor."""
     if text == LAST:
         return _FARTHEST
     found = int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else -1
@@ -79,16 +79,16 @@ def _invalid_cursor(text: str) -> UsageError:
 
 
 def list_columns(kind: type[Any], before: str | None = None) -> tuple[str, ...]:
-    """The fields of a record in their order; those before one that is not stored with the rest."""
+    """List the fields of a record in their order; those before one that is not stored with the rest."""
     names = tuple(each.name for each in fields(kind))
     return names if before is None else names[: names.index(before)]
 
 
 def make_record(kind: type[T], row: object) -> T:
-    """A row as a record whose fields are in the order of its columns."""
+    """Make a record of a row whose columns are in the order of its fields."""
     return kind(**name_columns(list_columns(kind), row))
 
 
 def name_columns(names: tuple[str, ...], row: object) -> dict[str, Any]:
-    """The values of a row by their names."""
+    """Name the values of a row."""
     return dict(zip(names, cast("tuple[Any, ...]", row), strict=True))

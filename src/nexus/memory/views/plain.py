@@ -44,7 +44,7 @@ async def to_review(ledgers: Ledgers, *, since: str, limit: int = 50) -> list[di
 
 
 def describe_facts(found: Iterable[Fact]) -> list[dict[str, Any]]:
-    """Facts with the names of their entities, what was decided, and the messages that they came from."""
+    """Describe facts with their entities, what was decided, and the messages they came from."""
     return [_describe_fact(each) for each in found]
 
 
@@ -98,7 +98,7 @@ async def entities(
 
 
 async def show(ledgers: Ledgers, reference: str, *, limit: int = 20) -> dict[str, Any]:
-    """One entity, whole: names, people's data, merges, newest facts, episodes, company, candidates."""
+    """Show one entity, whole: names, people's data, merges, newest facts, episodes, company, candidates."""
     entity = await entity_views.get(ledgers, reference)
     metadata = await ledgers.identity.read(_read_metadata, entity_id=entity.id)
     company = await entity_views.load_company(ledgers, entity.same, limit=limit)

@@ -39,7 +39,7 @@ _RESULTS = (
 
 
 async def list_automations(request: Request, app: App) -> Response:
-    """Automations by what to do about them: what needs attention, what waits, what runs, what is off."""
+    """List automations by what to do about them: what needs attention, what waits, what runs, what is off."""
     places = [_without_reminders(place) for place in await automations.list_by_hook_point(app.ledgers)]
     return await page(
         request,
@@ -80,12 +80,12 @@ def _group(line: AutomationLine) -> str:
 
 
 def _describe_times(row: Automation) -> str:
-    """When one runs by the clock, in words; empty for the others."""
+    """Describe when one runs by the clock, in words; empty for the others."""
     return when.described(row.triggers) if row.triggers.keys() & {"at", "cron"} else ""
 
 
 async def show_automation(request: Request, app: App) -> Response:
-    """One automation."""
+    """Show one automation."""
     name, cursor = request.path_params["name"], request.query_params.get("cursor")
     runs = await automations.load_runs(app.ledgers, name, period=read_period(request), cursor=cursor)
     if is_part(request) and cursor:
@@ -106,7 +106,7 @@ async def show_automation(request: Request, app: App) -> Response:
 
 
 async def show_difference(request: Request, app: App) -> Response:
-    """What changed between two versions."""
+    """Show what changed between two versions."""
     name, params = request.path_params["name"], request.path_params
     text = await automations.compare_versions(app.ledgers, name, params["older"], params["newer"])
     title = f"{name}, version {params['older']} to {params['newer']}"
@@ -114,14 +114,14 @@ async def show_difference(request: Request, app: App) -> Response:
 
 
 async def show_file(request: Request, app: App) -> Response:
-    """A file of the workspace."""
+    """Show a file of the workspace."""
     name, filename = request.path_params["name"], request.path_params["file"]
     text = await automations.read_file(app.ledgers, name, filename)
     return await _show_text(request, filename, text, name)
 
 
 async def show_change(request: Request, app: App) -> Response:
-    """One commit of the workspace's history."""
+    """Show one commit of the workspace's history."""
     name, commit = request.path_params["name"], request.path_params["commit"]
     text = await automations.read_change(app.ledgers, name, commit)
     return await _show_text(request, f"Commit {commit}", text, name, is_diff=True, commit=commit)

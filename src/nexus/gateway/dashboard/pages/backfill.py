@@ -19,18 +19,18 @@ _LARGEST = 2**53
 
 
 async def show_backfill(request: Request, app: App) -> Response:
-    """The backfill that is active or was last, and a form for the next."""
+    """Show the backfill that is active or was last, and a form for the next."""
     found = await app.ledgers.events.read(imports.listed)
     return await _show_page(request, app, "backfill.html", imports=found[::-1])
 
 
 async def show_progress(request: Request, app: App) -> Response:
-    """How far the backfill has come."""
+    """Show how far the backfill has come."""
     return await _show_page(request, app, "part_backfill.html")
 
 
 async def estimate(request: Request, app: App) -> Response:
-    """What a backfill would take."""
+    """Estimate what a backfill would take."""
     given = await read_form(request)
     try:
         found = await app.backfill.estimate(_read_import_id(given), _read_limits(given))
@@ -42,7 +42,7 @@ async def estimate(request: Request, app: App) -> Response:
 
 
 async def sample(request: Request, app: App) -> Response:
-    """What the model would store of some episodes."""
+    """Show what the model would store of some episodes."""
     given = await read_form(request)
     try:
         found = await app.backfill.sample(_read_import_id(given))
@@ -77,7 +77,7 @@ async def change(request: Request, app: App) -> Response:
 
 
 async def _show_error(request: Request, error: NexusError) -> Response:
-    """The reason, in the place of what was asked for."""
+    """Show the reason, in the place of what was asked for."""
     if not is_part(request):
         raise error
     return await page(request, "part_error.html", error=error)

@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"(?!new$)[A-Za-z0-9_-]{1,40}")
 
 
 async def list_channels(request: Request, app: App) -> Response:
-    """Every channel of the settings, and the messages that were set aside."""
+    """List every channel of the settings, and the messages that were set aside."""
     found = await app.ledgers.runtime.read(_load_states, config=app.config)
     days = read_period(request)
     aside = await app.ledgers.runtime.read(ledger.those_set_aside, since=days.since, until=days.until)
@@ -41,7 +41,7 @@ async def list_channels(request: Request, app: App) -> Response:
 
 
 async def show_channel(request: Request, app: App) -> Response:
-    """A channel, its settings, and what it couldn't send."""
+    """Show a channel, its settings, and what it couldn't send."""
     name = _require_channel(request, app)
     state = await app.ledgers.runtime.read(ledger.state, name=name)
     days = read_period(request)
@@ -62,7 +62,7 @@ async def show_channel(request: Request, app: App) -> Response:
 
 
 async def show_kinds(request: Request, app: App) -> Response:
-    """The kinds of channels that can be added here."""
+    """Show the kinds of channels that can be added here."""
     return await page(request, "channel_new.html", active="settings", kinds=KINDS, kind=None)
 
 

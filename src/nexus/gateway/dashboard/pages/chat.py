@@ -41,7 +41,7 @@ _FILE_HEADERS: Final = {"content-security-policy": "default-src 'none'; sandbox"
 
 
 async def show_chat(request: Request, app: App) -> Response:
-    """A session as a conversation, with a place to go on."""
+    """Show a session as a conversation, with a place to go on."""
     label = request.path_params.get("label", MAIN)
     cursor = request.query_params.get("cursor")
     under_way = [run.id for run in await app.active_runs(label)]
@@ -136,7 +136,7 @@ async def regenerate(request: Request, app: App) -> Response:
 
 
 async def show_news(request: Request, app: App) -> Response:
-    """What came unasked since a run and a message: when a worker has ended, or a reminder is due."""
+    """Show what came unasked since a run and a message: when a worker has ended, or a reminder is due."""
     label, after = request.path_params["label"], request.query_params.get("after", "")
     runs = [run.id for run in await app.runs_after(label, after)] if after else []
     last = runs[-1] if runs else after or await _find_last_run(app, label)
@@ -158,7 +158,7 @@ async def show_news(request: Request, app: App) -> Response:
 
 
 async def show_answer(request: Request, app: App) -> Response:
-    """An answer as it stands: finished, or so far as it is recorded."""
+    """Show an answer as it stands: finished, or so far as it is recorded."""
     answer = await _load_answer(app, app.broker.run(request.path_params["id"]))
     return await page(request, "part_answer.html", answer=answer)
 
@@ -179,7 +179,7 @@ async def decide(request: Request, app: App) -> Response:
 
 
 async def show_approval(request: Request, app: App) -> Response:
-    """One call, whole, and what can be answered while it waits: where questions elsewhere link to."""
+    """Show one call, whole, and what can be answered while it waits: where questions elsewhere link to."""
     found = await app.broker.approvals.get(request.path_params["id"])
     waits = [each for each in await _load_approvals(app, found.session_label) if each["id"] == found.id]
     label, shown = found.session_label, _describe_approval(found)
@@ -189,20 +189,20 @@ async def show_approval(request: Request, app: App) -> Response:
 
 
 async def show_worker(request: Request, app: App) -> Response:
-    """A worker as it stands, in the place where it was dispatched."""
+    """Show a worker as it stands, in the place where it was dispatched."""
     found = await answers.load_worker(app.ledgers, request.path_params["id"])
     return await page(request, "part_worker.html", worker=found)
 
 
 async def show_text(request: Request, app: App) -> Response:
-    """The text of a message as it was written, to copy it."""
+    """Show the text of a message as it was written, to copy it."""
     return PlainTextResponse(
         (await sessions.get_message(app.ledgers, request.path_params["id"])).content, headers=_FILE_HEADERS
     )
 
 
 async def show_file(request: Request, app: App) -> Response:
-    """A file that came with a message."""
+    """Show a file that came with a message."""
     place = _parse_number(request.path_params["place"])
     found = await answers.load_files(app.ledgers, request.path_params["id"])
     data = await asyncio.to_thread(attachments.read, app.home, found[place]) if place < len(found) else None
@@ -221,7 +221,7 @@ async def begin(request: Request, app: App) -> Response:
 
 
 async def _read_message(request: Request) -> tuple[Form, list[File]]:
-    """The fields of a form and the files that came with it."""
+    """Read the fields of a form and the files that came with it."""
     if not request.headers.get("content-type", "").startswith("multipart/"):
         return await read_form(request), []
     async with request.form() as given:
@@ -232,7 +232,7 @@ async def _read_message(request: Request) -> tuple[Form, list[File]]:
 
 
 async def _load_kept_files(app: App, run_id: str, places: list[str]) -> list[File]:
-    """The files of a message that is replaced, as far as the new one keeps them."""
+    """Load the files of a message that is replaced, as far as the new one keeps them."""
     state = await app.broker.run(run_id).state()
     found = (await _load_question(app, state.request_id, run_id)).files
     wanted = [found[_parse_number(place)] for place in places if _parse_number(place) < len(found)]
@@ -241,12 +241,12 @@ async def _load_kept_files(app: App, run_id: str, places: list[str]) -> list[Fil
 
 
 def _name_files(files: list[File]) -> str:
-    """The message of somebody who only attached files."""
+    """Name the files, as the message of somebody who only attached them."""
     return ", ".join(each.name for each in files)
 
 
 async def _load_pending(app: App, run_id: str, *, asked: bool | None = None) -> tuple[Asked | None, Answer]:
-    """A run under way: what was asked, unless the page has that, and what is answered so far.
+    """Load a run under way: what was asked, unless the page has that, and what is answered so far.
 
     What the page was made of is from before: a turn that is recorded meanwhile is not on it.
     """
@@ -261,7 +261,7 @@ async def _load_pending(app: App, run_id: str, *, asked: bool | None = None) -> 
 
 
 async def _load_running_answer(app: App, run_id: str) -> Answer:
-    """The answer so far, unless an automation may still change it."""
+    """Load the answer so far, unless an automation may still change it."""
     state = await app.broker.run(run_id).state()
     request = await requests.restore(app.ledgers, state.request_id)
     is_held = request is not None and await app.stages.may_change_answer(request, state.session_label)
@@ -269,7 +269,7 @@ async def _load_running_answer(app: App, run_id: str) -> Answer:
 
 
 async def _load_question(app: App, request_id: str, run_id: str) -> Asked:
-    """What a request asked for."""
+    """Load what a request asked for."""
     found = await app.ledgers.runtime.read(requests.get, request_id=request_id)
     event_id = found and found.event_id
     said = await names.load_beginnings(app.ledgers, [event_id], answers.MOST_CHARACTERS)
@@ -297,7 +297,7 @@ async def _find_error(run: Run) -> str | None:
 
 
 async def _load_approvals(app: App, label: str) -> list[dict[str, Any]]:
-    """The calls of a session that wait, with what will run."""
+    """Load the calls of a session that wait, with what will run."""
     return [_describe_approval(each) for each in await app.broker.approvals.waiting(label)]
 
 
@@ -329,7 +329,7 @@ def _parse_number(text: str) -> int:
 
 
 async def _find_last_run(app: App, label: str) -> str:
-    """The newest run of a session, or an id to look for later ones from."""
+    """Find the newest run of a session, or an id to look for later ones from."""
     # Ids sort by time: in a session without runs, the first one to come is after this.
     return await app.ledgers.runtime.read(executions.newest_in, session_label=label) or ids.new("exe")
 

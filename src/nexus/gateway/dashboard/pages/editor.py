@@ -55,7 +55,7 @@ class Draft:
 
 
 async def show_new(request: Request, app: App) -> Response:
-    """The form of a new script."""
+    """Show the form of a new script."""
     text = creation.script_text("my-automation", hook_points.get(_FIRST))
     return await _show_form(request, app, Draft(source=text), None)
 
@@ -74,7 +74,7 @@ async def create(request: Request, app: App) -> Response:
 
 
 async def show_editor(request: Request, app: App) -> Response:
-    """The form of a script that is registered."""
+    """Show the form of a script that is registered."""
     found = await _require_editable(app, request.path_params["name"])
     draft, differs = await asyncio.to_thread(_load_draft, app.home, found)
     return await _show_form(request, app, draft, None, standing=found, differs=differs)
@@ -173,7 +173,7 @@ def _make_changes(app: App, draft: Draft, standing: Automation | None, zone: str
 
 
 def _parse_schedule(text: str, app: App, zone: str) -> dict[str, Any]:
-    """When it runs: a cron expression, or words such as `every weekday at 7:30`."""
+    """Parse when it runs: a cron expression, or words such as `every weekday at 7:30`."""
     if not text:
         raise AutomationError(
             "A schedule is missing", hint="Write one such as `every weekday at 7:30` or `30 7 * * 1-5`."
@@ -218,7 +218,7 @@ def why_uneditable(home: Home, row: Automation) -> str:
 
 
 def _load_draft(home: Home, row: Automation) -> tuple[Draft, bool]:
-    """What is registered, with the script as it lies on disk; whether that is another one."""
+    """Load what is registered, with the script as it lies on disk; whether that is another one."""
     try:
         found = script.read(checked.place(home, row.script_path or ""))
         source, differs = found.source or "", found.hash != row.script_hash

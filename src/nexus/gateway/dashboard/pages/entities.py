@@ -55,7 +55,7 @@ class Picture:
 
 
 def draw_neighbours(name: str, neighbours: Sequence[Neighbour]) -> Picture | None:
-    """The nearest neighbours around it; None where there are none."""
+    """Draw the nearest neighbours around it; None where there are none."""
     shown = list(neighbours[:_MOST])
     if not shown:
         return None
@@ -105,7 +105,7 @@ async def list_entities(request: Request, app: App) -> Response:
 
 
 async def show_entity(request: Request, app: App) -> Response:
-    """One entity, with all that was merged into it."""
+    """Show one entity, with all that was merged into it."""
     entity = await entities.get(app.ledgers, request.path_params["id"])
     cursor = request.query_params.get("cursor")
     timeline = await entities.load_timeline(app.ledgers, entity.same, cursor=cursor)
@@ -125,7 +125,7 @@ async def show_entity(request: Request, app: App) -> Response:
 
 
 async def list_merges(request: Request, app: App) -> Response:
-    """Pairs that may be one."""
+    """List pairs that may be one."""
     status = request.query_params.get("status", "pending")
     wanted = status if status != "all" else None
     found = await entities.load_candidates(app.ledgers, status=wanted, period=read_period(request))

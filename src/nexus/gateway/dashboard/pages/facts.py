@@ -26,7 +26,7 @@ _ASKED_CHARACTERS: Final = 140
 
 
 async def list_facts(request: Request, app: App) -> Response:
-    """The observation log, the newest first, or what is pinned."""
+    """List the observation log, the newest first, or what is pinned."""
     query = request.query_params
     cursor = query.get("cursor")
     if query.get("pinned"):
@@ -49,7 +49,7 @@ async def add(request: Request, app: App) -> Response:
 
 
 async def show_fact(request: Request, app: App) -> Response:
-    """One fact: where it comes from, what it replaced, and where it was used."""
+    """Show one fact: where it comes from, what it replaced, and where it was used."""
     view = await facts.get(app.ledgers, request.path_params["id"])
     used = await injections.load_uses(app.ledgers, view.fact.id, _USES)
     asked = await _load_questions(app, [each.root_request_id for each in used])
@@ -98,7 +98,7 @@ async def decide(request: Request, app: App) -> Response:
 
 
 async def list_to_review(request: Request, app: App) -> Response:
-    """What was learned lately: what waits, and what was decided."""
+    """List what was learned lately: what waits, and what was decided."""
     query = request.query_params
     asked = query.get("status")
     wanted = cast("Review", asked if asked in get_args(Review) else "pending")
@@ -121,7 +121,7 @@ async def list_to_review(request: Request, app: App) -> Response:
 
 
 async def preview_forget(request: Request, app: App) -> Response:
-    """What forgetting a fact or an entity would delete, and a button that does it."""
+    """Show what forgetting a fact or an entity would delete, and a button that does it."""
     query = request.query_params
     fact_id, entity_id = query.get("fact", ""), query.get("entity", "")
     mentions = query.get("mentions") != "no"
@@ -147,7 +147,7 @@ async def forget(request: Request, app: App) -> Response:
 
 
 async def _load_questions(app: App, request_ids: list[str]) -> dict[str, str]:
-    """What the messages said that some requests answer."""
+    """Load what the messages said that some requests answer."""
     found = await app.ledgers.runtime.read(requests.parties, request_ids=request_ids)
     events = {id_: each.event_id for id_, each in found.items()}
     said = await names.load_beginnings(app.ledgers, events.values(), _ASKED_CHARACTERS)
@@ -155,7 +155,7 @@ async def _load_questions(app: App, request_ids: list[str]) -> dict[str, str]:
 
 
 async def _show_row(request: Request, app: App, fact_id: str) -> Response:
-    """One fact again, where a list shows it."""
+    """Show one fact again, where a list shows it."""
     fact = (await facts.get(app.ledgers, fact_id)).fact
     where, _, key = request.headers.get("hx-target", "").partition("-")
     template = _ROWS.get(where, "part_fact.html")

@@ -17,7 +17,7 @@ _ACTIVE = "import"
 
 
 async def list_imports(request: Request, app: App) -> Response:
-    """A place to drop an export, what was uploaded, and what was imported."""
+    """Show a place to drop an export, what was uploaded, and what was imported."""
     uploads = await asyncio.to_thread(app.imports.uploads.listed)
     done, days = await app.ledgers.events.read(imports.listed), read_period(request)
     return await page(
@@ -33,7 +33,7 @@ async def list_imports(request: Request, app: App) -> Response:
 
 
 async def show_upload(request: Request, app: App) -> Response:
-    """An upload: how it is to be read, what it would bring, and its import."""
+    """Show an upload: how it is to be read, what it would bring, and its import."""
     id_ = request.path_params["upload"]
     job = app.imports.job(id_)
     upload = job.upload if job else await asyncio.to_thread(app.imports.uploads.get, id_)
@@ -41,7 +41,7 @@ async def show_upload(request: Request, app: App) -> Response:
 
 
 async def show_progress(request: Request, app: App) -> Response:
-    """How far the preview or the import of an upload has come."""
+    """Show how far the preview or the import of an upload has come."""
     job = app.imports.job(request.path_params["upload"])
     return await page(request, "part_import.html", job=job)
 

@@ -49,7 +49,7 @@ async def recall(request: Request, app: App) -> Response:
 
 
 async def list_episodes(request: Request, app: App) -> Response:
-    """Stretches of conversation, the latest first."""
+    """List stretches of conversation, the latest first."""
     cursor = request.query_params.get("cursor")
     found = await episodes.load_page(app.ledgers, period=read_period(request), cursor=cursor)
     if is_part(request) and cursor:
@@ -58,7 +58,7 @@ async def list_episodes(request: Request, app: App) -> Response:
 
 
 async def show_episode(request: Request, app: App) -> Response:
-    """One episode."""
+    """Show one episode."""
     view = await episodes.get(app.ledgers, request.path_params["id"])
     return await page(
         request, "episode.html", active="memory", view=view, shown=parts.fit_beginning(view.said)
@@ -91,7 +91,7 @@ def _show_conclusion(kind: Kind) -> Show:
 
 
 async def show_profile(request: Request, app: App) -> Response:
-    """The owner's profile, and what each line rests on."""
+    """Show the owner's profile, and what each line rests on."""
     version = await versions.newest(app.ledgers) or await OwnerProfile(app.ledgers).refresh()
     cited = await versions.citations(app.ledgers, version.id) if version else []
     lines = [
@@ -122,7 +122,7 @@ async def reset_profile(request: Request, app: App) -> Response:
 
 
 async def show_event(request: Request, app: App) -> Response:
-    """A message with what was said around it."""
+    """Show a message with what was said around it."""
     view = await events.get(app.ledgers, request.path_params["id"])
     part = parts.cut_part(view.event.content, parts.read_position(request))
     if is_part(request):
@@ -136,7 +136,7 @@ def _choose_budget(text: str | None) -> Budget:
 
 
 def _find_largest_factor(answer: object) -> float:
-    """The largest part of any score, against which the bars of all are drawn."""
+    """Find the largest part of any score, against which the bars of all are drawn."""
     results = getattr(answer, "results", ())
     parts = [abs(value) for result in results for value in result.reasons.factors.values()]
     return max(parts, default=1.0) or 1.0

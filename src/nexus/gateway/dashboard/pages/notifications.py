@@ -37,7 +37,7 @@ _BROWSERS: Final = (
 
 
 async def show_notifications(request: Request, app: App) -> Response:
-    """The browsers that are notified, and a switch for this one."""
+    """Show the browsers that are notified, and a switch for this one."""
     available = push.is_available()
     return await page(
         request,
@@ -108,7 +108,7 @@ def digest_session(request: Request) -> str:
 
 
 def name_browser(agent: str) -> str:
-    """A browser as people call it."""
+    """Name a browser as people call it."""
     browser = next((name for sign, name in _BROWSERS if sign in agent), "A browser")
     system = next((name for sign, name in _SYSTEMS if sign in agent), "")
     return f"{browser} on {system}" if system else browser

@@ -101,7 +101,7 @@ class Overview:
 
 
 async def load_overview(app: App, now: clock.Clock = clock.now) -> Overview:
-    """Everything that the home page shows."""
+    """Load everything that the home page shows."""
     ledgers = app.ledgers
     end = await usage.find_end(app.ledgers, days=_DAYS, now=now)
     day, week = clock.day(end()), clock.day(end() - timedelta(days=6))
@@ -216,7 +216,7 @@ async def _check_channels(app: App) -> list[Health]:
 
 
 async def show_home(request: Request, app: App) -> Response:
-    """The home today; a new one is set up first."""
+    """Show the home today; a new one is set up first."""
     found = await load_overview(app)
     is_new = not app.config.models.manager and not found.recent
     if is_new and served_by(request).restart is not None and "later" not in request.query_params:

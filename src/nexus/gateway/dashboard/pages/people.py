@@ -18,7 +18,7 @@ _OWNER = "owner"
 
 
 async def list_people(request: Request, app: App) -> Response:
-    """Who asks, and who has access."""
+    """Show who asks, and who has access."""
     asking = await app.ledgers.identity.read(access.asking)
     known = await app.ledgers.identity.read(access.known)
     limits = app.config.budgets

@@ -21,7 +21,7 @@ _MAIN: Final = "main"
 
 
 async def list_reminders(request: Request, app: App) -> Response:
-    """Reminders by when they were made, and a place to make one."""
+    """Show reminders by when they were made, and a place to make one."""
     days = read_period(request)
     found = [each for each in await app.reminders.listed() if each.created_at in days]
     return await page(request, "reminders.html", active="automations", reminders=found)
@@ -37,7 +37,7 @@ async def answer_command(request: Request, app: App, text: str, words: str, labe
 
 
 async def show_draft(request: Request, app: App) -> Response:
-    """The draft of a reminder from the list's own form."""
+    """Show the draft of a reminder from the list's own form."""
     given = await read_form(request)
     return await _show_draft(request, app, given.text("words"), given.text("session") or _MAIN, "")
 

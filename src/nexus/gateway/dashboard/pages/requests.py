@@ -56,7 +56,7 @@ def lay_out(root: Node, start: int = 0) -> tuple[list[Row], int | None]:
 
 
 def place_ticks(root: Node) -> list[tuple[float, str]]:
-    """Places on the time axis, with what they say."""
+    """Place marks on the time axis, with what they say."""
     _, span = _find_window(root, [node for node, _ in _flatten(root, 0)])
     return [(WIDTH * part / _TICKS, clock.took(span * part / _TICKS)) for part in range(_TICKS)]
 
@@ -70,7 +70,7 @@ def _flatten(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
 
 
 def _find_window(root: Node, nodes: list[Node]) -> tuple[str, float]:
-    """When it began and how many milliseconds it took, with what went on behind its answer."""
+    """Find when it began and how many milliseconds it took, with what went on behind its answer."""
     begin = root.started_at
     ends = [_offset_ms(node, begin) + (node.duration_ms or 0.0) for node in nodes]
     return begin, max([*ends, 1.0])
@@ -115,7 +115,7 @@ STATUSES: Final = ("running", "done", "failed", "denied", "cancelled")
 
 
 async def list_requests(request: Request, app: App) -> Response:
-    """The newest requests."""
+    """List the newest requests."""
     query = request.query_params
     found = await requests.load_page(
         app.ledgers,
@@ -137,7 +137,7 @@ async def list_requests(request: Request, app: App) -> Response:
 
 
 async def show_request(request: Request, app: App) -> Response:
-    """One request with all that it led to."""
+    """Show one request with all that it led to."""
     trace = await requests.load_trace(app.ledgers, request.path_params["id"])
     part = parts.cut_part(trace.answered or "", parts.read_position(request, "answer"))
     if is_part(request) and "answer" in request.query_params:

@@ -100,7 +100,7 @@ class Command:
 
 @cache
 def load_commands() -> tuple[Command, ...]:
-    """Every command, as the reference lists them."""
+    """Load every command, as the reference lists them."""
     return tuple(Command(**each) for each in json.loads(_COMMANDS.read_text(encoding="utf-8")))
 
 
@@ -184,7 +184,7 @@ async def _find_facts(app: App, text: str, period: Period, limit: int) -> Group:
 
 
 async def _find_messages(app: App, text: str, period: Period, limit: int) -> tuple[Group, Group]:
-    """Messages that match best, and the requests that they asked for."""
+    """Find messages that match best, and the requests that they asked for."""
     ledgers = app.ledgers
     # Dates are looked at afterwards: among the best matches.
     most = limit if period == ALWAYS else 20 * limit
@@ -224,7 +224,7 @@ async def _find_messages(app: App, text: str, period: Period, limit: int) -> tup
 
 
 def _cut_excerpt(hit: Hit, text: str) -> str:
-    """The part of a message around the first word that was looked for."""
+    """Cut the part of a message around the first word that was looked for."""
     content = " ".join(hit.content.split())
     folded = content.lower()
     places = [folded.find(word) for word in words(text)]
@@ -299,7 +299,7 @@ _ON_PAGE = 8
 
 
 async def show_results(request: Request, app: App) -> Response:
-    """What a text finds."""
+    """Show what a text finds."""
     text = request.query_params.get("q", "").strip()[:400]
     limit = _IN_PALETTE if is_part(request) else _ON_PAGE
     groups = await search(app, text, period=read_period(request), limit=limit)
@@ -308,7 +308,7 @@ async def show_results(request: Request, app: App) -> Response:
 
 
 async def show_commands(request: Request, app: App) -> Response:
-    """Every command."""
+    """Show every command."""
     return await page(request, "help.html", active=None, commands=load_commands())
 
 

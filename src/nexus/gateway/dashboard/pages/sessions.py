@@ -26,7 +26,7 @@ _KINDS: Final = (
 
 
 async def list_sessions(request: Request, app: App) -> Response:
-    """Sessions by when they were last used."""
+    """List sessions by when they were last used."""
     query = request.query_params
     found = await sessions.load_page(
         app.ledgers,
@@ -42,7 +42,7 @@ async def list_sessions(request: Request, app: App) -> Response:
 
 
 async def show_session(request: Request, app: App) -> Response:
-    """One session's transcript, its newest part."""
+    """Show one session's transcript, its newest part."""
     session = await sessions.get(app.ledgers, request.path_params["label"])
     cursor = request.query_params.get("cursor")
     found = parts.fit_messages(await sessions.load_transcript(app.ledgers, session.id, cursor=cursor))
@@ -59,7 +59,7 @@ async def show_session(request: Request, app: App) -> Response:
 
 
 async def show_message(request: Request, app: App) -> Response:
-    """One message in its full length, a part at a time."""
+    """Show one message in its full length, a part at a time."""
     found = await sessions.get_message(app.ledgers, request.path_params["id"])
     part = parts.cut_part(found.content, parts.read_position(request))
     if is_part(request):
@@ -86,7 +86,7 @@ async def change(request: Request, app: App) -> Response:
 
 
 async def preview_deletion(request: Request, app: App) -> Response:
-    """What would go with a session."""
+    """Show what would go with a session."""
     session = await sessions.get(app.ledgers, request.path_params["label"])
     plans = await app.forget_session_preview(await sessions.load_threads(app.ledgers, session))
     counts: dict[str, int] = {}
@@ -113,7 +113,7 @@ async def delete(request: Request, app: App) -> Response:
 
 
 def _read_kind(chosen: str) -> sessions.Kind | None:
-    """The kind that was chosen; None, and so all, for one that is not known."""
+    """Read the kind that was chosen; None, and so all, for one that is not known."""
     return next((kind for kind in get_args(sessions.Kind) if kind == chosen), None)
 
 

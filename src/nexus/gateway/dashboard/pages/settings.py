@@ -127,7 +127,7 @@ class File:
 
 
 def read_file(text: str, path: Path, running: Config, environ: Mapping[str, str] = os.environ) -> File:
-    """The settings as the text of the file at that path has them."""
+    """Read the settings as the text of the file at that path has them."""
     stored, next_ = config.parse(text, path, {}), config.parse(text, path, environ)
     groups = [
         Group(
@@ -385,14 +385,13 @@ async def test_model(request: Request, app: App) -> Response:
     except NexusError as failure:
         error = failure
     if not is_part(request):
-        return (
-            redirect("/settings#models") if error is None else await show_settings(request, app, error=error)
-        )
+        done = redirect("/settings#models")
+        return done if error is None else await show_settings(request, app, error=error)
     return await page(request, "part_model.html", told=told, error=error)
 
 
 def _list_models(config: Config) -> list[str]:
-    """The models of the providers that can be used now."""
+    """List the models of the providers that can be used now."""
     names = list(config.models.roles)
     for name, known in config.providers.items():
         if name in PROVIDERS and not PROVIDERS[name].is_local and key_found(known):

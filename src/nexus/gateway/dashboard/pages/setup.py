@@ -30,7 +30,7 @@ _NOBODY: Final = "none"
 
 
 async def show_setup(request: Request, app: App) -> Response:
-    """The providers, or the questions about the one that was chosen; what to do next at the end."""
+    """Show the providers, or the questions about the one that was chosen; what to do next at the end."""
     _require_restart(request)
     if request.query_params.get("done"):
         from nexus.roles.memory_writer import describe_cost
@@ -54,7 +54,7 @@ async def show_setup(request: Request, app: App) -> Response:
 
 
 async def list_models(request: Request, app: App) -> Response:
-    """The models of the server whose address or key was typed."""
+    """List the models of the server whose address or key was typed."""
     _require_restart(request)  # a host asks no server for its homes
     given = await read_form(request)
     provider = _find_provider(given.text("provider"))

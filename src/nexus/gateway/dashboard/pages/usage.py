@@ -11,7 +11,7 @@ from nexus.gateway.views import usage
 
 
 async def show_usage(request: Request, app: App) -> Response:
-    """The last days, by day, model and automation."""
+    """Show the last days, by day, model and automation."""
     days = read_number(request, "days", 30, among=usage.RANGES_DAYS)
     report = await usage.load_report(app.ledgers, app.config, days=days)
     return await page(
