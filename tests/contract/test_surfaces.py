@@ -1,4 +1,7 @@
-"""Every surface says the same of the same fact: commands, API, MCP, Python, agents' tools and dashboard."""
+"""Every surface says the same of a fact, a run and an automation.
+
+Surfaces are commands, API, MCP, Python, agents' tools, automations and the dashboard.
+"""
 
 import asyncio
 import json
@@ -12,7 +15,6 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from nexus import clock
 from nexus.app import App
 from nexus.automations.services import Recaller
 from nexus.broker.tools.recall import recall_tool
@@ -26,6 +28,7 @@ from nexus.gateway.dependencies import Served
 from nexus.gateway.mcp.mind import Mind
 from nexus.gateway.server import build
 from nexus.home import Home
+from nexus.ledgers import sql
 from nexus.library.items import hit_of
 from nexus.memory.recall.item import Query
 from nexus.memory.recall.recall import Recall
@@ -69,43 +72,62 @@ class Corrected:
         return Recall(self.app.ledgers, None)
 
     async def get(self, path: str, **params: Any) -> httpx.Response:
-        response = await self.client.get(path, params=params)
-        assert response.status_code == 200, response.text
-        return response
+        return await get(self.client, path, **params)
+
+
+async def get(client: httpx.AsyncClient, path: str, **params: Any) -> httpx.Response:
+    response = await client.get(path, params=params)
+    assert response.status_code == 200, response.text
+    return response
+
+
+async def run(app: App, *words: str) -> Any:
+    """What a command prints as JSON."""
+    arguments = ["--home", str(app.home.root), *words, "--json"]
+    done = await asyncio.to_thread(CliRunner().invoke, program, arguments)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
 
 
 @pytest.fixture
-async def corrected(home: Home) -> AsyncIterator[Corrected]:
+async def app(home: Home) -> AsyncIterator[App]:
+    async with App(home, Config(), serve=False) as app:
+        yield app
+
+
+@pytest.fixture
+async def client(app: App) -> AsyncIterator[httpx.AsyncClient]:
+    """Whoever came past the guard."""
     async with AsyncExitStack() as stack:
-        app = await stack.enter_async_context(App(home, Config(), serve=False))
-        scene = Scene(ledgers=app.ledgers)
-        (event_id,) = await scene.say("Sarah has started at Anthropic", sender="mona")
-        await scene.remember("entity", id="sarah", name="Sarah Chen", type="Person")
-        old = await scene.remember("fact", event_id=event_id, about="sarah", fact=OLD, as_of="2026-05-01")
-        person = Provenance(actor="person:mona", kind="owner", channel="cli")
-        new = await app.memory.correct(old["id"], NEW, person, how="changed")
         transport = httpx.ASGITransport(build(Served(app, Keys("t" * 43), stack)))
-        client = await stack.enter_async_context(
+        yield await stack.enter_async_context(
             httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7807")
         )
-        yield Corrected(
-            app=app,
-            client=client,
-            old=Account(
-                id=old["id"],
-                text=OLD,
-                day="2026-05-01",
-                source_event_id=event_id,
-                replaced_by=(new["id"], NEW, "changed"),
-            ),
-            new=Account(
-                id=new["id"],
-                text=NEW,
-                day=clock.day(clock.now()),
-                source_event_id=None,
-                replaced_by=None,
-            ),
-        )
+
+
+@pytest.fixture
+async def corrected(app: App, client: httpx.AsyncClient) -> Corrected:
+    scene = Scene(ledgers=app.ledgers)
+    (event_id,) = await scene.say("Sarah has started at Anthropic", sender="mona")
+    await scene.remember("entity", id="sarah", name="Sarah Chen", type="Person")
+    old = await scene.remember("fact", event_id=event_id, about="sarah", fact=OLD, as_of="2026-05-01")
+    person = Provenance(actor="person:mona", kind="owner", channel="cli")
+    new = await app.memory.correct(old["id"], NEW, person, how="changed")
+    (written,) = await app.ledgers.memory.read(
+        sql.rows, "SELECT valid_at FROM facts WHERE id = ?", (new["id"],)
+    )
+    return Corrected(
+        app=app,
+        client=client,
+        old=Account(
+            id=old["id"],
+            text=OLD,
+            day="2026-05-01",
+            source_event_id=event_id,
+            replaced_by=(new["id"], NEW, "changed"),
+        ),
+        new=Account(id=new["id"], text=NEW, day=written[0][:10], source_event_id=None, replaced_by=None),
+    )
 
 
 def account(fact: dict[str, Any]) -> Account:
@@ -134,20 +156,14 @@ def account_of_match(match: dict[str, Any]) -> Account:
 
 async def test_every_surface_says_the_same_of_a_fact(corrected: Corrected) -> None:
     wanted = corrected.accounts
-    home = str(corrected.app.home.root)
-
-    async def run(*words: str) -> Any:
-        done = await asyncio.to_thread(
-            CliRunner().invoke, program, ["--home", home, "memory", *words, "--json"]
-        )
-        assert done.exit_code == 0, done.output
-        return json.loads(done.stdout)
-
-    timeline = await run("timeline", "Sarah Chen")
+    app = corrected.app
+    timeline = await run(app, "memory", "timeline", "Sarah Chen")
     assert {each["id"]: account(each) for each in timeline} == wanted
-    assert await run("facts") == timeline
-    assert (await run("show", "Sarah Chen"))["facts"] == timeline
-    assert await run("changes") == [each for each in timeline if each["id"] == corrected.old.id]
+    assert await run(app, "memory", "facts") == timeline
+    assert (await run(app, "memory", "show", "Sarah Chen"))["facts"] == timeline
+    assert await run(app, "memory", "changes") == [
+        each for each in timeline if each["id"] == corrected.old.id
+    ]
 
     listed = (await corrected.get("/api/memory/facts")).json()["items"]
     of_entity = (await corrected.get("/api/memory/entities/sarah/timeline")).json()["items"]
@@ -173,9 +189,7 @@ async def test_every_surface_says_the_same_of_a_fact(corrected: Corrected) -> No
 
 
 async def test_who_said_it_is_the_same_everywhere(corrected: Corrected) -> None:
-    home = str(corrected.app.home.root)
-    words = ["--home", home, "memory", "timeline", "Sarah Chen", "--json"]
-    printed = json.loads((await asyncio.to_thread(CliRunner().invoke, program, words)).stdout)
+    printed = await run(corrected.app, "memory", "timeline", "Sarah Chen")
     by_command = {each["id"]: (each["said"]["sender"], each["said"]["channel"]) for each in printed}
     listed = (await corrected.get("/api/memory/facts")).json()["items"]
     by_api = {
@@ -243,3 +257,55 @@ async def test_every_surface_says_the_same_of_what_recall_finds(
             assert each.id in surface
             assert not each.source_event_id or each.source_event_id in surface
             assert not each.replaced_by or f"now: {NEW}" in surface
+
+
+async def test_every_surface_says_the_same_of_a_run(app: App, client: httpx.AsyncClient) -> None:
+    scene = Scene(ledgers=app.ledgers)
+    request_id = await scene.lineage()
+    printed = await run(app, "trace", request_id)
+    told = (await get(client, f"/api/requests/{request_id}")).json()
+    assert without_offsets({**told["trace"], "asked": told["asked"], "changes": told["changes"]}) == (
+        without_offsets(printed)
+    )
+    listed = (await get(client, "/api/requests")).json()["items"]
+    assert [(each["id"], each["status"], each["total"]) for each in listed] == [
+        (request_id, printed["status"], printed["total"])
+    ]
+    page = (await get(client, f"/requests/{request_id}")).text
+    for part in (request_id, printed["status"], "ModelError: no model answered"):
+        assert part in page
+
+
+def without_offsets(step: dict[str, Any]) -> dict[str, Any]:
+    """A step of a trace without what only the command adds: when each began after the first."""
+    kept = {name: value for name, value in step.items() if name != "offset_ms"}
+    return kept | {"children": [without_offsets(child) for child in step["children"]]}
+
+
+async def test_every_surface_says_the_same_of_an_automation(
+    app: App, client: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    scene = Scene(ledgers=app.ledgers)
+    made = await scene.automation(
+        tmp_path, "tidy-up", description="Tidies the notes.", hook_point="runAutomations"
+    )
+    printed = await run(app, "automations", "show", made.name)
+    told = (await get(client, f"/api/automations/{made.name}")).json()
+    assert {name: printed[name] for name in told["automation"]} == told["automation"]
+    state, condition = ("state", "level", "remedy", "next_at"), told["condition"]
+    assert [printed[name] for name in state] == [
+        condition["text"], condition["level"], condition["remedy"], condition["next_at"]
+    ]  # fmt: skip
+    (listed,) = [
+        line
+        for place in (await get(client, "/api/automations")).json()
+        for line in place["automations"]
+        if line["automation"]["name"] == made.name
+    ]
+    assert (listed["automation"], listed["condition"]) == (told["automation"], told["condition"])
+    assert [each for each in await run(app, "automations", "list") if each["name"] == made.name] == [
+        {name: value for name, value in printed.items() if name != "lessons"}
+    ]
+    page = (await get(client, f"/automations/{made.name}")).text
+    for part in (made.name, made.description or "", printed["state"], "runAutomations"):
+        assert part in page
