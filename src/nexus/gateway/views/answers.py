@@ -10,7 +10,7 @@ import apsw
 from nexus.attachments import Attachment
 from nexus.errors import MissingError
 from nexus.gateway.views import injections, sessions
-from nexus.gateway.views.injections import Offered
+from nexus.gateway.views.injections import Offer
 from nexus.gateway.views.sessions import Message
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import ChangedAnswer, Unasked
@@ -25,7 +25,7 @@ _FILES = re.compile(r"\s*(?:\[Attached image: |<attachment )")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Question:
     """What a person wrote, with the files that came along."""
 
     run_id: str | None
@@ -64,7 +64,7 @@ class Answer:
     workers: dict[str, Worker]
     """By the key of the call that dispatched each."""
     usage: Totals
-    offered: tuple[Offered, ...] = ()
+    offered: tuple[Offer, ...] = ()
     change: ChangedAnswer | None = None
     """How an automation changed it, if one did: then the messages hold what was delivered."""
 
@@ -80,7 +80,7 @@ class Answer:
         return next((each.id for each in reversed(self.messages) if each.content), None)
 
 
-Line = Asked | Answer | Unasked
+Line = Question | Answer | Unasked
 
 
 async def load_lines(ledgers: Ledgers, said: Sequence[Message], running: Iterable[str]) -> list[Line]:
@@ -160,8 +160,8 @@ def _load_files(
     return {id_: events.attachments_of(connection, id_) for id_ in event_ids if id_}
 
 
-def _describe_question(message: Message, came: tuple[Attachment, ...]) -> Asked:
-    return Asked(
+def _describe_question(message: Message, came: tuple[Attachment, ...]) -> Question:
+    return Question(
         run_id=message.execution_id,
         text=strip_files(message.said or message.content, came),
         at=message.created_at,
@@ -175,7 +175,7 @@ async def _load_answer(
     ledgers: Ledgers,
     turn: Sequence[Message],
     spent: dict[str, Totals],
-    given: dict[str, tuple[Offered, ...]],
+    given: dict[str, tuple[Offer, ...]],
     changes: dict[str, ChangedAnswer],
 ) -> Answer:
     first, run_id = turn[0], turn[0].execution_id or turn[0].turn_id

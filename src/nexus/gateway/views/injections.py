@@ -15,7 +15,7 @@ _MOST = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Offered:
+class Offer:
     """One thing that the memory offered, with its text as it stands in the ledgers."""
 
     injection: Injection
@@ -31,7 +31,7 @@ class Offered:
     """The fact that replaced it since."""
 
 
-async def load_of_root(ledgers: Ledgers, root_request_id: str) -> tuple[Offered, ...]:
+async def load_of_root(ledgers: Ledgers, root_request_id: str) -> tuple[Offer, ...]:
     """Load all that was offered below a root request."""
     found = await ledgers.runtime.read(injections.of_root, root_request_id=root_request_id)
     return await _describe(ledgers, found[:_MOST])
@@ -44,18 +44,18 @@ async def load_uses(ledgers: Ledgers, item_id: str, limit: int = 10) -> tuple[In
 
 async def load_of_requests(
     ledgers: Ledgers, request_ids: Iterable[str | None]
-) -> dict[str, tuple[Offered, ...]]:
+) -> dict[str, tuple[Offer, ...]]:
     """Load what was injected below each of some root requests."""
     wanted = json.dumps(sorted({id_ for id_ in request_ids if id_}))
     query = sql.queries("runtime")["injected_below"]
     rows = await ledgers.runtime.read(sql.rows, query, {"roots": wanted, "limit": _MOST})
-    found: dict[str, list[Offered]] = defaultdict(list)
+    found: dict[str, list[Offer]] = defaultdict(list)
     for each in await _describe(ledgers, [injections.loaded(row) for row in rows]):
         found[each.injection.root_request_id].append(each)
     return {root: tuple(offered) for root, offered in found.items()}
 
 
-async def _describe(ledgers: Ledgers, found: Sequence[Injection]) -> tuple[Offered, ...]:
+async def _describe(ledgers: Ledgers, found: Sequence[Injection]) -> tuple[Offer, ...]:
     ids = json.dumps(sorted({each.item_id for each in found}))
     known: dict[str, tuple[str, str | None]] = {}
     for database in (ledgers.events, ledgers.memory, ledgers.identity):
@@ -67,7 +67,7 @@ async def _describe(ledgers: Ledgers, found: Sequence[Injection]) -> tuple[Offer
     replaced = await ledgers.memory.read(successors, facts) if facts else {}
     return tuple(
         replace(
-            _make_offered(each, *known.get(each.item_id, ("", None))),
+            _make_offer(each, *known.get(each.item_id, ("", None))),
             state=states.get(each.item_id, UNDECIDED),
             replaced_by=replaced.get(each.item_id),
         )
@@ -75,7 +75,7 @@ async def _describe(ledgers: Ledgers, found: Sequence[Injection]) -> tuple[Offer
     )
 
 
-def _make_offered(injection: Injection, text: str, event_id: str | None) -> Offered:
+def _make_offer(injection: Injection, text: str, event_id: str | None) -> Offer:
     shown = {
         "event": "/events/",
         "fact": "/memory/facts/",
@@ -84,7 +84,7 @@ def _make_offered(injection: Injection, text: str, event_id: str | None) -> Offe
         "mental_model": "/memory/models/",
         "entity": "/memory/entities/",
     }.get(injection.item_kind)
-    return Offered(
+    return Offer(
         injection=injection,
         text=text,
         source_event_id=event_id,

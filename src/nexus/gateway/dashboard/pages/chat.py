@@ -21,7 +21,7 @@ from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirec
 from nexus.gateway.dashboard.pages import reminders
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import address, answers, sessions
-from nexus.gateway.views.answers import Answer, Asked
+from nexus.gateway.views.answers import Answer, Question
 from nexus.ledgers import events
 from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime import executions, requests
@@ -56,7 +56,7 @@ async def show_chat(request: Request, app: App) -> Response:
             )
         )
     said = await answers.load_lines(app.ledgers, found.items, under_way)
-    asked = {line.run_id for line in said if isinstance(line, Asked)}
+    asked = {line.run_id for line in said if isinstance(line, Question)}
     since = found.items[0].created_at if said and found.next else ""
     until = found.items[-1].created_at if said and cursor else _LATEST
     sent: list[Unasked] = []
@@ -245,7 +245,9 @@ def _name_files(files: list[File]) -> str:
     return ", ".join(each.name for each in files)
 
 
-async def _load_pending(app: App, run_id: str, *, asked: bool | None = None) -> tuple[Asked | None, Answer]:
+async def _load_pending(
+    app: App, run_id: str, *, asked: bool | None = None
+) -> tuple[Question | None, Answer]:
     """Load a run under way: what was asked, unless the page has that, and what is answered so far.
 
     What the page was made of is from before: a turn that is recorded meanwhile is not on it.
@@ -268,14 +270,14 @@ async def _load_running_answer(app: App, run_id: str) -> Answer:
     return await answers.load_answer(app.ledgers, run_id, "running", None, is_held=is_held)
 
 
-async def _load_question(app: App, request_id: str, run_id: str) -> Asked:
+async def _load_question(app: App, request_id: str, run_id: str) -> Question:
     """Load what a request asked for."""
     found = await app.ledgers.runtime.read(requests.get, request_id=request_id)
     event_id = found and found.event_id
     said = await names.load_beginnings(app.ledgers, [event_id], answers.MOST_CHARACTERS)
     files = await answers.load_files(app.ledgers, event_id) if event_id else ()
     text = answers.strip_files(said.get(event_id or "", ""), files)
-    return Asked(run_id=run_id, text=text, at="", event_id=event_id, files=files)
+    return Question(run_id=run_id, text=text, at="", event_id=event_id, files=files)
 
 
 async def _load_answer(app: App, run: BrokerRun) -> Answer:
@@ -320,7 +322,7 @@ def _models(app: App) -> list[str]:
     return list(app.config.models.roles)
 
 
-def _sort_key(line: Asked | Answer | Unasked) -> str:
+def _sort_key(line: Question | Answer | Unasked) -> str:
     return line.occurred_at if isinstance(line, Unasked) else line.at
 
 

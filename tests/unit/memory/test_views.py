@@ -3,8 +3,15 @@
 import pytest
 
 from nexus.errors import MissingError
+from nexus.ledgers import Ledgers
 from nexus.memory.views import conclusions, entities, episodes, events, facts
 from unit.gateway.scene import Scene
+
+
+@pytest.fixture
+def scene(opened: Ledgers) -> Scene:
+    """An empty home that can be filled."""
+    return Scene(ledgers=opened)
 
 
 async def test_an_entity_is_one_with_what_was_merged_into_it(scene: Scene) -> None:
