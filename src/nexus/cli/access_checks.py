@@ -173,10 +173,10 @@ def _port(home: Home, settings: GatewayConfig) -> Iterator[Finding]:
     if not settings.port or serving(home) is not None:
         return
     # Imported here, because it brings the web server with it.
-    from nexus.gateway.listener import bound
+    from nexus.gateway.listener import bind_socket
 
     try:
-        bound(settings.host, settings.port).close()
+        bind_socket(settings.host, settings.port).close()
     except GatewayError as error:
         yield Finding(check="gateway", level="warning", message=error.message, remedy=error.hint)
 

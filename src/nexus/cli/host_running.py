@@ -14,7 +14,7 @@ from nexus import __version__
 from nexus.broker.tools import sandbox
 from nexus.cli.up_running import STOPPING, asked_to_stop, exposure_warnings
 from nexus.gateway.hosted import HostGateway
-from nexus.gateway.listener import bound, raise_descriptor_limit
+from nexus.gateway.listener import bind_socket, raise_descriptor_limit
 from nexus.home import Home
 from nexus.hosting import cgroups
 from nexus.hosting.cgroups import CgroupError, Cgroups
@@ -31,7 +31,7 @@ async def run(settings: HostSettings, address: str, port: int, public_url: str, 
     settings.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     (settings.root / "logs").mkdir(mode=0o700, exist_ok=True)
     found, lacking = await asyncio.to_thread(_cgroups)
-    with bound(address, port) as listening:
+    with bind_socket(address, port) as listening:
         host = Host(replace(_reachable(settings, listening), cgroups=found))
         await _run(host, listening, address, public_url, stop, lacking, as_json=as_json)
 

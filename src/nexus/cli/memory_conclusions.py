@@ -13,10 +13,10 @@ from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
-from nexus.memory import views
 from nexus.memory.conclusions import mental_models
 from nexus.memory.conclusions import observations as stored
 from nexus.memory.profile import OwnerProfile, Version, versions
+from nexus.memory.views.names import find_family
 
 
 @click.command()
@@ -112,7 +112,7 @@ def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, 
         return
 
     async def work(ledgers: Ledgers) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        same = await views.find(ledgers, what) if what else None
+        same = await find_family(ledgers, what) if what else None
         found = await stored.listed(ledgers, entities=same, stale=stale, limit=limit)
         return found, await stored.counts(ledgers)
 

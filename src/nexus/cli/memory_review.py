@@ -12,8 +12,8 @@ from nexus.cli.place import with_ledgers
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import shorten_id
 from nexus.ledgers.memory.reviews import Decision, State
-from nexus.memory import views
 from nexus.memory.operations import Memory
+from nexus.memory.views import plain as views
 
 
 @click.command()

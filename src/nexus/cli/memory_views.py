@@ -9,9 +9,11 @@ from nexus.cli.place import counted, user_name, with_ledgers
 from nexus.cli.tables import print_table
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import replacement_note, shorten_id
-from nexus.memory import grouping, views
+from nexus.memory import grouping
 from nexus.memory.operations import Memory
 from nexus.memory.review import review
+from nexus.memory.views import plain as views
+from nexus.memory.views.names import find_family
 from nexus.memory.writing import Provenance
 
 T = TypeVar("T")
@@ -310,7 +312,7 @@ def candidates(
     async def work(ledgers: Ledgers) -> list[dict[str, Any]]:
         if look:
             click.echo(f"{counted(await review(ledgers), 'pair')} to review.", err=True)
-        same = await views.find(ledgers, entity) if entity else None
+        same = await find_family(ledgers, entity) if entity else None
         wanted = None if status == "all" else status
         return await views.candidates(ledgers, status=wanted, entities=same, limit=limit)
 

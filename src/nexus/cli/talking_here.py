@@ -70,7 +70,7 @@ class Here:
         await self._app.new_session(session_label, channel=CHANNEL)
 
     async def sessions(self, limit: int) -> list[Listed]:
-        found = (await sessions.listed(self._app.ledgers, kind="people", limit=limit)).items
+        found = (await sessions.load_page(self._app.ledgers, kind="people", limit=limit)).items
         return [Listed(label=each.label, updated_at=each.updated_at, title=each.title) for each in found]
 
     async def active_runs(self, session_label: str) -> Sequence[Run]:

@@ -37,9 +37,9 @@ def up(ctx: click.Context, host: str | None, port: int | None, as_json: bool) ->
     # time that the loop looks for something to do: with ten messages under way, half of the time.
     sys.setswitchinterval(_SWITCH_S)
     # Imported here, because the web server takes longer than `--help` may.
-    from nexus.gateway.listener import bound
+    from nexus.gateway.listener import bind_socket
 
-    with Serving(home) as serving, bound(gateway.host, gateway.port) as listening:
+    with Serving(home) as serving, bind_socket(gateway.host, gateway.port) as listening:
         # The libraries behind it take seconds: a port that is taken is reported before.
         from nexus.cli.up_running import run
 

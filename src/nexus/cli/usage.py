@@ -77,7 +77,7 @@ async def _report(home: Home, settings: config.Config, days: int, messages: int)
     from nexus.ledgers import Ledgers
 
     async with Ledgers(home, settings.ledgers) as ledgers:
-        return await views.report(ledgers, settings, days=days, messages=messages)
+        return await views.load_report(ledgers, settings, days=days, messages=messages)
 
 
 def _table(what: str, parts: "Iterable[Spent]", *, details: bool) -> None:

@@ -20,8 +20,9 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.identity import access, senders
 from nexus.ledgers.identity.senders import Seen
-from nexus.memory import views
 from nexus.memory.operations import Memory
+from nexus.memory.views import entities
+from nexus.memory.views.names import find_family
 from nexus.memory.writing import Provenance
 from nexus.roles.bundled import bundled
 
@@ -104,9 +105,9 @@ class Events:
 
     async def _tell_brams_apart(self) -> None:
         """Reject two of the merge candidates; the rest is left for whoever looks."""
-        same = await views.find(self._narrator.ledgers, "Bram de Witt")
-        for pair in await views.candidates(self._narrator.ledgers, status="pending", entities=same):
-            reject = {"candidate": pair["id"]}
+        same = await find_family(self._narrator.ledgers, "Bram de Witt")
+        for pair in await entities.load_candidates(self._narrator.ledgers, entity_ids=same):
+            reject = {"candidate": pair.id}
             await self._narrator.memory.run(
                 "reject", reject, Provenance(actor=people.OWNER_SENDER, kind="owner")
             )

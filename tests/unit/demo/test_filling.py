@@ -19,8 +19,8 @@ from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import history
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import automations, injections, requests, trace
-from nexus.memory import views
 from nexus.memory.conclusions import mental_models, observations
+from nexus.memory.views import plain as views
 from nexus.roles.bundled import bundled
 
 _UNTIL = datetime(2026, 5, 31, 18, tzinfo=UTC)
@@ -147,8 +147,8 @@ async def test_what_was_injected_leads_to_the_message_that_it_was_learned_from(m
 
 async def test_what_automations_spent_is_told_apart_and_one_message_met_its_budget(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
-        spent = await usage.spent(ledgers, days=31, now=lambda: _UNTIL)
-        (hit,) = await usage.hits(ledgers, days=31, now=lambda: _UNTIL)
+        spent = await usage.load_usage(ledgers, days=31, now=lambda: _UNTIL)
+        (hit,) = await usage.load_hits(ledgers, days=31, now=lambda: _UNTIL)
         request = await ledgers.runtime.read(requests.get, request_id=hit.request_id)
     assert [each.name for each in spent.automations] == ["evening-notes"]
     assert 0 < hit.most <= hit.used

@@ -462,15 +462,15 @@ def test_results_count_into_what_is_held_in_memory(tmp_path: Path, monkeypatch: 
 async def test_the_lists_of_sessions_leave_imported_ones_out(opened: Ledgers) -> None:
     await bring(opened, AGENT_SESSIONS / "claude-code")
     for kind in (None, "people", "workers", "automations", "runs"):
-        assert (await listed_sessions.listed(opened, kind=kind)).items == ()  # type: ignore[arg-type]
-        assert (await listed_sessions.listed(opened, kind=kind, matching="kettle")).items == ()  # type: ignore[arg-type]
+        assert (await listed_sessions.load_page(opened, kind=kind)).items == ()  # type: ignore[arg-type]
+        assert (await listed_sessions.load_page(opened, kind=kind, matching="kettle")).items == ()  # type: ignore[arg-type]
     assert await opened.agents.read(sessions.newest_of_people, limit=10) == []
-    found = (await listed_sessions.listed(opened, kind="imported")).items
+    found = (await listed_sessions.load_page(opened, kind="imported")).items
     assert [(each.source, each.title, each.turns) for each in found] == [
         ("claude-code", "The kettle boils over at 95 degrees. Find out why.", 2),
         ("claude-code", "List the tests of the heater.", 1),
     ]
-    transcript = await listed_sessions.transcript(opened, found[0].id)
+    transcript = await listed_sessions.load_transcript(opened, found[0].id)
     assert [(each.role, each.content, len(each.calls)) for each in transcript.items[-2:]] == [
         ("user", "Fix it.", 0), ("assistant", "", 1),
     ]  # fmt: skip

@@ -8,9 +8,18 @@ from typing import Any, Literal
 import apsw
 
 from nexus.errors import MissingError
-from nexus.gateway.views import names
-from nexus.gateway.views.page import ALWAYS, LAST, Page, Period, begin, columns, named, page
 from nexus.ledgers import Ledgers, sql
+from nexus.memory.views import names
+from nexus.memory.views.page import (
+    ALWAYS,
+    LAST,
+    Page,
+    Period,
+    list_columns,
+    make_page,
+    name_columns,
+    parse_cursor,
+)
 
 Kind = Literal["observation", "mental_model"]
 _MOST_SOURCES = 100
@@ -60,14 +69,14 @@ class ConclusionView:
     """What was learned since and made it stale, where that was not forgotten."""
 
 
-_STORED = columns(Conclusion, before="kind")
+_STORED = list_columns(Conclusion, before="kind")
 _QUERIES: dict[Kind, tuple[str, str]] = {
     "observation": ("observations_before", "observation_versions"),
     "mental_model": ("mental_models_before", "mental_model_versions"),
 }
 
 
-async def listed(
+async def load_page(
     ledgers: Ledgers,
     kind: Kind,
     *,
@@ -76,31 +85,31 @@ async def listed(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[Conclusion]:
-    """Conclusions in their newest versions, the latest first; with `stale`, those that newer facts touch."""
-    (id_,) = begin(cursor, 1)
+    """Load conclusions in their newest versions, the latest first; with `stale`, only stale ones."""
+    (id_,) = parse_cursor(cursor, 1)
     values = {"id": id_, "stale": stale, "subjects": None, "limit": limit + 1}
     values |= {"since": period.since, "until": period.until}
     query = sql.queries("memory")[_QUERIES[kind][0]]
     found = await ledgers.memory.read(sql.rows, query, values)
-    return page(await _told(ledgers, kind, found), limit, lambda each: (each.id,))
+    return make_page(await _describe(ledgers, kind, found), limit, lambda each: (each.id,))
 
 
-async def about(
+async def load_about(
     ledgers: Ledgers, kind: Kind, entity_ids: Sequence[str], *, limit: int = 20
 ) -> tuple[Conclusion, ...]:
-    """The newest conclusions about an entity, whichever of its ids they name."""
+    """Load the newest conclusions about an entity, whichever of its ids they name."""
     subjects = json.dumps(list(entity_ids))
     values = {"id": LAST, "stale": False, "subjects": subjects, "limit": limit}
     values |= {"since": ALWAYS.since, "until": ALWAYS.until}
     query = sql.queries("memory")[_QUERIES[kind][0]]
     found = await ledgers.memory.read(sql.rows, query, values)
-    return tuple(await _told(ledgers, kind, found))
+    return tuple(await _describe(ledgers, kind, found))
 
 
 async def get(ledgers: Ledgers, kind: Kind, id_: str) -> ConclusionView:
-    """One version of a conclusion."""
-    versions, sources, newer = await ledgers.memory.read(_whole, kind=kind, id_=id_)
-    told = await _told(ledgers, kind, versions)
+    """Load one version of a conclusion."""
+    versions, sources, newer = await ledgers.memory.read(_load_view, kind=kind, id_=id_)
+    told = await _describe(ledgers, kind, versions)
     wanted = next((each for each in told if each.id == id_), None)
     if wanted is None:
         what = kind.replace("_", " ")
@@ -113,7 +122,7 @@ async def get(ledgers: Ledgers, kind: Kind, id_: str) -> ConclusionView:
     )
 
 
-def _whole(connection: apsw.Connection, kind: Kind, id_: str) -> Any:
+def _load_view(connection: apsw.Connection, kind: Kind, id_: str) -> Any:
     queries = sql.queries("memory")
     values = {"id": id_, "limit": _MOST_SOURCES}
     sources = sql.rows(connection, queries[f"sources_of_{kind}"], values)
@@ -123,7 +132,7 @@ def _whole(connection: apsw.Connection, kind: Kind, id_: str) -> Any:
     return versions, sources, next(iter(sql.rows(connection, queries["texts_of_items"], (newer,))), None)
 
 
-async def _told(ledgers: Ledgers, kind: Kind, rows: list[tuple[Any, ...]]) -> list[Conclusion]:
-    found = [named(_STORED, row) for row in rows]
-    known = await names.entities(ledgers, [row["subject_entity_id"] for row in found])
+async def _describe(ledgers: Ledgers, kind: Kind, rows: list[tuple[Any, ...]]) -> list[Conclusion]:
+    found = [name_columns(_STORED, row) for row in rows]
+    known = await names.load_entity_names(ledgers, [row["subject_entity_id"] for row in found])
     return [Conclusion(**row, kind=kind, subject=known.get(row["subject_entity_id"] or "")) for row in found]

@@ -7,7 +7,6 @@ part costs what the first does.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Generic, TypeVar, cast
-from urllib.parse import quote
 
 from nexus.errors import UsageError
 
@@ -41,60 +40,55 @@ class Period:
 
     def begin(self, cursor: str | None) -> tuple[str, str]:
         """Where a list by time begins: behind its cursor, or behind the last moment of the period."""
-        at, id_ = begin(cursor, 2)
+        at, id_ = parse_cursor(cursor, 2)
         return (at, id_) if at < self.until else (self.until, "")
 
 
 ALWAYS: Final = Period()
 
 
-def page(found: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]]) -> Page[T]:
-    """A page of `limit` rows, out of one row more than that where more follow."""
+def make_page(found: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]]) -> Page[T]:
+    """Make a page of `limit` rows, out of one row more than that where more follow."""
     items = tuple(found[:limit])
     more = len(found) > limit
     return Page(items=items, next=LAST.join(key(items[-1])) if more else None)
 
 
-def begin(cursor: str | None, parts: int) -> tuple[str, ...]:
-    """The key behind which a page begins; behind everything where there is no cursor."""
+def parse_cursor(cursor: str | None, parts: int) -> tuple[str, ...]:
+    """Parse the key behind which a page begins; behind everything where there is no cursor."""
     if not cursor:
         return (LAST,) * parts
     found = tuple(cursor.split(LAST))
     if len(found) != parts or not all(found):
-        raise _nowhere(cursor)
+        raise _invalid_cursor(cursor)
     return found
 
 
-def position(text: str) -> int:
-    """A part of a key that is a number; behind every other where it is that of no cursor."""
+def parse_position(text: str) -> int:
+    """Parse a part of a key that is a number; behind every other where it is that of no cursor."""
     if text == LAST:
         return _FARTHEST
     found = int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else -1
     if not 0 <= found <= _FARTHEST:
-        raise _nowhere(text)
+        raise _invalid_cursor(text)
     return found
 
 
-def address(folder: str, name: str) -> str:
-    """The page of something in the dashboard, whatever it is called."""
-    return f"/{folder}/{quote(name, safe='')}"
-
-
-def _nowhere(text: str) -> UsageError:
+def _invalid_cursor(text: str) -> UsageError:
     return UsageError(f"{text[:60]!r} is not a valid cursor", hint="Start without a cursor.")
 
 
-def columns(kind: type[Any], before: str | None = None) -> tuple[str, ...]:
-    """The fields of a record in their order; those before one that is not stored with the rest."""
+def list_columns(kind: type[Any], before: str | None = None) -> tuple[str, ...]:
+    """List the fields of a record in their order; those before one that is not stored with the rest."""
     names = tuple(each.name for each in fields(kind))
     return names if before is None else names[: names.index(before)]
 
 
-def loaded(kind: type[T], row: object) -> T:
-    """A row as a record whose fields are in the order of its columns."""
-    return kind(**named(columns(kind), row))
+def make_record(kind: type[T], row: object) -> T:
+    """Make a record of a row whose columns are in the order of its fields."""
+    return kind(**name_columns(list_columns(kind), row))
 
 
-def named(names: tuple[str, ...], row: object) -> dict[str, Any]:
-    """The values of a row by their names."""
+def name_columns(names: tuple[str, ...], row: object) -> dict[str, Any]:
+    """Name the values of a row."""
     return dict(zip(names, cast("tuple[Any, ...]", row), strict=True))

@@ -1,12 +1,14 @@
-"""Numbers of a host for Prometheus: totals, and of single homes only those that cost most today.
+"""Numbers of a host for Prometheus, and the traces of all its homes for a collector.
 
-A label for each home would make as many series as there are homes. What one home did is in its own metrics.
+The numbers are totals, and of single homes only those that cost most today: a label for each home would
+make as many series as there are homes. What one home did is in its own metrics.
 """
 
 import asyncio
 import heapq
 import logging
 import os
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
@@ -24,6 +26,7 @@ from nexus import __version__, clock
 from nexus.engine import Engine, records
 from nexus.gateway.dependencies import SERVED, Served
 from nexus.gateway.metrics import Metrics, Observer
+from nexus.gateway.spans import Exporter, Send
 from nexus.home import LEDGERS
 from nexus.hosting.host import Host
 from nexus.hosting.pool import OpenHome
@@ -33,6 +36,7 @@ from nexus.runs import MICRO
 TOP: Final = 20
 """How many homes are named."""
 _LOOK_S: Final = 0.5
+_EXPORT_EVERY_S: Final = 5.0
 _OPENING_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _DELAY_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 _STATES: Final = ("queued", "delayed", "running")
@@ -83,7 +87,7 @@ class HostMetrics:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    def opened(self, home: OpenHome, took_s: float, error: Exception | None) -> None:
+    def count_opening(self, home: OpenHome, took_s: float, error: Exception | None) -> None:
         """Note how a home was opened. Before it closes, what it cost is read for the last time."""
         if error is not None:
             self._failures.inc()
@@ -127,7 +131,7 @@ class HostObserver(Observer):
         super().count(scope, route, status, seconds)
         served: Served | None = scope.get(SERVED)
         if served is not None:
-            served.metrics.answered(scope["method"], route, status, seconds)
+            served.metrics.count_answer(scope["method"], route, status, seconds)
 
 
 class _Costs:
@@ -247,3 +251,67 @@ def _size_of_log(database: Path) -> int:
         return os.stat(f"{database}-wal").st_size  # noqa: PTH116 - a path for each would be most of the time
     except OSError:
         return 0
+
+
+class HostExporter:
+    """Exports from homes while they are open, and once more before they close."""
+
+    def __init__(self, send: Send, host_name: str = "") -> None:
+        self._send = send
+        self._host_name = host_name or socket.gethostname()
+        self._open: dict[str, tuple[Exporter, asyncio.Lock]] = {}
+        self._is_taking = True
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run(), name="host-spans")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # To the end of what is being exported: where that is noted comes last, and it would be sent again.
+        if self._task is not None:
+            self._stopping.set()
+            await self._task
+
+    def add_home(self, home: OpenHome) -> None:
+        """Export what ends in a home from now on, until it is closed."""
+        about = {"service.instance.id": self._host_name, "nexus.home": home.id}
+        exporter = Exporter(home.app.ledgers, self._send, about=about)
+        self._open[home.id] = exporter, asyncio.Lock()
+        home.on_close.push_async_callback(self._close, home.id)
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _EXPORT_EVERY_S)
+            for home_id in list(self._open):
+                if self._stopping.is_set():
+                    break
+                await self._export(home_id)
+                if not self._is_taking:
+                    break
+
+    async def _close(self, home_id: str) -> None:
+        # Closing waits for no collector that is away: the home goes on from there when it is next opened.
+        if self._is_taking:
+            await self._export(home_id)
+        _, using = self._open[home_id]
+        async with using:
+            del self._open[home_id]
+
+    async def _export(self, home_id: str) -> None:
+        exporter, using = self._open.get(home_id, (None, None))
+        if exporter is None or using is None:
+            return
+        async with using:
+            if home_id not in self._open:
+                return
+            try:
+                await exporter.once()
+                self._is_taking = not exporter.is_refused
+            except Exception:
+                self._is_taking = False
+                _log.exception("traces could not be exported, and will be tried again")

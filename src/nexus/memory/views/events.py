@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import apsw
 
 from nexus.errors import MissingError
-from nexus.gateway.views import names
-from nexus.gateway.views.page import columns, loaded, named
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import Event
+from nexus.memory.views import names
+from nexus.memory.views.page import list_columns, make_record, name_columns
 
 _AROUND = 6
 _CHARACTERS = 2_000
@@ -32,7 +32,7 @@ class Said:
     """Whom the channel's identifier belongs to, where that is known."""
 
 
-_STORED = columns(Said, before="sender_name")
+_STORED = list_columns(Said, before="sender_name")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,16 +60,16 @@ class EventView:
 
 
 async def get(ledgers: Ledgers, event_id: str) -> EventView:
-    """One event, whole."""
+    """Load one event, whole."""
     found = await ledgers.events.read(events.get, event_id=event_id)
     if found is None:
         raise MissingError(f"Unknown event {event_id}", hint="It may have been deleted.")
-    title, before, after = await ledgers.events.read(_around, event=found)
-    around = await _named(ledgers, [*before, *after])
-    known = await names.senders(ledgers, [(found.channel, found.sender)])
+    title, before, after = await ledgers.events.read(_load_around, event=found)
+    around = await _name_senders(ledgers, [*before, *after])
+    known = await names.load_sender_names(ledgers, [(found.channel, found.sender)])
     asked = sql.queries("runtime")["requests_of_event"]
     requests = await ledgers.runtime.read(sql.rows, asked, (event_id,))
-    learned, episodes = await ledgers.memory.read(_learned, event_id=event_id)
+    learned, episodes = await ledgers.memory.read(_load_learned, event_id=event_id)
     return EventView(
         event=found,
         sender_name=known.get((found.channel, found.sender or "")),
@@ -82,20 +82,20 @@ async def get(ledgers: Ledgers, event_id: str) -> EventView:
     )
 
 
-async def said(ledgers: Ledgers, ids: list[str], characters: int = _CHARACTERS) -> tuple[Said, ...]:
-    """Some events in the order in which they were recorded."""
+async def load_messages(ledgers: Ledgers, ids: list[str], characters: int = _CHARACTERS) -> tuple[Said, ...]:
+    """Load some events in the order in which they were recorded."""
     values = {"ids": json.dumps(ids), "most": characters}
     query = sql.queries("events")["said"]
     found = await ledgers.events.read(sql.rows, query, values)
-    return await _named(ledgers, [Said(**named(_STORED, row)) for row in found])
+    return await _name_senders(ledgers, [Said(**name_columns(_STORED, row)) for row in found])
 
 
-async def _named(ledgers: Ledgers, said: Sequence[Said]) -> tuple[Said, ...]:
-    known = await names.senders(ledgers, [(each.channel, each.sender) for each in said])
+async def _name_senders(ledgers: Ledgers, said: Sequence[Said]) -> tuple[Said, ...]:
+    known = await names.load_sender_names(ledgers, [(each.channel, each.sender) for each in said])
     return tuple(replace(each, sender_name=known.get((each.channel, each.sender or ""))) for each in said)
 
 
-def _around(
+def _load_around(
     connection: apsw.Connection, event: Event
 ) -> tuple[str | None, tuple[Said, ...], tuple[Said, ...]]:
     if event.thread_id is None:
@@ -107,13 +107,13 @@ def _around(
     after = sql.rows(connection, queries["said_after"], values)
     return (
         title[0][0] if title else None,
-        tuple(Said(**named(_STORED, row)) for row in reversed(before)),
-        tuple(Said(**named(_STORED, row)) for row in after),
+        tuple(Said(**name_columns(_STORED, row)) for row in reversed(before)),
+        tuple(Said(**name_columns(_STORED, row)) for row in after),
     )
 
 
-def _learned(connection: apsw.Connection, event_id: str) -> tuple[tuple[Learned, ...], tuple[str, ...]]:
+def _load_learned(connection: apsw.Connection, event_id: str) -> tuple[tuple[Learned, ...], tuple[str, ...]]:
     queries = sql.queries("memory")
     facts = sql.rows(connection, queries["facts_from_event"], (event_id,))
     episodes = sql.rows(connection, queries["episodes_with_event"], (event_id,))
-    return tuple(loaded(Learned, row) for row in facts), tuple(row[0] for row in episodes)
+    return tuple(make_record(Learned, row) for row in facts), tuple(row[0] for row in episodes)

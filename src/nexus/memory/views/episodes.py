@@ -1,16 +1,17 @@
 """Episodes as a list, and one of them with what was said and learned in it."""
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
 import apsw
 
 from nexus.errors import MissingError
-from nexus.gateway.views import events, names
-from nexus.gateway.views.events import Learned, Said
-from nexus.gateway.views.page import ALWAYS, Page, Period, loaded, page
 from nexus.ledgers import Ledgers, sql
 from nexus.memory.digest import make_digests
+from nexus.memory.views import events, names
+from nexus.memory.views.events import Learned, Said
+from nexus.memory.views.page import ALWAYS, Page, Period, make_page, make_record
 
 _MOST_EVENTS = 100
 _CHARACTERS = 1_500
@@ -55,7 +56,7 @@ class EpisodeView:
     learned: tuple[Learned, ...]
 
 
-async def listed(
+async def load_page(
     ledgers: Ledgers,
     *,
     channel: str | None = None,
@@ -63,27 +64,35 @@ async def listed(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[Episode]:
-    """Episodes in their newest versions, the latest first."""
+    """Load episodes in their newest versions, the latest first."""
     at, id_ = period.begin(cursor)
     values = {"channel": channel, "since": period.since, "at": at, "id": id_, "limit": limit + 1}
     query = sql.queries("memory")["episodes_before"]
     found = await ledgers.memory.read(sql.rows, query, values)
-    lines = await _described(ledgers, [loaded(Episode, row) for row in found])
-    return page(lines, limit, lambda line: (line.end_time, line.id))
+    lines = await _add_digests(ledgers, [make_record(Episode, row) for row in found])
+    return make_page(lines, limit, lambda line: (line.end_time, line.id))
+
+
+async def load_newest(ledgers: Ledgers, *, entity: str | None = None, limit: int = 50) -> list[Episode]:
+    """Load the newest episodes, all or those that mention what a name or an id means."""
+    wanted = json.dumps(await names.find_family(ledgers, entity)) if entity else None
+    bindings = {"entities": wanted, "limit": limit}
+    found = await ledgers.memory.read(sql.rows, sql.queries("memory")["newest_episodes"], bindings)
+    return await _add_digests(ledgers, [make_record(Episode, row) for row in found])
 
 
 async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:
-    """One episode, with the beginning of what was said in it."""
-    found = await ledgers.memory.read(_whole, episode_id=episode_id)
+    """Load one episode, with the beginning of what was said in it."""
+    found = await ledgers.memory.read(_load_view, episode_id=episode_id)
     if found is None:
         raise MissingError(f"Unknown episode {episode_id}", hint="It may have been deleted.")
     stored, newer, event_ids, mentions, learned = found
-    (episode,) = await _described(ledgers, [stored])
-    known = await names.roots(ledgers, [row[0] for row in mentions])
+    (episode,) = await _add_digests(ledgers, [stored])
+    known = await names.load_roots(ledgers, [row[0] for row in mentions])
     return EpisodeView(
         episode=episode,
         newer_id=newer,
-        said=await events.said(ledgers, event_ids, _CHARACTERS),
+        said=await events.load_messages(ledgers, event_ids, _CHARACTERS),
         mentions=tuple(
             Mention(entity_id=known[id_][0], name=known[id_][1], mentions=count)
             for id_, count in mentions
@@ -93,7 +102,7 @@ async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:
     )
 
 
-async def _described(ledgers: Ledgers, found: list[Episode]) -> list[Episode]:
+async def _add_digests(ledgers: Ledgers, found: list[Episode]) -> list[Episode]:
     """The episodes, each with a title and a summary."""
     made = await ledgers.read(make_digests, [each.id for each in found if not (each.title and each.summary)])
     return [
@@ -102,7 +111,7 @@ async def _described(ledgers: Ledgers, found: list[Episode]) -> list[Episode]:
     ]
 
 
-def _whole(connection: apsw.Connection, episode_id: str) -> Any:
+def _load_view(connection: apsw.Connection, episode_id: str) -> Any:
     queries = sql.queries("memory")
     found = sql.rows(connection, queries["episode"], (episode_id,))
     if not found:
@@ -111,9 +120,9 @@ def _whole(connection: apsw.Connection, episode_id: str) -> Any:
     event_ids = sql.rows(connection, queries["events_of_episode"], (episode_id, _MOST_EVENTS))
     learned = sql.rows(connection, queries["facts_of_episode"], (episode_id, _MOST_EVENTS))
     return (
-        loaded(Episode, found[0]),
+        make_record(Episode, found[0]),
         newer[0][0] if newer else None,
         [row[0] for row in event_ids],
         sql.rows(connection, queries["mentions_of_episode"], (episode_id,)),
-        tuple(loaded(Learned, row) for row in learned),
+        tuple(make_record(Learned, row) for row in learned),
     )

@@ -7,13 +7,22 @@ from typing import Any
 
 import apsw
 
-from nexus.gateway.views import facts, names
-from nexus.gateway.views.facts import Fact
-from nexus.gateway.views.page import ALWAYS, Page, Period, begin, loaded, page, position
 from nexus.ledgers import Ledgers, sql
 from nexus.memory import merging
-from nexus.memory import views as memory
-from nexus.memory.views import like
+from nexus.memory.views import facts, names
+from nexus.memory.views.facts import Fact
+from nexus.memory.views.names import find_family, like
+from nexus.memory.views.page import (
+    ALWAYS,
+    Page,
+    Period,
+    list_columns,
+    make_page,
+    make_record,
+    name_columns,
+    parse_cursor,
+    parse_position,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,6 +104,7 @@ class Reason:
 
     signal: str
     detail: str
+    weight: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,6 +128,9 @@ class Candidate:
     @property
     def entities(self) -> tuple[str, str]:
         return self.entity_a_id, self.entity_b_id
+
+
+_CANDIDATE = list_columns(Candidate)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,7 +166,7 @@ class Entity:
     neighbours: tuple[Neighbour, ...]
 
 
-async def listed(
+async def load_page(
     ledgers: Ledgers,
     *,
     matching: str | None = None,
@@ -162,7 +175,7 @@ async def listed(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[EntityLine]:
-    """Entities, those that changed last first; with a text, those that a name or alias of it finds."""
+    """Load entities, those that changed last first; with a text, those that a name or alias of it finds."""
     at, id_ = period.begin(cursor)
     wanted = like(matching) if matching else None
     values: dict[str, Any] = {"type": type_, "like": wanted, "at": at, "id": id_, "limit": limit + 1}
@@ -175,51 +188,51 @@ async def listed(
         return [(row, merging.family(connection, row[0])) for row in sql.rows(connection, query, values)]
 
     found = await ledgers.identity.read(work)
-    counts = await _counts(ledgers, [same for _, same in found])
+    counts = await count_facts(ledgers, [same for _, same in found])
     lines = [
-        loaded(EntityLine, (*row, count, len(same) - 1))
+        make_record(EntityLine, (*row, count, len(same) - 1))
         for (row, same), count in zip(found, counts, strict=True)
     ]
-    return page(lines, limit, lambda line: (line.updated_at, line.id))
+    return make_page(lines, limit, lambda line: (line.updated_at, line.id))
 
 
-async def types(ledgers: Ledgers) -> tuple[tuple[str, int], ...]:
+async def count_types(ledgers: Ledgers) -> tuple[tuple[str, int], ...]:
     """How many entities there are of each type, for a filter."""
     query = sql.queries("identity")["entity_types"]
     return tuple((row[0], row[1]) for row in await ledgers.identity.read(sql.rows, query))
 
 
 async def get(ledgers: Ledgers, reference: str) -> Entity:
-    """The entity that an id, a name or another alias means."""
-    same = await memory.find(ledgers, reference)
-    (count,) = await _counts(ledgers, [same])
-    found = await ledgers.identity.read(_whole, same=same)
+    """Load the entity that an id, a name or another alias means."""
+    same = await find_family(ledgers, reference)
+    (count,) = await count_facts(ledgers, [same])
+    found = await ledgers.identity.read(_load_identity, same=same)
     return Entity(
         **found,
         facts=count,
         same=tuple(same),
-        candidates=await candidates(ledgers, entity_ids=same),
-        neighbours=await neighbours(ledgers, same),
+        candidates=await load_candidates(ledgers, entity_ids=same),
+        neighbours=await load_neighbours(ledgers, same),
     )
 
 
-async def timeline(
+async def load_timeline(
     ledgers: Ledgers, same: Sequence[str], *, cursor: str | None = None, limit: int = 40
 ) -> Page[Fact]:
-    """What was observed about an entity, the latest truth first."""
-    at, seq = begin(cursor, 2)
+    """Load what was observed about an entity, the latest truth first."""
+    at, seq = parse_cursor(cursor, 2)
     values = {
         "entities": json.dumps(list(same)),
         "at": at,
-        "seq": position(seq),
+        "seq": parse_position(seq),
         "limit": limit + 1,
     }
     query = sql.queries("memory")["timeline_before"]
     found = await ledgers.memory.read(sql.rows, query, values)
-    return page(await facts.told(ledgers, found), limit, lambda fact: (fact.at, str(fact.seq)))
+    return make_page(await facts.describe(ledgers, found), limit, lambda fact: (fact.at, str(fact.seq)))
 
 
-async def candidates(
+async def load_candidates(
     ledgers: Ledgers,
     *,
     status: str | None = "pending",
@@ -227,26 +240,38 @@ async def candidates(
     period: Period = ALWAYS,
     limit: int = 50,
 ) -> tuple[Candidate, ...]:
-    """Pairs that may be one, the likeliest first."""
-    found = await memory.candidates(
-        ledgers, status=status, entities=entity_ids, since=period.since, until=period.until, limit=limit
-    )
-    return tuple(_candidate(pair) for pair in found)
+    """Load pairs that may be one, the likeliest first."""
+    wanted = None if entity_ids is None else json.dumps(list(entity_ids))
+    values = {"status": status, "entities": wanted, "limit": limit}
+    values |= {"since": period.since, "until": period.until}
+    found = await ledgers.identity.read(sql.rows, sql.queries("identity")["listed_candidates"], values)
+    return tuple(_make_candidate(row) for row in found)
 
 
-async def channels(ledgers: Ledgers, entity_id: str) -> tuple[Contact, ...]:
-    """How an entity is reached, to tell two of one name apart."""
+async def load_contacts(ledgers: Ledgers, entity_id: str) -> tuple[Contact, ...]:
+    """Load how an entity is reached, to tell two of one name apart."""
     wanted = (json.dumps([entity_id]),)
     rows = await ledgers.identity.read(sql.rows, sql.queries("identity")["contacts_of"], wanted)
-    return _each(Contact, rows)
+    return _make_records(Contact, rows)
 
 
-async def neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int = 16) -> tuple[Neighbour, ...]:
-    """Whom and what an entity occurs with most, in its newest facts and episodes."""
-    query = sql.queries("memory")["neighbours"]
+async def load_neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int = 16) -> tuple[Neighbour, ...]:
+    """Load whom and what an entity occurs with most, in its newest facts and episodes."""
+    found = await _load_company(ledgers, "neighbours", same, limit)
+    return tuple(each for each in found if each.entity_id not in same)
+
+
+async def load_company(ledgers: Ledgers, same: Sequence[str], *, limit: int = 20) -> tuple[Neighbour, ...]:
+    """Load whom and what an entity occurs with, in all of its facts and episodes."""
+    return await _load_company(ledgers, "seen_together", same, limit)
+
+
+async def _load_company(
+    ledgers: Ledgers, query: str, same: Sequence[str], limit: int
+) -> tuple[Neighbour, ...]:
     values = {"entities": json.dumps(list(same)), "limit": limit}
-    found = await ledgers.memory.read(sql.rows, query, values)
-    known = await names.roots(ledgers, [row[0] for row in found])
+    found = await ledgers.memory.read(sql.rows, sql.queries("memory")[query], values)
+    known = await names.load_roots(ledgers, [row[0] for row in found])
     counts: dict[str, tuple[str, int, int]] = {}
     for entity_id, in_facts, in_episodes in found:
         root_id, name = known.get(entity_id, (entity_id, entity_id))
@@ -255,17 +280,17 @@ async def neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int = 16) 
     return tuple(
         Neighbour(entity_id=id_, name=name, facts=in_facts, episodes=in_episodes)
         for id_, (name, in_facts, in_episodes) in counts.items()
-        if id_ not in same
     )
 
 
-async def _counts(ledgers: Ledgers, families: Sequence[Sequence[str]]) -> list[int]:
+async def count_facts(ledgers: Ledgers, families: Sequence[Sequence[str]]) -> list[int]:
+    """Count the facts about each of some entities, with all that was merged into it."""
     query = sql.queries("memory")["count_of_facts"]
     wanted = [json.dumps(list(same)) for same in families]
     return await ledgers.memory.read(lambda c: [sql.rows(c, query, (each,))[0][0] for each in wanted])
 
 
-def _whole(connection: apsw.Connection, same: Sequence[str]) -> dict[str, Any]:
+def _load_identity(connection: apsw.Connection, same: Sequence[str]) -> dict[str, Any]:
     queries, wanted = sql.queries("identity"), (json.dumps(list(same)),)
     id_, type_, name, summary, _, event_id, _, created_at, updated_at = sql.rows(
         connection, queries["entity"], (same[0],)
@@ -283,17 +308,18 @@ def _whole(connection: apsw.Connection, same: Sequence[str]) -> dict[str, Any]:
             for each in same[1:]
             for row in sql.rows(connection, queries["entity"], (each,))
         ),
-        "aliases": _each(Alias, sql.rows(connection, queries["aliases_of"], wanted)),
-        "contacts": _each(Contact, sql.rows(connection, queries["contacts_of"], wanted)),
-        "person_facts": _each(PersonFact, sql.rows(connection, queries["person_facts_of"], wanted)),
-        "merge_events": _each(MergeEvent, sql.rows(connection, queries["merge_events_of"], wanted)),
+        "aliases": _make_records(Alias, sql.rows(connection, queries["aliases_of"], wanted)),
+        "contacts": _make_records(Contact, sql.rows(connection, queries["contacts_of"], wanted)),
+        "person_facts": _make_records(PersonFact, sql.rows(connection, queries["person_facts_of"], wanted)),
+        "merge_events": _make_records(MergeEvent, sql.rows(connection, queries["merge_events_of"], wanted)),
     }
 
 
-def _each(kind: type[Any], rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    return tuple(loaded(kind, row) for row in rows)
+def _make_records(kind: type[Any], rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(make_record(kind, row) for row in rows)
 
 
-def _candidate(pair: dict[str, Any]) -> Candidate:
-    reasons = [Reason(signal=str(each["signal"]), detail=str(each["detail"])) for each in pair.pop("reasons")]
-    return Candidate(**pair, reasons=tuple(reasons))
+def _make_candidate(row: tuple[Any, ...]) -> Candidate:
+    pair = name_columns(_CANDIDATE, row)
+    reasons = tuple(Reason(**each) for each in json.loads(pair.pop("reasons")))
+    return Candidate(**pair, reasons=reasons)
