@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from nexus import ledgers
-from nexus.cli import checks, engine_checks, ledger_checks
+from nexus.cli import doctor, engine_checks, ledger_checks
 from nexus.cli.ledger_checks import Finding
 from nexus.engine import Engine, Settings
 from nexus.errors import CareError, LedgerError
@@ -137,7 +137,7 @@ def test_texts_that_could_not_be_embedded_are_a_finding(home: Home) -> None:
         put = """INSERT INTO embeddings (target_type, target_id, model_id, vector, source_text_hash)
         VALUES ('fact', ?, 'm', ?, ?)"""
         connection.executemany(put, [("fact_1", bytes(4), "abc"), ("fact_2", b"", "")])
-    found = [each for each in checks.examine(home, thorough=False) if "embedded" in each.message]
+    found = [each for each in doctor.examine(home, thorough=False) if "embedded" in each.message]
     assert [(each.level, each.message.split(",")[0]) for each in found] == [
         ("warning", "1 text could not be embedded")
     ]
