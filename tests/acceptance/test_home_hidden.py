@@ -44,6 +44,6 @@ def test_the_doctor_warns_of_a_grant_that_holds_the_home(home: Home, server: Mod
     above, beside = str(home.root.parent), str(home.root.parent / "beside")
     config = replace(settings(server), tools=ToolsConfig(directories=(above, beside)))
 
-    (found,) = doctor.grants(home, config)
+    (found,) = doctor.check_grants(home, config)
 
     assert (found.level, above in found.message) == ("warning", True)

@@ -1,7 +1,6 @@
-"""`nexus doctor`: find what is wrong with the home, and mend it."""
+"""`nexus doctor`: diagnose and repair problems of a home. Each finding says what to do."""
 
 import asyncio
-import json
 import os
 import platform
 import shutil
@@ -16,10 +15,11 @@ import click
 
 from nexus import __version__, config
 from nexus.automations.scripts.checked import IN_PROCESS
+from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import ledger_checks, model_checks
 from nexus.cli.ledger_checks import Finding
-from nexus.cli.place import chosen_home, counted, size
+from nexus.cli.place import chosen_home, counted, json_option, print_json, size
 from nexus.config import Config, GatewayConfig, McpConfig, MemoryConfig
 from nexus.errors import ConfigError, GatewayError, LedgerError, NexusError
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
@@ -31,7 +31,7 @@ from nexus.roles.memory_writer import describe_cost
 from nexus.serving import serving
 from nexus.skills import folder
 
-_MOST_MENDED = 100
+_MOST_FIXES = 100
 _LOOK_S = 2.0
 _LITTLE_SPACE_BYTES = 1024**3
 _NO_SPACE_BYTES = 100 * 1024**2
@@ -58,7 +58,7 @@ _SIGNS = {
     help="With --fix: replace a missing or damaged ledger without a known backup by an empty one. "
     "What was in it is lost.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def doctor(ctx: click.Context, fix: bool, deep: bool, create_empty: bool, as_json: bool) -> None:
     """Diagnose and repair problems with files, permissions, databases, models and programs.
@@ -68,32 +68,29 @@ def doctor(ctx: click.Context, fix: bool, deep: bool, create_empty: bool, as_jso
     """
     home = chosen_home(ctx)
     findings = list(examine(home, thorough=deep, creates_empty=create_empty))
-    mended: list[Finding] = []
-    # Behind what was mended, such as a folder that could not be entered, there may be more.
-    while fix and len(mended) < _MOST_MENDED and (done := _mend(findings)):
-        mended += done
+    fixed: list[Finding] = []
+    # A repair, such as access to a folder, may uncover further problems.
+    while fix and len(fixed) < _MOST_FIXES and (done := _fix_findings(findings)):
+        fixed += done
         findings = list(examine(home, thorough=deep, creates_empty=create_empty))
     healthy = all(finding.level != "error" for finding in findings)
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "home": str(home.root),
-                    "ok": healthy,
-                    "fixed": [_told(f) for f in mended],
-                    "findings": [_plain(f) for f in findings],
-                },
-                indent=2,
-            )
+        print_json(
+            {
+                "home": str(home.root),
+                "ok": healthy,
+                "fixed": [_describe_fix(f) for f in fixed],
+                "findings": [_finding_document(f) for f in findings],
+            }
         )
     else:
-        _print(findings, mended)
+        _print_findings(findings, fixed)
     ctx.exit(0 if healthy else 1)
 
 
-def _mend(findings: list[Finding]) -> list[Finding]:
-    """Mend what can be; returns what was. What refuses is told, and stays among the findings."""
-    mended: list[Finding] = []
+def _fix_findings(findings: list[Finding]) -> list[Finding]:
+    """Repair what can be repaired, and return it. A failed repair is reported and stays a finding."""
+    fixed: list[Finding] = []
     for finding in findings:
         if finding.fix is None or finding.level == "ok":
             continue
@@ -102,15 +99,15 @@ def _mend(findings: list[Finding]) -> list[Finding]:
         except (NexusError, OSError) as error:
             click.echo(f"nexus: Could not fix: {finding.message}\n  {error}", err=True)
         else:
-            mended.append(finding)
-    return mended
+            fixed.append(finding)
+    return fixed
 
 
-def _told(mended: Finding) -> str:
-    return f"{mended.message}; {mended.fixed}" if mended.fixed else mended.message
+def _describe_fix(finding: Finding) -> str:
+    return f"{finding.message}; {finding.fixed}" if finding.fixed else finding.message
 
 
-def _plain(finding: Finding) -> dict[str, object]:
+def _finding_document(finding: Finding) -> dict[str, object]:
     return {
         "check": finding.check,
         "level": finding.level,
@@ -120,9 +117,9 @@ def _plain(finding: Finding) -> dict[str, object]:
     }
 
 
-def _print(findings: list[Finding], mended: list[Finding]) -> None:
-    for finding in mended:
-        click.echo(f"{click.style('fixed  ', fg='cyan')}  {finding.check:<12} {_told(finding)}")
+def _print_findings(findings: list[Finding], fixed: list[Finding]) -> None:
+    for finding in fixed:
+        click.echo(f"{click.style('fixed  ', fg='cyan')}  {finding.check:<12} {_describe_fix(finding)}")
     for finding in findings:
         click.echo(f"{_SIGNS[finding.level]}  {finding.check:<12} {finding.message}")
         if finding.remedy:
@@ -136,12 +133,12 @@ def _print(findings: list[Finding], mended: list[Finding]) -> None:
 
 
 def examine(home: Home, *, thorough: bool, creates_empty: bool = False) -> Iterator[Finding]:
-    """Every finding about a home, in the order in which a person would look."""
-    yield from _versions()
-    yield from _sandbox()
-    shut = list(closed(home))
-    if shut:
-        yield from shut
+    """Yield every finding about a home, in the order in which a person would look."""
+    yield from _check_versions()
+    yield from _check_sandbox()
+    inaccessible = list(_check_access(home))
+    if inaccessible:
+        yield from inaccessible
         return
     if not home.exists:
         yield Finding(
@@ -151,23 +148,23 @@ def examine(home: Home, *, thorough: bool, creates_empty: bool = False) -> Itera
             remedy="Run `nexus init`.",
         )
         return
-    yield from _layout(home)
-    yield from examine_permissions(home)
-    yield from _configuration(home)
-    yield from ledger_checks.examine_ledgers(home, thorough=thorough, creates_empty=creates_empty)
-    yield from model_checks.examine_automations(home)
-    yield from _engine(home, thorough=thorough)
-    yield from _failed_embeddings(home)
-    yield from _failed_invocations(home)
-    yield from _attach_files(home)
-    yield from _leftovers(home)
-    yield from _sockets(home)
-    yield from _skills(home)
-    yield from _disk(home)
-    yield from _filesystem(home)
+    yield from _check_layout(home)
+    yield from _check_permissions(home)
+    yield from _check_config(home)
+    yield from ledger_checks.check_ledgers(home, thorough=thorough, creates_empty=creates_empty)
+    yield from model_checks.check_automations(home)
+    yield from _check_engine(home, thorough=thorough)
+    yield from _check_failed_embeddings(home)
+    yield from _check_failed_invocations(home)
+    yield from _check_attach_files(home)
+    yield from _check_leftovers(home)
+    yield from _check_sockets(home)
+    yield from _check_skills(home)
+    yield from _check_disk(home)
+    yield from _check_filesystem(home)
 
 
-def _versions() -> Iterator[Finding]:
+def _check_versions() -> Iterator[Finding]:
     import apsw
 
     yield Finding(
@@ -187,8 +184,8 @@ def _versions() -> Iterator[Finding]:
             remedy="Install it, for example with `apt-get install sqlite3` or `brew install sqlite`.",
         )
         return
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603 - an argument list, no shell
-    number = told.split(" ", 1)[0]
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603 - an argument list, no shell
+    number = version.split(" ", 1)[0]
     if tuple(int(part) for part in number.split(".")[:2] if part.isdigit()) < _OLDEST_SQLITE:
         yield Finding(
             check="programs",
@@ -200,7 +197,7 @@ def _versions() -> Iterator[Finding]:
         yield Finding(check="programs", level="ok", message=f"sqlite3 {number}")
 
 
-def _sandbox() -> Iterator[Finding]:
+def _check_sandbox() -> Iterator[Finding]:
     trouble = asyncio.run(sandbox.availability())
     if trouble is None:
         yield Finding(check="sandbox", level="ok", message="Sandbox available")
@@ -208,7 +205,7 @@ def _sandbox() -> Iterator[Finding]:
         yield Finding(check="sandbox", level="warning", message=trouble.reason, remedy=trouble.hint)
 
 
-def _layout(home: Home) -> Iterator[Finding]:
+def _check_layout(home: Home) -> Iterator[Finding]:
     missing = [path for path in (*home.directories, home.config_file, home.lock_file) if not path.exists()]
     for path in missing:
         yield Finding(
@@ -222,35 +219,35 @@ def _layout(home: Home) -> Iterator[Finding]:
         yield Finding(check="layout", level="ok", message=f"The home at {home.root} is complete")
 
 
-def _configuration(home: Home) -> Iterator[Finding]:
+def _check_config(home: Home) -> Iterator[Finding]:
     try:
         loaded = config.load(home.config_file)
     except ConfigError as error:
         yield Finding(check="config", level="error", message=error.message, remedy=error.hint)
     else:
         yield Finding(check="config", level="ok", message="config.toml is valid")
-        yield from _models(loaded)
-        yield from grants(home, loaded)
-        yield from secret_files(loaded)
-        yield from examine_reach(home, loaded)
+        yield from _check_models(loaded)
+        yield from check_grants(home, loaded)
+        yield from _check_secret_files(loaded)
+        yield from _check_reach(home, loaded)
 
 
-def _models(loaded: config.Config) -> Iterator[Finding]:
-    for problem in model_checks.unlimited(loaded):
+def _check_models(loaded: config.Config) -> Iterator[Finding]:
+    for problem in model_checks.find_unlimited(loaded):
         yield Finding(check="budgets", level="warning", message=problem.message, remedy=problem.hint)
-    missing = list(model_checks.problems(loaded))
+    missing = list(model_checks.find_problems(loaded))
     for problem in missing:
         yield Finding(check="models", level="warning", message=problem.message, remedy=problem.hint)
     try:
-        chosen = model_checks.chosen(loaded)
+        managers = models_of(loaded.models, "manager")
     except ConfigError as error:
         # A home without an agent is a whole home: its ledgers and its memory can be used.
         yield Finding(check="models", level="off", message="No model configured", remedy=error.hint)
     else:
         if not missing:
-            yield Finding(check="models", level="ok", message=f"Manager: {chosen}")
-        if told := describe_cost(loaded):
-            yield Finding(check="memory", level="ok", message=told)
+            yield Finding(check="models", level="ok", message=f"Manager: {', then '.join(managers)}")
+        if cost := describe_cost(loaded):
+            yield Finding(check="memory", level="ok", message=cost)
         else:
             yield Finding(
                 check="memory",
@@ -263,15 +260,15 @@ def _models(loaded: config.Config) -> Iterator[Finding]:
             yield Finding(check="automations", level="off", message=f"{name} is off: {reason}")
 
 
-def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
+def _check_engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     try:
         settings = config.load(home.config_file).engine
     except ConfigError:
-        return  # told already
+        return  # reported above
     is_used = bool(settings.database) or home.engine_file.is_file()
     if not is_used and not thorough:
         return
-    # Only here, because it brings the whole engine with it.
+    # Imported here, because it brings the whole engine with it.
     from nexus.cli import engine_checks
     from nexus.engine.settings import Settings
 
@@ -281,12 +278,12 @@ def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
         yield Finding(check="engine", level="error", message=error.message, remedy=error.hint)
     else:
         if is_used:
-            yield from engine_checks.examine(home, of_home, thorough=thorough)
+            yield from engine_checks.check_engine(home, of_home, thorough=thorough)
         if thorough:
-            yield from engine_checks.examine_invariants(home, of_home)
+            yield from engine_checks.check_invariants(home, of_home)
 
 
-def _failed_embeddings(home: Home) -> Iterator[Finding]:
+def _check_failed_embeddings(home: Home) -> Iterator[Finding]:
     try:
         with health.reading(home.ledger("embeddings"), "embeddings") as connection:
             failed = connection.execute(sql.queries("embeddings")["failed"]).get
@@ -301,7 +298,7 @@ def _failed_embeddings(home: Home) -> Iterator[Finding]:
         )
 
 
-def _failed_invocations(home: Home) -> Iterator[Finding]:
+def _check_failed_invocations(home: Home) -> Iterator[Finding]:
     try:
         with health.reading(home.ledger("runtime"), "runtime") as connection:
             dead = invocations.count_dead(connection)
@@ -316,7 +313,7 @@ def _failed_invocations(home: Home) -> Iterator[Finding]:
         )
 
 
-def _attach_files(home: Home) -> Iterator[Finding]:
+def _check_attach_files(home: Home) -> Iterator[Finding]:
     for writes in (False, True):
         file = attach.path(home, writes=writes)
         if not file.is_file() or file.read_text(encoding="utf-8") != attach.script(home, writes=writes):
@@ -329,7 +326,7 @@ def _attach_files(home: Home) -> Iterator[Finding]:
             )
 
 
-def _leftovers(home: Home) -> Iterator[Finding]:
+def _check_leftovers(home: Home) -> Iterator[Finding]:
     for path in (*home.root.glob(".*.new_*"), *home.data.glob(".*.new_*")):
         yield Finding(
             check="leftovers",
@@ -340,7 +337,7 @@ def _leftovers(home: Home) -> Iterator[Finding]:
         )
 
 
-def _sockets(home: Home) -> Iterator[Finding]:
+def _check_sockets(home: Home) -> Iterator[Finding]:
     for path in sorted(home.run.rglob("*.sock")) if serving(home) is None else ():
         yield Finding(
             check="leftovers",
@@ -351,8 +348,8 @@ def _sockets(home: Home) -> Iterator[Finding]:
         )
 
 
-def _skills(home: Home) -> Iterator[Finding]:
-    for path in folder.unread(home.meeseeks):
+def _check_skills(home: Home) -> Iterator[Finding]:
+    for path in folder.find_new_versions(home.meeseeks):
         edited = path.with_name(path.name.removesuffix(folder.NEW))
         yield Finding(
             check="skills",
@@ -362,7 +359,7 @@ def _skills(home: Home) -> Iterator[Finding]:
         )
 
 
-def _disk(home: Home) -> Iterator[Finding]:
+def _check_disk(home: Home) -> Iterator[Finding]:
     free = shutil.disk_usage(home.root).free
     used = sum(path.stat().st_size for path in home.data.iterdir() if path.is_file())
     message = f"{size(free)} free, {size(used)} used by the ledgers"
@@ -376,7 +373,7 @@ def _disk(home: Home) -> Iterator[Finding]:
         yield Finding(check="disk", level="ok", message=message)
 
 
-def _filesystem(home: Home) -> Iterator[Finding]:
+def _check_filesystem(home: Home) -> Iterator[Finding]:
     kind = _filesystem_of(home.data)
     if kind in _NETWORK_FILESYSTEMS:
         yield Finding(
@@ -388,7 +385,7 @@ def _filesystem(home: Home) -> Iterator[Finding]:
 
 
 def _filesystem_of(path: Path) -> str:
-    """The kind of file system that holds a path, or nothing where the system doesn't tell."""
+    """Return the kind of file system that holds a path; empty if the system doesn't tell."""
     try:
         mounts = [line.split(" ") for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
     except OSError:
@@ -400,8 +397,8 @@ def _filesystem_of(path: Path) -> str:
 # ---- py
 
 
-def closed(home: Home) -> Iterator[Finding]:
-    """A folder that you yourself cannot enter or write: nothing behind it can be looked at."""
+def _check_access(home: Home) -> Iterator[Finding]:
+    """Find the first folder that you can't enter or write: nothing in it can be checked."""
     for path in (home.root, home.data, home.state, home.logs, home.run):
         try:
             mode = path.stat().st_mode
@@ -416,15 +413,15 @@ def closed(home: Home) -> Iterator[Finding]:
             )
             return
         if stat.S_ISDIR(mode) and mode & PRIVATE_DIRECTORY != PRIVATE_DIRECTORY:
-            yield _closed(path, PRIVATE_DIRECTORY)
+            yield _no_access(path, PRIVATE_DIRECTORY)
             return
 
 
-def examine_permissions(home: Home) -> Iterator[Finding]:
-    """What others can reach, what you cannot, and what belongs to somebody else."""
-    wanted = list(_wanted(home))
+def _check_permissions(home: Home) -> Iterator[Finding]:
+    """Find what other users can access, what you can't, and what belongs to somebody else."""
+    wanted = list(_private_paths(home))
     foreign = [path for path, _ in wanted if path.stat().st_uid != os.getuid()]
-    wrong = [finding for path, mode in wanted for finding in _compared(path, mode)]
+    wrong = [finding for path, mode in wanted for finding in _check_mode(path, mode)]
     yield from wrong
     for path in foreign:
         yield Finding(
@@ -437,8 +434,8 @@ def examine_permissions(home: Home) -> Iterator[Finding]:
         yield Finding(check="permissions", level="ok", message="Only you have access")
 
 
-def grants(home: Home, loaded: Config) -> Iterator[Finding]:
-    """Directories granted to agents that hold the home."""
+def check_grants(home: Home, loaded: Config) -> Iterator[Finding]:
+    """Find directories granted to agents that contain the home."""
     root = home.root.resolve()
     for text in loaded.tools.directories:
         try:
@@ -455,8 +452,8 @@ def grants(home: Home, loaded: Config) -> Iterator[Finding]:
             )
 
 
-def secret_files(loaded: Config) -> Iterator[Finding]:
-    """Files outside of the home that hold keys."""
+def _check_secret_files(loaded: Config) -> Iterator[Finding]:
+    """Check the modes of files outside the home that hold keys."""
     sources = {
         source for each in loaded.providers.values() for source in (each.api_key, each.auth_token) if source
     }
@@ -464,20 +461,20 @@ def secret_files(loaded: Config) -> Iterator[Finding]:
         kind, _, place = source.partition(":")
         path = Path(place).expanduser()
         if kind == "file" and path.is_file() and path.stat().st_uid == os.getuid():
-            yield from _compared(path, PRIVATE_FILE)
+            yield from _check_mode(path, PRIVATE_FILE)
 
 
-def _wanted(home: Home) -> Iterator[tuple[Path, int]]:
+def _private_paths(home: Home) -> Iterator[tuple[Path, int]]:
     files = [home.config_file, home.lock_file, home.token_file, *home.data.iterdir()]
     folders = [*home.directories, home.secrets]
     yield from ((path, PRIVATE_DIRECTORY) for path in folders if path.is_dir())
     yield from ((path, PRIVATE_FILE) for path in files if path.is_file())
 
 
-def _compared(path: Path, wanted: int) -> Iterator[Finding]:
+def _check_mode(path: Path, wanted: int) -> Iterator[Finding]:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & wanted != wanted:
-        yield _closed(path, wanted)
+        yield _no_access(path, wanted)
     elif mode & 0o077:
         yield Finding(
             check="permissions",
@@ -488,7 +485,7 @@ def _compared(path: Path, wanted: int) -> Iterator[Finding]:
         )
 
 
-def _closed(path: Path, wanted: int) -> Finding:
+def _no_access(path: Path, wanted: int) -> Finding:
     return Finding(
         check="permissions",
         level="error",
@@ -498,23 +495,27 @@ def _closed(path: Path, wanted: int) -> Finding:
     )
 
 
-def examine_reach(home: Home, loaded: Config) -> Iterator[Finding]:
-    """Everything that is not where the settings say."""
-    yield from _embedding(loaded.memory)
-    yield from _model_servers(loaded)
+def _check_reach(home: Home, loaded: Config) -> Iterator[Finding]:
+    """Find whatever isn't where the settings say: models, servers, programs, ports."""
+    yield from _check_embedding(loaded.memory)
+    yield from _check_model_servers(loaded)
     for name, server in loaded.mcp.items():
-        yield from _mcp(name, server)
-    yield from _port(home, loaded.gateway)
+        yield from _check_mcp_server(name, server)
+    yield from _check_port(home, loaded.gateway)
 
 
-def _embedding(settings: MemoryConfig) -> Iterator[Finding]:
+def _check_embedding(settings: MemoryConfig) -> Iterator[Finding]:
     # Imported here, because it brings numpy with it.
     from nexus.memory.embedding import chosen, find
 
     path = Path(settings.embedding_model_path).expanduser() if settings.embedding_model_path else None
     if path is not None and not path.exists():
-        message = f"Embedding model not found at {path}"
-        yield _missing("memory", message, "Fix or clear `embedding_model_path` in [memory] in config.toml.")
+        yield Finding(
+            check="memory",
+            level="warning",
+            message=f"Embedding model not found at {path}",
+            remedy="Fix or clear `embedding_model_path` in [memory] in config.toml.",
+        )
     try:
         found = find(chosen(settings), path=path)
     except NexusError as error:
@@ -524,34 +525,36 @@ def _embedding(settings: MemoryConfig) -> Iterator[Finding]:
         yield Finding(check="memory", level="ok", message=message)
 
 
-def _model_servers(loaded: Config) -> Iterator[Finding]:
-    """Servers of one's own that a role uses. The big providers are not asked: that would tell them of you."""
+def _check_model_servers(loaded: Config) -> Iterator[Finding]:
+    """Check the owner's own servers that a role uses. Public providers are left alone."""
     for provider in sorted(
         {name.partition("/")[0] for name in loaded.models.roles} & loaded.providers.keys()
     ):
         known = loaded.providers[provider]
         # A built-in model has no server until it is asked something.
         url = known.base_url if known.kind != "builtin" else ""
-        trouble = _trouble(url) if url else ""
+        trouble = _connection_error(url) if url else ""
         if trouble:
             message = f"Can't reach the model server {provider} at {url}: {trouble}"
-            where = f"`base_url` in [providers.{provider}] in config.toml"
-            yield _missing("servers", message, f"Start it, or fix {where}.")
+            remedy = f"Start it, or fix `base_url` in [providers.{provider}] in config.toml."
+            yield Finding(check="servers", level="warning", message=message, remedy=remedy)
 
 
-def _mcp(name: str, server: McpConfig) -> Iterator[Finding]:
+def _check_mcp_server(name: str, server: McpConfig) -> Iterator[Finding]:
     if server.url:
-        trouble = _trouble(server.url)
+        trouble = _connection_error(server.url)
         if trouble:
             message = f"Can't reach the MCP server `{name}` at {server.url}: {trouble}"
-            yield _missing("mcp", message, f"Start it, or fix `url` in [mcp.{name}] in config.toml.")
+            remedy = f"Start it, or fix `url` in [mcp.{name}] in config.toml."
+            yield Finding(check="mcp", level="warning", message=message, remedy=remedy)
     elif shutil.which(str(Path(server.command).expanduser())) is None:
         message = f"MCP server `{name}`: program not found: {server.command or 'none is named'}"
-        yield _missing("mcp", message, f"Install it, or fix `command` in [mcp.{name}] in config.toml.")
+        remedy = f"Install it, or fix `command` in [mcp.{name}] in config.toml."
+        yield Finding(check="mcp", level="warning", message=message, remedy=remedy)
 
 
-def _port(home: Home, settings: GatewayConfig) -> Iterator[Finding]:
-    """Whether `nexus up` could listen: without a port it takes a free one, and a served home has its own."""
+def _check_port(home: Home, settings: GatewayConfig) -> Iterator[Finding]:
+    """Check that `nexus up` can listen. Without a port it takes a free one; a served home has its own."""
     if not settings.port or serving(home) is not None:
         return
     # Imported here, because it brings the web server with it.
@@ -563,8 +566,8 @@ def _port(home: Home, settings: GatewayConfig) -> Iterator[Finding]:
         yield Finding(check="gateway", level="warning", message=error.message, remedy=error.hint)
 
 
-def _trouble(url: str) -> str:
-    """Why nothing can be reached at an address, in the system's words; nothing where something can."""
+def _connection_error(url: str) -> str:
+    """Return why a URL can't be reached, in the system's words; empty if it can."""
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -574,7 +577,3 @@ def _trouble(url: str) -> str:
     except ValueError as error:
         return str(error)
     return ""
-
-
-def _missing(check: str, message: str, remedy: str) -> Finding:
-    return Finding(check=check, level="warning", message=message, remedy=remedy)

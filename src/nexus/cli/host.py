@@ -173,7 +173,7 @@ def serve(
     Each is at NAME.localhost, or at a subdomain of the public URL.
     A home is opened when a request, a message or a schedule needs it, and closed when it is idle.
     """
-    heap.bound()
+    heap.limit()
     # Imported here, because the libraries behind it take longer than a refusal or `--help` may.
     from nexus.cli.host_running import run
     from nexus.hosting.fleet.fleet import FleetSettings
@@ -190,7 +190,7 @@ def serve(
         root=root.absolute(),
         bounds=bounds,
         copies=copies,
-        scrape_token=_scrape_token(scrape_token_file),
+        scrape_token=_read_scrape_token(scrape_token_file),
         otlp_url=otlp_url,
         fleet=member if fleet else None,
     )
@@ -211,10 +211,10 @@ def add(name: str, root: Path, fleet: str, settings: Path | None) -> None:
     """Create a home and print its API token, which is shown once."""
     from nexus.hosting import audit, homes
 
-    with _registry(root, fleet) as registry:
+    with _open_registry(root, fleet) as registry:
         with audit.Audit(registry.root).act("home.add", who=audit.by_user(), home=name):
             made = homes.add(registry, name, settings)
-        token = _new_token(registry, made, "full")
+        token = _create_token(registry, made, "full")
         place = "in the fleet" if fleet else f"at {registry.home(name).root}"
         click.echo(f"Created {name} {place}", err=True)
         click.echo(token)
@@ -226,7 +226,7 @@ def add(name: str, root: Path, fleet: str, settings: Path | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per home.")
 def list_(root: Path, fleet: str, as_json: bool) -> None:
     """List the homes, whether each is open, and what is wrong with it."""
-    with _registry(root, fleet) as registry:
+    with _open_registry(root, fleet) as registry:
         after = ""
         while found := registry.listed(after, _PAGE):
             for each in found:
@@ -253,7 +253,7 @@ def remove(name: str, root: Path, fleet: str, copies: str, yes: bool) -> None:
     """Delete a home with everything in it. This can't be undone."""
     from nexus.hosting import audit, homes, replication
 
-    with _registry(root, fleet) as registry:
+    with _open_registry(root, fleet) as registry:
         found = registry.named(name)
         if found.host is not None or serving(Home(root.absolute())) is not None:
             raise HomeBusyError(
@@ -282,10 +282,10 @@ def token(name: str | None, root: Path, fleet: str, admin: bool, read_only: bool
         raise click.UsageError("Give either the name of a home or --admin.")
     if admin and read_only:
         raise click.UsageError("--read-only is for tokens of homes.")
-    with _registry(root, fleet) as registry:
+    with _open_registry(root, fleet) as registry:
         home = None if name is None else registry.named(name)
         scope = "admin" if admin else "read" if read_only else "full"
-        click.echo(_new_token(registry, home, scope, rotate=rotate))
+        click.echo(_create_token(registry, home, scope, rotate=rotate))
 
 
 @host.command()
@@ -305,7 +305,7 @@ def limit(name: str, root: Path, fleet: str, **given: Any) -> None:
     """Show the limits of a home, or change some. Changes apply when it is next opened."""
     from nexus.hosting import audit
 
-    with _registry(root, fleet) as registry:
+    with _open_registry(root, fleet) as registry:
         found = registry.named(name)
         changes = {key: value for key, value in given.items() if value is not None}
         limits = found.limits.changed(changes)
@@ -316,7 +316,7 @@ def limit(name: str, root: Path, fleet: str, **given: Any) -> None:
             click.echo(f"{key:<12} {value:g}")
 
 
-def _new_token(
+def _create_token(
     registry: "Registry", home: "HostedHome | None", scope: "TokenScope", *, rotate: bool = False
 ) -> str:
     from nexus.hosting import audit
@@ -326,7 +326,7 @@ def _new_token(
         return registry.new_token(home.id if home else None, scope, rotate=rotate)
 
 
-def _scrape_token(file: TextIO | None) -> str:
+def _read_scrape_token(file: TextIO | None) -> str:
     token = "" if file is None else file.read().strip()
     if file is not None and len(token) < _TOKEN_CHARACTERS:
         raise UsageError(
@@ -336,7 +336,7 @@ def _scrape_token(file: TextIO | None) -> str:
     return token
 
 
-def _registry(root: Path, fleet: str) -> "Registry":
+def _open_registry(root: Path, fleet: str) -> "Registry":
     from nexus.hosting.fleet.registry import FleetRegistry
     from nexus.hosting.local import LocalRegistry
 
@@ -350,12 +350,12 @@ def _registry(root: Path, fleet: str) -> "Registry":
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per host.")
 def hosts(fleet: str, as_json: bool) -> None:
     """List the hosts of the fleet and their load."""
-    with _fleet_registry(fleet) as registry:
+    with _open_fleet(fleet) as registry:
         found = registry.hosts()
     if not as_json and found:
         click.echo(f"{'host':<16} {'state':<9} {'homes':>6} {'open':>5} {'cpu':>5} {'memory':>9}  version")
     for each in found:
-        click.echo(json.dumps(asdict(each)) if as_json else _host_line(each))
+        click.echo(json.dumps(asdict(each)) if as_json else _format_host(each))
 
 
 @host.command()
@@ -366,9 +366,9 @@ def hosts(fleet: str, as_json: bool) -> None:
 @_wait
 def move(name: str, host: str, fleet: str, root: Path | None, wait_s: float) -> None:
     """Move a home to another host once nobody uses it. No request fails."""
-    with _fleet_registry(fleet) as registry:
+    with _open_fleet(fleet) as registry:
         home = registry.named(name)
-        with _recorded(root, "home.move", home=name, host=host):
+        with _record_act(root, "home.move", home=name, host=host):
             registry.place(home.id, host)
         _wait_until(lambda: registry.named(name).host == host, wait_s, f"{name} is still in use")
     click.echo(f"{name} is on {host}." if wait_s else f"{name} moves to {host}.", err=True)
@@ -384,13 +384,13 @@ def drain(host: str, fleet: str, root: Path | None, wait_s: float, undo: bool) -
     """Move all homes off a host, before it is upgraded or removed. No request fails."""
     from nexus.hosting.fleet import moves
 
-    with _fleet_registry(fleet) as registry:
+    with _open_fleet(fleet) as registry:
         if undo:
-            with _recorded(root, "host.resume", host=host):
+            with _record_act(root, "host.resume", host=host):
                 moves.resume(registry, host)
             click.echo(f"{host} takes homes again.", err=True)
             return
-        with _recorded(root, "host.drain", host=host):
+        with _record_act(root, "host.drain", host=host):
             count = moves.drain(registry, host)
         # What a host that died in the meantime was to have goes to another one.
         _wait_until(lambda: moves.drain(registry, host) == 0, wait_s, f"{host} still has homes in use")
@@ -407,15 +407,15 @@ def evacuate(host: str, fleet: str, force: bool, root: Path | None, wait_s: floa
     """Give all homes of a dead host to the others."""
     from nexus.hosting.fleet import moves
 
-    with _fleet_registry(fleet) as registry:
+    with _open_fleet(fleet) as registry:
         if force:
             _wait_until(lambda: not registry.host_named(host).is_alive, wait_s, f"{host} renews its lease")
-        with _recorded(root, "host.evacuate", host=host):
+        with _record_act(root, "host.evacuate", host=host):
             count = moves.evacuate(registry, host)
     click.echo(f"{count} homes moved off {host}.", err=True)
 
 
-def _host_line(host: "FleetHost") -> str:
+def _format_host(host: "FleetHost") -> str:
     state = "dead" if not host.is_alive else "draining" if host.is_draining else "alive"
     load = host.load
     return (
@@ -424,7 +424,7 @@ def _host_line(host: "FleetHost") -> str:
     )
 
 
-def _recorded(root: Path | None, what: str, **about: str) -> "AbstractContextManager[None]":
+def _record_act(root: Path | None, what: str, **about: str) -> "AbstractContextManager[None]":
     """Record what is done in the audit log of a host, if one was given."""
     from nexus.hosting import audit
 
@@ -439,7 +439,7 @@ def _wait_until(met: Callable[[], bool], wait_s: float, otherwise: str) -> None:
         time.sleep(_POLL_S)
 
 
-def _fleet_registry(fleet: str) -> "AbstractContextManager[FleetRegistry]":
+def _open_fleet(fleet: str) -> "AbstractContextManager[FleetRegistry]":
     from nexus.hosting.fleet.registry import FleetRegistry
 
     # Commands have no folder of homes.

@@ -85,7 +85,7 @@ def init(
             is_new = _make(home, unchanged=choice is None and not language)
             if choice is not None:
                 _save(home, choice)
-                models.keep(home, config.load(home.config_file), choice.trials)
+                models.keep_trials(home, config.load(home.config_file), choice.trials)
                 _tell_cost(config.load(home.config_file))
         if language or is_new:
             _choose_embedding(home, language, asking, download=yes)

@@ -53,7 +53,7 @@ def tried(settings: Config, choice: Choice) -> "Failure | tuple[Trial, ...]":
     done: list[Trial] = []
     for model in choice.tried_models:
         try:
-            done.append(models.run(asked, model, environ))
+            done.append(models.try_model(asked, model, environ))
         except NexusError as error:
             return _failure(error, model, asked, choice)
     return tuple(done)

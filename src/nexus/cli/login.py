@@ -1,4 +1,4 @@
-"""`nexus login`: ways into a home that is served, for a browser and for programs."""
+"""`nexus login`: a dashboard login link, or the API token."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -29,9 +29,9 @@ def login(ctx: click.Context, token: bool) -> None:
     # Imported here, because it takes longer than `nexus login --token` may.
     from nexus.client import Client
 
-    asyncio.run(_link(Client.connect(home, notify=note)))
+    asyncio.run(_print_link(Client.connect(home, notify=note)))
 
 
-async def _link(client: "Client") -> None:
+async def _print_link(client: "Client") -> None:
     async with client:
         click.echo(await client.login_url())

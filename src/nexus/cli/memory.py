@@ -1,4 +1,4 @@
-"""`nexus memory`: look at what is known about whom, and say what is true and who is who."""
+"""`nexus memory`: add, correct and review facts; run the memory skill's scripts."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ import click
 
 from nexus import clock
 from nexus.cli import memory_conclusions, memory_views
-from nexus.cli.memory_views import as_json_option, limit_option, person, print_json, print_log
-from nexus.cli.place import counted, opened_home, with_ledgers
+from nexus.cli.memory_views import limit_option, person, print_log
+from nexus.cli.place import counted, json_option, opened_home, print_json, print_unicode_json, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import shorten_id
@@ -39,14 +39,14 @@ def advanced() -> None:
     """
 
 
-class _Front(click.Group):
-    """The commands of everyday. The others are found here too, so that `nexus memory write` works."""
+class _MemoryGroup(click.Group):
+    """The everyday commands. The advanced ones work here too, as in `nexus memory write`."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return super().get_command(ctx, cmd_name) or advanced.get_command(ctx, cmd_name)
 
 
-@click.group(cls=_Front)
+@click.group(cls=_MemoryGroup)
 def memory() -> None:
     """See and correct what Nexus knows: facts, people, changes."""
 
@@ -54,7 +54,7 @@ def memory() -> None:
 @memory.command()
 @click.argument("statement")
 @click.option("--about", metavar="ENTITY", help="Subject: id or name.")
-@as_json_option
+@json_option
 @click.pass_context
 def add(ctx: click.Context, statement: str, about: str | None, as_json: bool) -> None:
     """Add a fact in your own words."""
@@ -64,7 +64,7 @@ def add(ctx: click.Context, statement: str, about: str | None, as_json: bool) ->
         return await Memory(ledgers).add(arguments, person())
 
     answer = with_ledgers(ctx, work)
-    print_json(answer) if as_json else click.echo(f"Added {shorten_id(answer['id'])}.")
+    print_unicode_json(answer) if as_json else click.echo(f"Added {shorten_id(answer['id'])}.")
 
 
 @memory.command()
@@ -75,7 +75,7 @@ def add(ctx: click.Context, statement: str, about: str | None, as_json: bool) ->
     type=click.Choice(["corrected", "changed", "cancelled"]),
     help="It was never true, was true until now, or was called off.",
 )
-@as_json_option
+@json_option
 @click.pass_context
 def correct(ctx: click.Context, fact_id: str, statement: str, how: str | None, as_json: bool) -> None:
     """Replace the fact ID by STATEMENT. Both stay in the log."""
@@ -84,14 +84,14 @@ def correct(ctx: click.Context, fact_id: str, statement: str, how: str | None, a
         return await Memory(ledgers).correct(fact_id, statement, person(), how=how)
 
     answer = with_ledgers(ctx, work)
-    told = f"{shorten_id(fact_id)} is replaced by {shorten_id(answer['id'])}: {statement}"
-    print_json(answer) if as_json else click.echo(told)
+    done = f"{shorten_id(fact_id)} is replaced by {shorten_id(answer['id'])}: {statement}"
+    print_unicode_json(answer) if as_json else click.echo(done)
 
 
 @memory.command("keep-both")
 @click.argument("fact_id", metavar="ID")
 @click.argument("other_id", metavar="[OTHER]", required=False)
-@as_json_option
+@json_option
 @click.pass_context
 def keep_both(ctx: click.Context, fact_id: str, other_id: str | None, as_json: bool) -> None:
     """Keep two facts as both true.
@@ -103,13 +103,13 @@ def keep_both(ctx: click.Context, fact_id: str, other_id: str | None, as_json: b
         return await Memory(ledgers).keep_both(fact_id, other_id, person())
 
     answer = with_ledgers(ctx, work)
-    told = f"Both are true: {shorten_id(fact_id)} and {shorten_id(answer['distinct_from'])}."
-    print_json(answer) if as_json else click.echo(told)
+    done = f"Both are true: {shorten_id(fact_id)} and {shorten_id(answer['distinct_from'])}."
+    print_unicode_json(answer) if as_json else click.echo(done)
 
 
 @memory.command()
 @click.argument("fact_id", metavar="ID")
-@as_json_option
+@json_option
 @click.pass_context
 def pin(ctx: click.Context, fact_id: str, as_json: bool) -> None:
     """Always consider a fact when its subject comes up."""
@@ -118,7 +118,7 @@ def pin(ctx: click.Context, fact_id: str, as_json: bool) -> None:
 
 @memory.command()
 @click.argument("fact_id", metavar="ID")
-@as_json_option
+@json_option
 @click.pass_context
 def unpin(ctx: click.Context, fact_id: str, as_json: bool) -> None:
     """Unpin a fact."""
@@ -131,7 +131,7 @@ def unpin(ctx: click.Context, fact_id: str, as_json: bool) -> None:
 @click.option("--reject", metavar="ID", help="Reject a fact: it stays in the log and is no longer used.")
 @click.option("--undo", metavar="ID", help="Take back an accept or a reject.")
 @limit_option
-@as_json_option
+@json_option
 @click.pass_context
 def review(
     ctx: click.Context,
@@ -143,35 +143,35 @@ def review(
     as_json: bool,
 ) -> None:
     """List facts that nobody has reviewed, or decide about one."""
-    asked: tuple[tuple[str | None, Decision, str], ...] = (
+    decisions: tuple[tuple[str | None, Decision, str], ...] = (
         (accept, "accept", "Accepted"),
         (reject, "reject", "Rejected"),
         (undo, "reopen", "Reopened"),
     )
-    for fact_id, decision, told in asked:
+    for fact_id, decision, done in decisions:
         if fact_id:
-            _decide(ctx, fact_id, decision, f"{told} {fact_id}.", as_json=as_json)
+            _decide(ctx, fact_id, decision, f"{done} {fact_id}.", as_json=as_json)
             return
     since = clock.timestamp(clock.now() - timedelta(days=days))
     found = with_ledgers(ctx, views.to_review, since=since, limit=limit)
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
     elif found:
         print_log(found)
     else:
         click.echo("Nothing to review.")
 
 
-def _decide(ctx: click.Context, fact_id: str, decision: Decision, told: str, *, as_json: bool) -> None:
+def _decide(ctx: click.Context, fact_id: str, decision: Decision, done: str, *, as_json: bool) -> None:
     async def work(ledgers: Ledgers) -> State:
         return await Memory(ledgers).decide(fact_id, decision, person())
 
-    held = with_ledgers(ctx, work)
-    print_json({"id": fact_id, **asdict(held)}) if as_json else click.echo(told)
+    state = with_ledgers(ctx, work)
+    print_unicode_json({"id": fact_id, **asdict(state)}) if as_json else click.echo(done)
 
 
-# Flags belong to the operation, and are read by what reads them on the socket too.
-_AS_GIVEN: dict[str, Any] = {
+# Flags belong to the operation: the code that parses them on the socket parses them here too.
+_UNPARSED: dict[str, Any] = {
     "ignore_unknown_options": True,
     "allow_extra_args": True,
     "allow_interspersed_args": False,
@@ -180,7 +180,7 @@ _AS_GIVEN: dict[str, Any] = {
 _arguments = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 
 
-@advanced.command(context_settings=_AS_GIVEN)
+@advanced.command(context_settings=_UNPARSED)
 @_arguments
 @click.pass_context
 def write(ctx: click.Context, arguments: tuple[str, ...]) -> None:
@@ -190,20 +190,20 @@ def write(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     object per line from stdin. The result is JSON.
     """
 
-    async def asked(commands: "Commands") -> dict[str, Any]:
+    async def run(commands: "Commands") -> dict[str, Any]:
         if arguments[:1] == ("batch",):
             return await commands.batch(sys.stdin.buffer.read())
         return await commands.write(list(arguments))
 
-    _answer(ctx, asked)
+    _print_answer(ctx, run)
 
 
-@advanced.command(context_settings=_AS_GIVEN)
+@advanced.command(context_settings=_UNPARSED)
 @_arguments
 @click.pass_context
 def search(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     """Search like memory-search.sh, with JSON output."""
-    _answer(ctx, lambda commands: commands.search(list(arguments)))
+    _print_answer(ctx, lambda commands: commands.search(list(arguments)))
 
 
 @advanced.command()
@@ -241,34 +241,34 @@ def seals(ctx: click.Context, accept: bool) -> None:
 
 @advanced.command()
 @click.option("--check", is_flag=True, help="Check everything and embed what is missing.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def embeddings(ctx: click.Context, check: bool, as_json: bool) -> None:
     """Show embedding progress."""
     home, config = opened_home(ctx)
-    picture = asyncio.run(_look(home, config, check=check))
+    progress = asyncio.run(_embed(home, config, check=check))
     if as_json:
-        click.echo(json.dumps(picture, indent=2))
+        print_json(progress)
     else:
-        _print(picture)
+        _print_embeddings(progress)
 
 
 @advanced.command()
 @click.option("--rebuild", is_flag=True, help="Discard the derived links and derive them again from the log.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def successions(ctx: click.Context, rebuild: bool, as_json: bool) -> None:
     """Update and count links from facts to their replacements."""
     home, config = opened_home(ctx)
-    picture = asyncio.run(_successions(home, config, rebuild=rebuild))
+    counts = asyncio.run(_derive_successions(home, config, rebuild=rebuild))
     if as_json:
-        click.echo(json.dumps(picture, indent=2))
+        print_json(counts)
         return
-    replaced = counted(picture["stated"] + picture["judged"], "fact")
-    click.echo(f"{replaced} replaced: {picture['stated']} stated, {picture['judged']} derived.")
+    replaced = counted(counts["stated"] + counts["judged"], "fact")
+    click.echo(f"{replaced} replaced: {counts['stated']} stated, {counts['judged']} derived.")
 
 
-async def _successions(home: "Home", config: "Config", *, rebuild: bool) -> dict[str, Any]:
+async def _derive_successions(home: "Home", config: "Config", *, rebuild: bool) -> dict[str, Any]:
     from nexus.memory import succession
     from nexus.memory.embedding import embed_new, opened
 
@@ -280,30 +280,29 @@ async def _successions(home: "Home", config: "Config", *, rebuild: bool) -> dict
         return {**asdict(await succession.state(ledgers, vectors.embedder.model_id)), "changed": changed}
 
 
-def _answer(ctx: click.Context, asked: "Callable[[Commands], Awaitable[dict[str, Any]]]") -> None:
+def _print_answer(ctx: click.Context, run: "Callable[[Commands], Awaitable[dict[str, Any]]]") -> None:
+    """Run a command of the skill's scripts and print its answer; a usage error ends with exit code 2."""
+    from nexus.memory.writing import Provenance
+    from nexus.skills.commands import Commands
+
     home, config = opened_home(ctx)
+    provenance = Provenance(actor="command-line", kind="owner", channel="cli")
+
+    async def answer() -> dict[str, Any]:
+        async with Ledgers(home, config.ledgers) as ledgers:
+            memory = Memory(
+                ledgers, phone_region=config.memory.phone_region, keeps_codes=config.memory.keep_codes
+            )
+            return await run(Commands(memory, lambda: _open_recall(ledgers, config), provenance))
+
     try:
-        click.echo(json.dumps(asyncio.run(_run(home, config, asked)), ensure_ascii=False))
+        click.echo(json.dumps(asyncio.run(answer()), ensure_ascii=False))
     except UsageError as error:
         click.echo(str(error), err=True)
         ctx.exit(2)
 
 
-async def _run(
-    home: "Home", config: "Config", asked: "Callable[[Commands], Awaitable[dict[str, Any]]]"
-) -> dict[str, Any]:
-    from nexus.memory.writing import Provenance
-    from nexus.skills.commands import Commands
-
-    async with Ledgers(home, config.ledgers) as ledgers:
-        provenance = Provenance(actor="command-line", kind="owner", channel="cli")
-        memory = Memory(
-            ledgers, phone_region=config.memory.phone_region, keeps_codes=config.memory.keep_codes
-        )
-        return await asked(Commands(memory, lambda: _recall(ledgers, config), provenance))
-
-
-async def _recall(ledgers: Ledgers, config: "Config") -> "Recall":
+async def _open_recall(ledgers: Ledgers, config: "Config") -> "Recall":
     from nexus.errors import ModelFileError
     from nexus.memory.embedding import embed_new, opened
     from nexus.memory.recall.recall import Recall
@@ -320,7 +319,7 @@ async def _recall(ledgers: Ledgers, config: "Config") -> "Recall":
     return Recall(ledgers, vectors, reranker=await asyncio.to_thread(installed_reranker))
 
 
-async def _look(home: "Home", config: "Config", *, check: bool) -> dict[str, Any]:
+async def _embed(home: "Home", config: "Config", *, check: bool) -> dict[str, Any]:
     from nexus.ledgers import sql
     from nexus.memory.embedding import backlog, chosen_id, opened
     from nexus.memory.embedding.job import Pass
@@ -337,20 +336,20 @@ async def _look(home: "Home", config: "Config", *, check: bool) -> dict[str, Any
         return {**asdict(found), "depth": found.depth, "lag_ms": lag_ms, "failed": failed, **made}
 
 
-def _print(picture: dict[str, Any]) -> None:
-    click.echo(f"model    {picture['model_id']}")
-    serving = picture["serving_model_id"]
-    if serving not in {None, picture["model_id"]}:
+def _print_embeddings(progress: dict[str, Any]) -> None:
+    click.echo(f"model    {progress['model_id']}")
+    serving = progress["serving_model_id"]
+    if serving not in {None, progress["model_id"]}:
         click.echo(f"serving  {serving}, until the new model is complete")
-    for kind in picture["kinds"]:
+    for kind in progress["kinds"]:
         since = f", oldest from {kind['oldest_at']}" if kind["waiting"] else ""
         name = kind["kind"].replace("_", " ")
         click.echo(f"  {name:<13} {kind['embedded']} of {kind['total']}, {kind['waiting']} waiting{since}")
-    if "made" in picture:
-        click.echo(f"Made {counted(picture['made'], 'vector')}.")
-    if picture["failed"]:
-        click.echo(f"{counted(picture['failed'], 'text')} could not be embedded.")
-    click.echo(f"{counted(picture['depth'], 'item')} pending." if picture["depth"] else "Nothing pending.")
+    if "made" in progress:
+        click.echo(f"Made {counted(progress['made'], 'vector')}.")
+    if progress["failed"]:
+        click.echo(f"{counted(progress['failed'], 'text')} could not be embedded.")
+    click.echo(f"{counted(progress['depth'], 'item')} pending." if progress["depth"] else "Nothing pending.")
 
 
 for _command in (

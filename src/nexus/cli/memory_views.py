@@ -1,11 +1,10 @@
 """The commands of `nexus memory` that only look."""
 
-import json
 from typing import Any, TypeVar
 
 import click
 
-from nexus.cli.place import counted, user_name, with_ledgers
+from nexus.cli.place import counted, json_option, print_unicode_json, user_name, with_ledgers
 from nexus.cli.tables import print_table
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import replacement_note, shorten_id
@@ -16,33 +15,27 @@ from nexus.memory.writing import Provenance
 
 T = TypeVar("T")
 
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 limit_option = click.option(
     "--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of results."
 )
 
 
 def person() -> Provenance:
-    """Whoever runs the command, as the source of what is written."""
+    """Return whoever runs the command, as the source of what is written."""
     return Provenance(actor=f"person:{user_name()}", kind="owner", channel="cli")
-
-
-def print_json(value: Any) -> None:
-    """For a program to read."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 @click.command()
 @click.argument("text", required=False)
 @click.option("--type", "type_", help="Filter by type, such as Person.")
 @limit_option
-@as_json_option
+@json_option
 @click.pass_context
 def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int, as_json: bool) -> None:
     """List entities by last change, or search names for TEXT."""
     found = with_ledgers(ctx, views.entities, matching=text, type_=type_, limit=limit)
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
     elif not found:
         click.echo("No results.")
     else:
@@ -65,13 +58,13 @@ def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int
 @click.command()
 @click.argument("text", required=False)
 @limit_option
-@as_json_option
+@json_option
 @click.pass_context
 def people(ctx: click.Context, text: str | None, limit: int, as_json: bool) -> None:
     """List the people Nexus knows, or search names for TEXT."""
     found = with_ledgers(ctx, views.entities, matching=text, type_="Person", limit=limit)
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
     elif found:
         lines = [(each["name"], each["facts"], each["updated_at"][:10], each["summary"]) for each in found]
         print_table(("name", "facts#", "changed", "summary"), lines)
@@ -81,21 +74,23 @@ def people(ctx: click.Context, text: str | None, limit: int, as_json: bool) -> N
 
 @click.command(short_help="List facts that no longer hold, and what holds now.")
 @limit_option
-@as_json_option
+@json_option
 @click.pass_context
 def changes(ctx: click.Context, limit: int, as_json: bool) -> None:
     """List what changed, latest last: what no longer holds, and what holds now."""
     found = with_ledgers(ctx, views.changes, limit=limit)
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
     elif found:
-        lines = [(_short(each), each["replaced_by"]["at"][:10], _change(each)) for each in found]
+        lines = [
+            (shorten_id(each["id"]), each["replaced_by"]["at"][:10], _describe_change(each)) for each in found
+        ]
         print_table(("id", "when", "change"), lines)
     else:
         click.echo("Nothing changed yet.")
 
 
-def _change(fact: dict[str, Any]) -> str:
+def _describe_change(fact: dict[str, Any]) -> str:
     successor = fact["replaced_by"]
     how = "" if successor["how"] == "changed" else f" ({successor['how']})"
     return f"{fact['fact']} → {successor['fact']}{how}"
@@ -104,13 +99,13 @@ def _change(fact: dict[str, Any]) -> str:
 @click.command()
 @click.argument("entity")
 @limit_option
-@as_json_option
+@json_option
 @click.pass_context
 def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
     """Show everything known about ENTITY: an id, name or alias."""
     found = with_ledgers(ctx, views.show, entity, limit=limit)
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
         return
     click.echo(f"{click.style(found['name'], bold=True)}  {found['type']}  {found['id']}")
     if found["summary"]:
@@ -140,13 +135,13 @@ def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
     show_default=True,
     help="Maximum number of entries, newest kept.",
 )
-@as_json_option
+@json_option
 @click.pass_context
 def timeline(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
     """Print ENTITY's observation log in order, with sources."""
     found = with_ledgers(ctx, views.timeline, entity, limit=limit)
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
     elif found:
         print_log(found, details=True)
     else:
@@ -158,7 +153,7 @@ def timeline(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None
 @click.option("--type", "type_", help="Filter by relation type, such as WORKS_AT.")
 @click.option("--details", is_flag=True, help="Also show type, confidence and how it is known.")
 @limit_option
-@as_json_option
+@json_option
 @click.pass_context
 def facts(
     ctx: click.Context, text: str | None, type_: str | None, details: bool, limit: int, as_json: bool
@@ -169,7 +164,7 @@ def facts(
     """
     found = with_ledgers(ctx, views.facts, matching=text, type_=type_, limit=limit)
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
     elif found:
         print_log(found, details=details)
     else:
@@ -180,7 +175,7 @@ def facts(
 @click.argument("entity", required=False)
 @click.option("--make", is_flag=True, help="Create episodes from finished conversations first.")
 @limit_option
-@as_json_option
+@json_option
 @click.pass_context
 def episodes(ctx: click.Context, entity: str | None, make: bool, limit: int, as_json: bool) -> None:
     """List the latest episodes, or those that mention ENTITY."""
@@ -196,7 +191,7 @@ def episodes(ctx: click.Context, entity: str | None, make: bool, limit: int, as_
 
     found = with_ledgers(ctx, work)
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
     elif found:
         _print_episodes(found)
     else:
@@ -204,13 +199,13 @@ def episodes(ctx: click.Context, entity: str | None, make: bool, limit: int, as_
 
 
 @click.command()
-@as_json_option
+@json_option
 @click.pass_context
 def stats(ctx: click.Context, as_json: bool) -> None:
     """Count memory items by kind."""
     found = with_ledgers(ctx, views.statistics)
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
         return
     if not found:
         click.echo("The memory is empty.")
@@ -240,19 +235,17 @@ def _print_identity(found: dict[str, Any]) -> None:
 
 
 def print_log(found: list[dict[str, Any]], *, details: bool = False) -> None:
-    """Facts in a table, with the short ids by which other commands know them."""
+    """Print facts in a table, with the short ids that other commands take."""
     lines: list[tuple[object, ...]] = []
     for fact in found:
         how = (fact["relation_type"], f"{fact['confidence']:.2f}", fact["source_type"]) if details else ()
-        lines.append((_short(fact), fact["at"][:10], _observation(fact), *how, _origin(fact)))
+        lines.append(
+            (shorten_id(fact["id"]), fact["at"][:10], _describe_fact(fact), *how, _describe_origin(fact))
+        )
     print_table(("id", "when", "fact", *(("type", "sure#", "how") if details else ()), "from"), lines)
 
 
-def _short(fact: dict[str, Any]) -> str:
-    return shorten_id(fact["id"])
-
-
-def _observation(fact: dict[str, Any]) -> str:
+def _describe_fact(fact: dict[str, Any]) -> str:
     successor, marks = fact["replaced_by"], " [pinned]" if fact["pinned"] else ""
     if fact["review"] == "reject":
         marks += " [rejected]"
@@ -261,7 +254,7 @@ def _observation(fact: dict[str, Any]) -> str:
     return f"{fact['fact']}{marks} [{replacement_note(successor['how'], successor['at'], successor['fact'])}]"
 
 
-def _origin(fact: dict[str, Any]) -> str:
+def _describe_origin(fact: dict[str, Any]) -> str:
     said = fact["said"]
     if said:
         who = f"{said['sender']}, " if said["sender"] else ""
@@ -300,7 +293,7 @@ _reason = click.option("--reason", help="Reason, kept in the audit log.")
 )
 @click.option("--find", "look", is_flag=True, help="Compare all entities again first.")
 @limit_option
-@as_json_option
+@json_option
 @click.pass_context
 def candidates(
     ctx: click.Context, entity: str | None, status: str, look: bool, limit: int, as_json: bool
@@ -316,12 +309,12 @@ def candidates(
 
     found = with_ledgers(ctx, work)
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
         return
     if not found:
         click.echo("No results.")
         return
-    print_table(("id", "score#", "one", "other", "why", "status"), [_line(pair) for pair in found])
+    print_table(("id", "score#", "one", "other", "why", "status"), [_candidate_row(pair) for pair in found])
     click.echo("Merge with `nexus memory merge ONE OTHER`, or keep apart with `nexus memory reject ID`.")
 
 
@@ -329,13 +322,13 @@ def candidates(
 @click.argument("source")
 @click.argument("target")
 @_reason
-@as_json_option
+@json_option
 @click.pass_context
 def merge(ctx: click.Context, source: str, target: str, reason: str | None, as_json: bool) -> None:
     """Merge SOURCE into TARGET. No data moves, so it can be undone."""
     answer = _write(ctx, "merge", source=source, target=target, reason=reason)
     if as_json:
-        print_json(answer)
+        print_unicode_json(answer)
         return
     click.echo(f"{answer['merged']} is now part of {answer['root']}.")
     click.echo(f"Undo with `nexus memory unmerge {answer['merged']}`.")
@@ -344,26 +337,26 @@ def merge(ctx: click.Context, source: str, target: str, reason: str | None, as_j
 @click.command()
 @click.argument("entity")
 @_reason
-@as_json_option
+@json_option
 @click.pass_context
 def unmerge(ctx: click.Context, entity: str, reason: str | None, as_json: bool) -> None:
     """Undo a merge: ENTITY is separate again."""
     answer = _write(ctx, "unmerge", entity=entity, reason=reason)
     if as_json:
-        print_json(answer)
+        print_unicode_json(answer)
     else:
         click.echo(f"{answer['entity_id']} is separate from {answer['was_merged_into']}.")
 
 
 @click.command()
 @click.argument("candidate")
-@as_json_option
+@json_option
 @click.pass_context
 def reject(ctx: click.Context, candidate: str, as_json: bool) -> None:
     """Record that the two entities of CANDIDATE are different."""
     answer = _write(ctx, "reject", candidate=candidate)
     if as_json:
-        print_json(answer)
+        print_unicode_json(answer)
     else:
         click.echo(f"Rejected {candidate}.")
 
@@ -375,7 +368,7 @@ def _write(ctx: click.Context, operation: str, **arguments: Any) -> dict[str, An
     return with_ledgers(ctx, work)
 
 
-def _line(pair: dict[str, Any]) -> tuple[object, ...]:
+def _candidate_row(pair: dict[str, Any]) -> tuple[object, ...]:
     why = "; ".join(f"{reason['signal']} ({reason['detail']})" for reason in pair["reasons"])
     one, other = (f"{pair[f'name_{each}']} {pair[f'entity_{each}_id']}" for each in "ab")
     return (pair["id"], f"{pair['score']:.2f}", one, other, why, pair["status"])

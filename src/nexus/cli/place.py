@@ -1,5 +1,6 @@
 """What every command needs first: which home is meant, and its settings."""
 
+import json
 import os
 import sys
 import threading
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TextIO, TypeVar, cast
 
 import click
 
@@ -27,11 +28,23 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
 
 def chosen_home(ctx: click.Context) -> Home:
     """The home that `--home`, NEXUS_HOME or the default names. It may not exist yet."""
     given = cast("str | None", ctx.obj)
     return locate(Path(given) if given else None)
+
+
+def print_json(value: Any) -> None:
+    """Print a value for a program to read, in ASCII."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def print_unicode_json(value: Any) -> None:
+    """Print a value for a program to read, with its text in any alphabet as it is."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def note(text: str) -> None:

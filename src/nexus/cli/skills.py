@@ -1,11 +1,10 @@
-"""`nexus skills`: give a workspace what an agent needs to use the memory."""
+"""`nexus skills`: install the memory skill into a workspace."""
 
-import json
 from pathlib import Path
 
 import click
 
-from nexus.cli.place import counted, opened_home
+from nexus.cli.place import counted, json_option, opened_home, print_json
 from nexus.errors import UsageError
 from nexus.skills import folder, memory
 from nexus.skills.folder import NEW, Seeded
@@ -19,7 +18,7 @@ def skills() -> None:
 
 @skills.command()
 @click.argument("workspace", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def seed(ctx: click.Context, workspace: Path, as_json: bool) -> None:
     """Install or update the memory skills in WORKSPACE.
@@ -29,9 +28,12 @@ def seed(ctx: click.Context, workspace: Path, as_json: bool) -> None:
     home, _ = opened_home(ctx)
     if not workspace.is_dir():
         raise UsageError(f"Folder not found: {workspace}", hint=f"Create it with `mkdir -p {workspace}`.")
-    done = [memory.lay(home, workspace.absolute(), home.run / OWNER), *folder.lay(workspace.absolute())]
+    done = [
+        memory.install(home, workspace.absolute(), home.run / OWNER),
+        *folder.install_pages(workspace.absolute()),
+    ]
     if as_json:
-        click.echo(json.dumps([_document(each) for each in done], indent=2))
+        print_json([_document(each) for each in done])
         return
     for each in done:
         changed = len(each.laid) + len(each.replaced)

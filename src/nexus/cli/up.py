@@ -32,7 +32,7 @@ def up(ctx: click.Context, host: str | None, port: int | None, as_json: bool) ->
         host=config.gateway.host if host is None else host,
         port=config.gateway.port if port is None else port,
     )
-    heap.bound()
+    heap.limit()
     # A thread that computes, such as one that ranks memories, would keep the event loop waiting for 5 ms each
     # time that the loop looks for something to do: with ten messages under way, half of the time.
     sys.setswitchinterval(_SWITCH_S)

@@ -55,12 +55,12 @@ async def test_a_damaged_engine_is_a_finding(home: Home, damaged: str) -> None:
         pass
     path = home.engine_file if damaged == "engine" else home.ledger("runtime")
     for page in _damaged_page_by_page(path):
-        found = list(engine_checks.examine(home, settings, thorough=False))
+        found = list(engine_checks.check_engine(home, settings, thorough=False))
         assert damaged == "runtime" or any(each.level == "error" for each in found), f"page {page}"
 
 
 def troubles(home: Home, *, creates_empty: bool = False) -> list[Finding]:
-    findings = ledger_checks.examine_ledgers(home, thorough=False, creates_empty=creates_empty)
+    findings = ledger_checks.check_ledgers(home, thorough=False, creates_empty=creates_empty)
     return [each for each in findings if each.level != "ok"]
 
 

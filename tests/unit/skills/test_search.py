@@ -29,8 +29,8 @@ async def test_entities_are_named_to_those_who_may_see_everything(
             and None
         )
     )
-    assert Search.of(["Tyler"], {"scope": "persons"}).query.kinds == frozenset({"entity"})
-    answer = await Search.of(["Tyler"], {"scope": "entities"}).run(
+    assert Search.parse(["Tyler"], {"scope": "persons"}).query.kinds == frozenset({"entity"})
+    answer = await Search.parse(["Tyler"], {"scope": "entities"}).run(
         opened, Recall(opened, None, visible=visible)
     )
     assert [each["id"] for each in answer["entities"]] == named
