@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import click
 
-from nexus.cli.place import json_option, opened_home, print_json
+from nexus.cli.place import json_option, open_home, print_json
 from nexus.cli.terminal import printable
 from nexus.config import Config
 from nexus.home import Home
@@ -69,7 +69,7 @@ def _show(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
         if not found:
             click.echo("No calls are waiting.")
 
-    asyncio.run(show_waiting(*opened_home(ctx)))
+    asyncio.run(show_waiting(*open_home(ctx)))
 
 
 def _decide(ctx: click.Context, approval_id: str, decision: str) -> None:
@@ -82,4 +82,4 @@ def _decide(ctx: click.Context, approval_id: str, decision: str) -> None:
             decided = await Approvals(ledgers, settings.tools).decide(approval_id, decision)  # pyright: ignore[reportArgumentType] - one of its words
         click.echo(confirm(decided))
 
-    asyncio.run(decide(*opened_home(ctx)))
+    asyncio.run(decide(*open_home(ctx)))

@@ -22,7 +22,7 @@ from nexus.cli.automations_place import (
     print_list,
 )
 from nexus.cli.held import approve_settings, load_waiting_settings, not_waiting_error
-from nexus.cli.place import counted, json_option, print_json
+from nexus.cli.place import json_option, pluralize, print_json
 from nexus.cli.terminal import printable
 from nexus.errors import AutomationError, UsageError
 from nexus.ledgers.runtime import automations as rows
@@ -135,7 +135,7 @@ def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
         return
     print_list([(each, state.text) for each, state in found])
     if dead:
-        click.echo(f"\n{counted(dead, 'invocation')} failed. List and retry: `nexus automations retry`.")
+        click.echo(f"\n{pluralize(dead, 'invocation')} failed. List and retry: `nexus automations retry`.")
     for problem in problems:
         click.echo(f"not loaded: {problem}", err=True)
 
@@ -356,7 +356,7 @@ def retry(
     if as_json:
         print_json(list(ids))
     else:
-        click.echo(f"{'Dismissed' if dismiss else 'Retrying'} {counted(len(ids), 'invocation')}.")
+        click.echo(f"{'Dismissed' if dismiss else 'Retrying'} {pluralize(len(ids), 'invocation')}.")
 
 
 def _print_dead(found: list[tuple[str, Invocation]], *, as_json: bool) -> None:

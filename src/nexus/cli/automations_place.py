@@ -13,7 +13,7 @@ from nexus.automations import registration
 from nexus.automations.condition import Condition, Surroundings, used_up
 from nexus.automations.loading import load
 from nexus.automations.scripts.checked import SANDBOX
-from nexus.cli.place import opened_home, tell_if_stopped
+from nexus.cli.place import open_home, tell_if_stopped
 from nexus.config import Config
 from nexus.home import Home, HomeLock
 from nexus.ledgers.connection import connect
@@ -125,7 +125,7 @@ class Place:
 @contextmanager
 def open_automations(ctx: click.Context) -> Generator[Place]:
     """Open the automations of the chosen home, after loading those in its folders and installed plugins."""
-    home, config = opened_home(ctx)
+    home, config = open_home(ctx)
     with tell_if_stopped(home), HomeLock(home, "shared"):
         connection = connect(
             home.ledger("runtime"), "runtime", config.ledgers, writes=True, checkpoints=not home.is_copied

@@ -22,7 +22,7 @@ from nexus.automations.scripts import checked, script
 from nexus.automations.scripts.script import Script
 from nexus.automations.trial import Recorded, Replayed, Trial, occasion_of
 from nexus.cli.automations_place import print_invocation
-from nexus.cli.place import opened_home, print_json
+from nexus.cli.place import open_home, print_json
 from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.home import Home
@@ -84,7 +84,7 @@ def replay_requests(
     ctx: click.Context, name: str, request_id: str | None, limit: int, file: Path | None, *, as_json: bool
 ) -> None:
     """Run an automation against recorded requests and print what it would have returned."""
-    home, config = opened_home(ctx)
+    home, config = open_home(ctx)
     replays = asyncio.run(_replay(home, config, name, request_id, limit, file))
     if as_json:
         print_json([each.to_json() for each in replays])
@@ -142,7 +142,7 @@ def _read_code(home: Home, entry: Entry, file: Path | None) -> Script | None:
 
 def run_now(ctx: click.Context, name: str, content: str, *, as_json: bool) -> None:
     """Run an automation for real, and print the result."""
-    home, config = opened_home(ctx)
+    home, config = open_home(ctx)
     invocation = asyncio.run(_run_now(home, config, name, content))
     if as_json:
         print_json(asdict(invocation))

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nexus.cli.place import answering_home, counted, json_option, opened_home, print_json, print_unicode_json
+from nexus.cli.place import (
+    json_option,
+    open_answering_home,
+    open_home,
+    pluralize,
+    print_json,
+    print_unicode_json,
+)
 from nexus.cli.progress import steps_shown
 from nexus.cli.terminal import printable
 from nexus.errors import UsageError
@@ -99,7 +106,7 @@ def sample(ctx: click.Context, import_id: str | None, count: int, as_json: bool)
         click.echo("Nothing left to read.")
         return
     facts = sum(len(each.facts) for each in found)
-    click.echo(f"{counted(facts, 'fact')} from {counted(len(found), 'episode')}. Nothing was stored.")
+    click.echo(f"{pluralize(facts, 'fact')} from {pluralize(len(found), 'episode')}. Nothing was stored.")
     click.echo("Next: `nexus backfill estimate`, then `nexus backfill start`.")
 
 
@@ -142,7 +149,7 @@ def start(
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
     """Show how far the last backfill has come."""
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
 
     async def read() -> list[Backfill]:
         async with Ledgers(home, settings.ledgers) as ledgers:
@@ -214,7 +221,7 @@ async def _wait_until_done(app: "App", begun: Backfill) -> Backfill:
 
 
 def _run(ctx: click.Context, work: "Callable[[App], Awaitable[T]]", *, serve: bool = True) -> T:
-    home, settings = answering_home(ctx, "", "writer")
+    home, settings = open_answering_home(ctx, "", "writer")
 
     async def run() -> T:
         # Imported here, because the libraries behind it take longer than `--help` may.
@@ -234,7 +241,7 @@ def _show_estimate(found: "Estimate", *, err: bool = False) -> None:
     if found.seconds is not None:
         time = f"about {timedelta(seconds=found.seconds)}"
     lines = [
-        f"{counted(found.episodes, 'episode')} with {counted(found.messages, 'message')} to read:",
+        f"{pluralize(found.episodes, 'episode')} with {pluralize(found.messages, 'message')} to read:",
         f"  model   {found.model}",
         f"  calls   {found.calls:,}",
         f"  tokens  {found.input_tokens:,} in ({found.cached_tokens:,} cached), {found.output_tokens:,} out",
@@ -242,7 +249,7 @@ def _show_estimate(found: "Estimate", *, err: bool = False) -> None:
         f"  time    {time}",
     ]
     if found.measured:
-        lines.append(f"Projected from {counted(found.measured, 'episode')} that the model has read.")
+        lines.append(f"Projected from {pluralize(found.measured, 'episode')} that the model has read.")
     elif found.calls:
         lines.append("Run `nexus backfill sample` first for a closer estimate.")
     click.echo("\n".join(lines), err=err)
@@ -254,7 +261,7 @@ def _show_sampled(each: "Sampled") -> None:
         text = " ".join(str(message["text"]).split())
         click.echo(f"  > {printable(str(message['sender']))}: {printable(text[:_SHOWN])}")
     if len(each.messages) > 3:
-        click.echo(f"  > … {counted(len(each.messages) - 3, 'more message')}")
+        click.echo(f"  > … {pluralize(len(each.messages) - 3, 'more message')}")
     for fact in each.facts:
         click.echo(f"  + {printable(str(fact['fact']))}  ({fact['event']})")
     for reason in each.refused:
@@ -269,7 +276,7 @@ def _show(found: Backfill, *, as_json: bool) -> None:
     read, total = done.done + done.skipped, done.waiting + done.done + done.skipped + done.failed
     reason = f": {printable(found.reason)}" if found.reason else ""
     click.echo(f"{found.id}  {found.status}{reason}")
-    click.echo(f"  {read:,} of {counted(total, 'episode')} read, {counted(done.facts, 'fact')} stored")
+    click.echo(f"  {read:,} of {pluralize(total, 'episode')} read, {pluralize(done.facts, 'fact')} stored")
     if done.failed:
         click.echo(f"  {done.failed:,} failed; `nexus backfill resume` retries them")
     expected = found.estimate.get("cost_microusd")

@@ -8,7 +8,7 @@ import click
 
 from nexus import config
 from nexus.cli.held import TRUST, print_held
-from nexus.cli.place import chosen_home, counted, json_option, print_json, size
+from nexus.cli.place import format_size, json_option, locate_home, pluralize, print_json
 from nexus.cli.progress import bytes_shown
 from nexus.errors import CareError, ConfigError
 from nexus.home import Home
@@ -43,7 +43,7 @@ def backup(
     Includes all six databases, the engine's, config.toml and state/, but no logs. Store the folder on another
     disk; it contains everything in the home.
     """
-    home = chosen_home(ctx)
+    home = locate_home(ctx)
     if verify:
         ctx.exit(_verify(folder, home, identity, as_json=as_json))
     started = time.monotonic()
@@ -82,7 +82,7 @@ def restore(
     programs or name servers, arrive disabled; `nexus automations approve` enables them. Pass --trust for your
     own backups.
     """
-    home = chosen_home(ctx)
+    home = locate_home(ctx)
     with bytes_shown("Restoring") as progress:
         restored = care.restore(
             folder, home, replace=replace, trust=trust, identity=identity, progress=progress
@@ -143,5 +143,5 @@ def _summary_document(manifest: Manifest) -> dict[str, Any]:
 
 
 def _count_contents(manifest: Manifest) -> str:
-    rows, files = counted(manifest.rows, "row"), counted(len(manifest.tree.files), "file")
-    return f"{rows} and {files}, {size(manifest.size_bytes)}"
+    rows, files = pluralize(manifest.rows, "row"), pluralize(len(manifest.tree.files), "file")
+    return f"{rows} and {files}, {format_size(manifest.size_bytes)}"

@@ -14,7 +14,7 @@ from nexus import secrets
 from nexus.channels import kinds, quiet
 from nexus.channels.setup import KINDS, Checked, check, propose
 from nexus.cli import logs as log
-from nexus.cli.place import counted, json_option, opened_home, print_json, with_ledgers
+from nexus.cli.place import json_option, open_home, pluralize, print_json, with_ledgers
 from nexus.config import ChannelConfig, Config
 from nexus.config_file import write
 from nexus.errors import UsageError
@@ -37,7 +37,7 @@ def channels() -> None:
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool) -> None:
     """List channels and their state."""
-    _, config = opened_home(ctx)
+    _, config = open_home(ctx)
     found = _write(ctx, lambda c: [_channel_document(c, name, config) for name in config.channels])
     if as_json:
         print_json(found)
@@ -93,7 +93,7 @@ def set_(
 ) -> None:
     """Change settings of the channel NAME while it runs. They override config.toml."""
     _require_channel(ctx, name)
-    _, config = opened_home(ctx)
+    _, config = open_home(ctx)
     if quiet_hours is not None:
         quiet_hours = "" if quiet_hours == "off" else quiet_hours
 
@@ -121,7 +121,7 @@ def set_(
 def logs(ctx: click.Context, name: str, lines: int, as_json: bool) -> None:
     """Show the log of channel NAME."""
     _require_channel(ctx, name)
-    home, _ = opened_home(ctx)
+    home, _ = open_home(ctx)
     found = [line for line in written.read(home) if log.parse_line(line).get("channel") == name]
     for line in found[-lines:]:
         log.print_line(line, as_json=as_json)
@@ -151,7 +151,7 @@ def retry(ctx: click.Context, name: str) -> None:
     """Send what failed on the channel NAME again."""
     _require_channel(ctx, name)
     sent = _write(ctx, ledger.retry, channel=name)
-    click.echo(f"{counted(sent, 'message')} will be sent again.")
+    click.echo(f"{pluralize(sent, 'message')} will be sent again.")
 
 
 @channels.command()
@@ -181,7 +181,7 @@ def _describe_queue(channel: dict[str, Any]) -> str:
 
 
 def _require_channel(ctx: click.Context, name: str) -> None:
-    _, config = opened_home(ctx)
+    _, config = open_home(ctx)
     if name not in config.channels:
         names = ", ".join(config.channels) or "none"
         raise UsageError(f"Unknown channel {name}", hint=f"Channels in config.toml: {names}.")
@@ -268,7 +268,7 @@ def add(ctx: click.Context, kind: str, name: str | None, **given: Any) -> None:
 
     Asks for what isn't passed as an option.
     """
-    home, config = opened_home(ctx)
+    home, config = open_home(ctx)
     setup = _Setup(home=home, kind=kind, name=name or kind, given=given)
     if setup.name in config.channels:
         raise UsageError(

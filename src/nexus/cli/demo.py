@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import clock, config
-from nexus.cli.place import chosen_home, counted, moment
+from nexus.cli.place import locate_home, parse_time, pluralize
 from nexus.cli.progress import steps_shown
 from nexus.errors import ModelFileError
 from nexus.home import Home
@@ -63,13 +63,13 @@ def demo(ctx: click.Context, seed: int, scale: int, until: str | None, embed: bo
     The same seed and end produce the same month. No language model is called, and nothing leaves your
     machine. A home with your own data is refused; an unchanged earlier demo is replaced.
     """
-    home = chosen_home(ctx)
-    end = moment(until) or clock.now().replace(minute=0, second=0, microsecond=0)
+    home = locate_home(ctx)
+    end = parse_time(until) or clock.now().replace(minute=0, second=0, microsecond=0)
     # Imported here, because the libraries behind it take longer than `nexus demo --help` may.
     from nexus.demo.filling import Demo
 
     scenes = asyncio.run(_fill(home, Demo(seed=seed, until=end, scale=scale), embed=embed, again=again))
-    click.echo(f"Wrote a month of {counted(scenes, 'conversation')} to {home.root}. Try:")
+    click.echo(f"Wrote a month of {pluralize(scenes, 'conversation')} to {home.root}. Try:")
     for command in _EXAMPLES:
         click.echo(f"  nexus --home {home.root} {command}")
     click.echo(_DISCLAIMER)

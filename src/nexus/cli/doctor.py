@@ -19,7 +19,7 @@ from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import ledger_checks, model_checks
 from nexus.cli.ledger_checks import Finding
-from nexus.cli.place import chosen_home, counted, json_option, print_json, size
+from nexus.cli.place import format_size, json_option, locate_home, pluralize, print_json
 from nexus.config import Config, GatewayConfig, McpConfig, MemoryConfig
 from nexus.errors import ConfigError, GatewayError, LedgerError, NexusError
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
@@ -66,7 +66,7 @@ def doctor(ctx: click.Context, fix: bool, deep: bool, create_empty: bool, as_jso
     A ledger that is missing or damaged is restored from the newest backup that was made of this home here.
     Each finding says what to do. The exit code is 0 if there are no errors (warnings are fine).
     """
-    home = chosen_home(ctx)
+    home = locate_home(ctx)
     findings = list(examine(home, thorough=deep, creates_empty=create_empty))
     fixed: list[Finding] = []
     # A repair, such as access to a folder, may uncover further problems.
@@ -293,7 +293,7 @@ def _check_failed_embeddings(home: Home) -> Iterator[Finding]:
         yield Finding(
             check="memory",
             level="warning",
-            message=f"{counted(failed, 'text')} could not be embedded, and can be found by words only",
+            message=f"{pluralize(failed, 'text')} could not be embedded, and can be found by words only",
             remedy="`nexus logs` says why. To try again, run `nexus memory embeddings --check`.",
         )
 
@@ -308,7 +308,7 @@ def _check_failed_invocations(home: Home) -> Iterator[Finding]:
         yield Finding(
             check="automations",
             level="warning",
-            message=f"{counted(dead, 'async invocation')} failed every attempt",
+            message=f"{pluralize(dead, 'async invocation')} failed every attempt",
             remedy="List them with `nexus automations retry`; add `--all` to retry, or `--all --dismiss`.",
         )
 
@@ -362,7 +362,7 @@ def _check_skills(home: Home) -> Iterator[Finding]:
 def _check_disk(home: Home) -> Iterator[Finding]:
     free = shutil.disk_usage(home.root).free
     used = sum(path.stat().st_size for path in home.data.iterdir() if path.is_file())
-    message = f"{size(free)} free, {size(used)} used by the ledgers"
+    message = f"{format_size(free)} free, {format_size(used)} used by the ledgers"
     if free < _NO_SPACE_BYTES:
         remedy = "Free disk space now: writes will soon fail."
         yield Finding(check="disk", level="error", message=message, remedy=remedy)

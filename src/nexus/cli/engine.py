@@ -11,7 +11,7 @@ import click
 
 from nexus.broker.queue import WORK, SessionQueue
 from nexus.broker.run import settle
-from nexus.cli.place import json_option, opened_home
+from nexus.cli.place import json_option, open_home
 from nexus.engine import Engine, Settings, State, letters, prepare, records, schedules, store
 from nexus.engine.database import Database
 from nexus.engine.errors import UnknownExecutionError
@@ -185,7 +185,7 @@ def dead_letters(ctx: click.Context, limit: int, as_json: bool) -> None:
 @contextmanager
 def _open_database(ctx: click.Context) -> Generator[Database]:
     """Open the engine's database. That starts and creates nothing."""
-    home, config = opened_home(ctx)
+    home, config = open_home(ctx)
     settings = Settings.of_home(home, config.engine)
     if not settings.exists:
         raise _no_work_error(home)
@@ -217,7 +217,7 @@ def _require_execution(database: Database, execution_id: str) -> Execution:
 
 def _retry_run(ctx: click.Context, execution_id: str) -> str:
     """Retry a run of the session queue, which is recorded in the ledger first."""
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
 
     async def retry_run() -> str:
         engine = Engine(Settings.of_home(home, settings.engine))
@@ -233,7 +233,7 @@ def _retry_run(ctx: click.Context, execution_id: str) -> str:
 
 
 def _settle_run(ctx: click.Context, execution: Execution) -> None:
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
 
     async def settle_run() -> None:
         async with Ledgers(home, settings.ledgers) as ledgers:

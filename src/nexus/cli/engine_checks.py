@@ -7,7 +7,7 @@ import apsw
 from nexus.broker.invariants import check
 from nexus.broker.queue import WORK
 from nexus.cli.ledger_checks import Finding
-from nexus.cli.place import counted, size
+from nexus.cli.place import format_size, pluralize
 from nexus.engine import health
 from nexus.engine.errors import EngineError
 from nexus.engine.settings import Settings
@@ -47,21 +47,21 @@ def check_engine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[
         return
     yield Finding(check="engine", level="ok", message=_summary(settings, found))
     if found.interrupted:
-        message = f"{counted(found.interrupted, 'run')} lost their process"
+        message = f"{pluralize(found.interrupted, 'run')} lost their process"
         yield Finding(check="engine", level="warning", message=message, remedy=_SERVE)
     if found.dead_letters:
-        message = f"{counted(found.dead_letters, 'run')} crashed the process each time"
+        message = f"{pluralize(found.dead_letters, 'run')} crashed the process each time"
         remedy = "List with `nexus engine dead-letters`; retry with `nexus engine retry ID`."
         yield Finding(check="engine", level="warning", message=message, remedy=remedy)
     yield from _compare_with_ledger(home, settings, found)
 
 
 def _summary(settings: Settings, found: health.Health) -> str:
-    waiting = f"{counted(len(found.unfinished), 'execution')} not ended"
+    waiting = f"{pluralize(len(found.unfinished), 'execution')} not ended"
     if (path := settings.file) is None:
         return f"engine: on Postgres, {waiting}"
     files = [file for file in (path, path.with_name(path.name + "-wal")) if file.is_file()]
-    return f"engine: intact, {size(sum(file.stat().st_size for file in files))}, {waiting}"
+    return f"engine: intact, {format_size(sum(file.stat().st_size for file in files))}, {waiting}"
 
 
 def _compare_with_ledger(home: Home, settings: Settings, found: health.Health) -> Iterator[Finding]:
@@ -80,13 +80,13 @@ def _compare_with_ledger(home: Home, settings: Settings, found: health.Health) -
         yield Finding(
             check="engine",
             level="warning",
-            message=f"{counted(len(orphaned), 'run')} in the engine missing from the runtime ledger",
+            message=f"{pluralize(len(orphaned), 'run')} in the engine missing from the runtime ledger",
             remedy="They end when the home is served. Or run `nexus doctor --fix`.",
             fix=lambda: health.remove(settings, orphaned),
         )
     waiting = unfinished - set(runs)
     if waiting:
-        message = f"{counted(len(waiting), 'run')} recorded but not handed to the engine"
+        message = f"{pluralize(len(waiting), 'run')} recorded but not handed to the engine"
         yield Finding(check="engine", level="warning", message=message, remedy=_SERVE)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import config
-from nexus.cli.place import chosen_home, counted
+from nexus.cli.place import locate_home, pluralize
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 
@@ -53,7 +53,7 @@ def check(paths: tuple[Path, ...]) -> None:
             "question": len(life.questions),
             "statement": stated,
         }
-        counts = ", ".join(counted(count, what) for what, count in held.items())
+        counts = ", ".join(pluralize(count, what) for what, count in held.items())
         click.echo(f"{life.name}: {counts} for the writer")
     if failed:
         raise UsageError("Some lives are not valid", hint="Correct the lines above.")
@@ -97,7 +97,7 @@ def memory(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool, **opti
     )
     out: Path = options["out"] or Path(f"eval-{re.sub(r'[^A-Za-z0-9.-]+', '-', plan.model)}")
     run = begin(out, plan)
-    settings = config.load(chosen_home(ctx).config_file)
+    settings = config.load(locate_home(ctx).config_file)
     jobs = min(options["jobs"], len(lives))
     done = (
         _evaluate_in_parallel(ctx, lives, plan, out, jobs)
@@ -174,7 +174,7 @@ def _evaluate_in_parallel(
 
 
 def _life_command(ctx: click.Context, path: Path, name: str, plan: "Plan", out: Path) -> list[str]:
-    home = ["--home", str(chosen_home(ctx).root)]
+    home = ["--home", str(locate_home(ctx).root)]
     limits = [("--judge", plan.judge), ("--sessions", plan.sessions), ("--limit", plan.questions)]
     given = [text for option, value in limits if value or value == 0 for text in (option, str(value))]
     start = [sys.executable, "-m", "nexus", *home, "eval", "memory", str(path), "--only", name]

@@ -9,7 +9,7 @@ import apsw
 import click
 
 from nexus import hosted
-from nexus.cli.place import json_option, opened_home, print_json, user_name, with_ledgers
+from nexus.cli.place import json_option, open_home, print_json, user_name, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
 from nexus.ledgers.forgetting import Beside, Plan, Report, Target
@@ -263,13 +263,13 @@ async def _carry_out(ledgers: Ledgers, target: Target, beside: Beside) -> forget
 
 def _hold_copied_home(ctx: click.Context) -> AbstractContextManager[object]:
     """Keep the host from opening a home that it copies: copied WALs must not be emptied meanwhile."""
-    home, _ = opened_home(ctx)
+    home, _ = open_home(ctx)
     return Serving(home) if hosted.has_copies(home) else nullcontext()
 
 
 def _engine_data(ctx: click.Context) -> Beside:
     """Return what forgets in the engine's database, if there is one."""
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
     if not settings.engine.database and not home.engine_file.is_file():
         return forgetting.Nothing()
     from nexus.engine.forgetting import Forgetting

@@ -8,7 +8,7 @@ import click
 import tomlkit
 
 from nexus import config_file
-from nexus.cli.place import counted
+from nexus.cli.place import pluralize
 from nexus.errors import ConfigError, NexusError
 from nexus.home import Home
 from nexus.ledgers import quarantine
@@ -22,7 +22,7 @@ def print_held(held: Iterable[Held]) -> None:
     items = list(held)
     if not items:
         return
-    click.echo(f"Disabled until you approve: {counted(len(items), 'item')}.")
+    click.echo(f"Disabled until you approve: {pluralize(len(items), 'item')}.")
     for each in items:
         click.echo(f"  {each}")
     click.echo("Review them, then run `nexus automations approve`.")

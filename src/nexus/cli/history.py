@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from nexus import history
-from nexus.cli.place import counted, opened_home, print_json, size, with_ledgers
+from nexus.cli.place import format_size, open_home, pluralize, print_json, with_ledgers
 from nexus.cli.progress import steps_shown
 from nexus.cli.terminal import printable
 from nexus.config import Config
@@ -50,7 +50,7 @@ def import_history(
         seen = _run(ctx, _preview, source)
         _print_preview(seen, as_json=as_json)
         return
-    done = _run(ctx, _import, opened_home(ctx)[1], source, not without_attachments)
+    done = _run(ctx, _import, open_home(ctx)[1], source, not without_attachments)
     _print_import(done, as_json=as_json)
 
 
@@ -68,7 +68,7 @@ def print_imports(ctx: click.Context, *, as_json: bool) -> None:
         )
         click.echo(
             f"{each.id}  {each.created_at[:16].replace('T', ' ')}  {each.source:<12} "
-            f"{counted(each.messages, 'message'):>18}  {printable(each.location)}  ({state})"
+            f"{pluralize(each.messages, 'message'):>18}  {printable(each.location)}  ({state})"
         )
 
 
@@ -80,8 +80,8 @@ def export_markdown(ctx: click.Context, folder: str, *, as_json: bool) -> None:
         return
     people = "1 person" if written.people == 1 else f"{written.people:,} people"
     click.echo(
-        f"Exported {people}, {counted(written.topics, 'topic')} and {counted(written.messages, 'message')} "
-        f"on {counted(written.days, 'day')} to {folder}."
+        f"Exported {people}, {pluralize(written.topics, 'topic')} "
+        f"and {pluralize(written.messages, 'message')} on {pluralize(written.days, 'day')} to {folder}."
     )
     click.echo("Open the folder as a vault in Obsidian, or read it with any editor.")
 
@@ -123,20 +123,20 @@ def _print_preview(seen: history.Preview, *, as_json: bool) -> None:
     if as_json:
         print_json(seen.record())
         return
-    click.echo(f"{seen.title}, {size(seen.size_bytes)}:")
-    click.echo(f"  {counted(seen.messages, 'message')} in {counted(seen.threads, 'thread')}")
+    click.echo(f"{seen.title}, {format_size(seen.size_bytes)}:")
+    click.echo(f"  {pluralize(seen.messages, 'message')} in {pluralize(seen.threads, 'thread')}")
     if seen.known:
-        click.echo(f"  {counted(seen.known, 'message')} of these already imported")
+        click.echo(f"  {pluralize(seen.known, 'message')} of these already imported")
     click.echo(f"  {'1 person' if seen.people == 1 else f'{seen.people:,} people'}")
     if seen.attachments:
         absent = f" ({seen.attachments_absent:,} by name only)" if seen.attachments_absent else ""
-        click.echo(f"  {counted(seen.attachments, 'attachment')}{absent}")
+        click.echo(f"  {pluralize(seen.attachments, 'attachment')}{absent}")
     if seen.first and seen.last:
         click.echo(f"  from {seen.first[:10]} to {seen.last[:10]}")
     if seen.undated:
-        click.echo(f"  {counted(seen.undated, 'message')} without a time")
+        click.echo(f"  {pluralize(seen.undated, 'message')} without a time")
     if seen.unverified:
-        click.echo(f"  {counted(seen.unverified, 'mail')} from your address without proof that you sent it")
+        click.echo(f"  {pluralize(seen.unverified, 'mail')} from your address without proof that you sent it")
     _print_set_aside(seen.set_aside)
     click.echo("Nothing imported. Run the command without --dry-run to import.")
 
@@ -146,10 +146,11 @@ def _print_import(done: imports.Import, *, as_json: bool) -> None:
         print_json(done.record())
         return
     click.echo(
-        f"Imported {counted(done.messages, 'message')} in {counted(done.threads, 'new thread')} as {done.id}."
+        f"Imported {pluralize(done.messages, 'message')} in {pluralize(done.threads, 'new thread')} "
+        f"as {done.id}."
     )
     if done.known:
-        click.echo(f"  {counted(done.known, 'message')} skipped: already imported")
+        click.echo(f"  {pluralize(done.known, 'message')} skipped: already imported")
     _print_set_aside(done.set_aside)
     click.echo("They can be searched by words now, and by meaning once embedded (`nexus memory embeddings`).")
     click.echo(f"Undo: `nexus forget import {done.id}`.")

@@ -13,7 +13,7 @@ from nexus import config, config_file, ledgers
 from nexus.broker.agent.providers import PROVIDERS, Choice
 from nexus.cli import init_language, init_model, models
 from nexus.cli.init_providers import Asking, Defaults, KeyWish, Person, Wishes
-from nexus.cli.place import chosen_home
+from nexus.cli.place import locate_home
 from nexus.cli.terminal import printable
 from nexus.config_file import Change
 from nexus.demo import place
@@ -69,7 +69,7 @@ def init(
 
     Run it again to complete a home. It changes config.toml only where you say so.
     """
-    home = chosen_home(ctx)
+    home = locate_home(ctx)
     asking: Asking = Person() if sys.stdin.isatty() and sys.stdout.isatty() and not yes else Defaults()
     wishes = _wishes(**about_model)
     try:

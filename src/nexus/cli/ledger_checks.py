@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from nexus import clock, config, ledgers
-from nexus.cli.place import size
+from nexus.cli.place import format_size
 from nexus.errors import LedgerError
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import backup, health, migrate, sql
@@ -50,7 +50,9 @@ def check_ledgers(home: Home, *, thorough: bool, creates_empty: bool = False) ->
         yield from (_problem_finding(home, problem, creates_empty=creates_empty) for problem in problems)
         if not problems:
             schema = migrate.latest(name)
-            yield _ledger_finding("ok", f"{name}: schema {schema}, intact, {size(path.stat().st_size)}")
+            yield _ledger_finding(
+                "ok", f"{name}: schema {schema}, intact, {format_size(path.stat().st_size)}"
+            )
     yield from _check_clock(home)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nexus.cli.place import note, opened_home
+from nexus.cli.place import note, open_home
 from nexus.serving import serving
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def login(ctx: click.Context, token: bool) -> None:
 
     Nexus must be running: `nexus up`.
     """
-    home, _ = opened_home(ctx)
+    home, _ = open_home(ctx)
     if token:
         click.echo(home.token())
         return

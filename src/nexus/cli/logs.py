@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import click
 
 from nexus import logs as written
-from nexus.cli.place import opened_home
+from nexus.cli.place import open_home
 from nexus.cli.terminal import printable
 
 _LOOK_S: Final = 0.25
@@ -34,7 +34,7 @@ def logs(ctx: click.Context, follow: bool, level: str, lines: int, as_json: bool
 
     The log has names, ids and numbers, never message content.
     """
-    home, _ = opened_home(ctx)
+    home, _ = open_home(ctx)
     tail = written.Tail(home)
     wanted = [line for line in written.read(home) if _is_serious(line, level)]
     for line in wanted[-lines:] if lines else []:

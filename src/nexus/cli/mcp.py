@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from nexus.cli.place import chosen_home, opened_home
+from nexus.cli.place import locate_home, open_home
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 
@@ -31,7 +31,7 @@ def serve(ctx: click.Context) -> None:
     Clients start it after `nexus mcp install`. It works with or without `nexus up`,
     which also serves MCP over HTTP at /mcp.
     """
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
     # Imported here, because the libraries behind it take longer than `nexus mcp --help` may.
     from nexus.gateway.mcp.server import serve as serving
 
@@ -52,7 +52,7 @@ def install(ctx: click.Context, client: str, project: Path | None, only_print: b
     """
     from nexus.cli import mcp_clients as clients
 
-    found, home = clients.get(client), str(chosen_home(ctx).require().root)
+    found, home = clients.get(client), str(locate_home(ctx).require().root)
     launch = clients.Launch(command=_locate_program(), args=("--home", home, "mcp", "serve"))
     file = clients.locate_file(found, project)
     if only_print:

@@ -12,7 +12,7 @@ import click
 from nexus import clock
 from nexus.cli import memory_conclusions, memory_views
 from nexus.cli.memory_views import limit_option, person, print_log
-from nexus.cli.place import counted, json_option, opened_home, print_json, print_unicode_json, with_ledgers
+from nexus.cli.place import json_option, open_home, pluralize, print_json, print_unicode_json, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import shorten_id
@@ -219,14 +219,14 @@ def seals(ctx: click.Context, accept: bool) -> None:
     from nexus.ledgers.connection import connect
     from nexus.ledgers.memory import seals as made
 
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
     opened = connect(
         home.ledger("memory"), "memory", settings.ledgers, writes=True, checkpoints=not home.is_copied
     )
     with closing(opened) as connection:
         if accept:
             with connection:
-                click.echo(f"Accepted {counted(made.accept(connection), 'changed fact')}.")
+                click.echo(f"Accepted {pluralize(made.accept(connection), 'changed fact')}.")
         while made.unsealed(connection):
             with connection:
                 made.seal(connection)
@@ -245,7 +245,7 @@ def seals(ctx: click.Context, accept: bool) -> None:
 @click.pass_context
 def embeddings(ctx: click.Context, check: bool, as_json: bool) -> None:
     """Show embedding progress."""
-    home, config = opened_home(ctx)
+    home, config = open_home(ctx)
     progress = asyncio.run(_embed(home, config, check=check))
     if as_json:
         print_json(progress)
@@ -259,12 +259,12 @@ def embeddings(ctx: click.Context, check: bool, as_json: bool) -> None:
 @click.pass_context
 def successions(ctx: click.Context, rebuild: bool, as_json: bool) -> None:
     """Update and count links from facts to their replacements."""
-    home, config = opened_home(ctx)
+    home, config = open_home(ctx)
     counts = asyncio.run(_derive_successions(home, config, rebuild=rebuild))
     if as_json:
         print_json(counts)
         return
-    replaced = counted(counts["stated"] + counts["judged"], "fact")
+    replaced = pluralize(counts["stated"] + counts["judged"], "fact")
     click.echo(f"{replaced} replaced: {counts['stated']} stated, {counts['judged']} derived.")
 
 
@@ -285,7 +285,7 @@ def _print_answer(ctx: click.Context, run: "Callable[[Commands], Awaitable[dict[
     from nexus.memory.writing import Provenance
     from nexus.skills.commands import Commands
 
-    home, config = opened_home(ctx)
+    home, config = open_home(ctx)
     provenance = Provenance(actor="command-line", kind="owner", channel="cli")
 
     async def answer() -> dict[str, Any]:
@@ -346,10 +346,12 @@ def _print_embeddings(progress: dict[str, Any]) -> None:
         name = kind["kind"].replace("_", " ")
         click.echo(f"  {name:<13} {kind['embedded']} of {kind['total']}, {kind['waiting']} waiting{since}")
     if "made" in progress:
-        click.echo(f"Made {counted(progress['made'], 'vector')}.")
+        click.echo(f"Made {pluralize(progress['made'], 'vector')}.")
     if progress["failed"]:
-        click.echo(f"{counted(progress['failed'], 'text')} could not be embedded.")
-    click.echo(f"{counted(progress['depth'], 'item')} pending." if progress["depth"] else "Nothing pending.")
+        click.echo(f"{pluralize(progress['failed'], 'text')} could not be embedded.")
+    click.echo(
+        f"{pluralize(progress['depth'], 'item')} pending." if progress["depth"] else "Nothing pending."
+    )
 
 
 for _command in (

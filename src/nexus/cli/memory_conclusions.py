@@ -9,10 +9,10 @@ import click
 from nexus import config
 from nexus.cli.memory_views import limit_option
 from nexus.cli.place import (
-    answering_home,
-    counted,
     json_option,
-    opened_home,
+    open_answering_home,
+    open_home,
+    pluralize,
     print_unicode_json,
     with_ledgers,
 )
@@ -40,7 +40,7 @@ def consolidate(ctx: click.Context, dry_run: bool, again: bool, as_json: bool) -
     if dry_run:
         _print_plan(ctx, as_json)
         return
-    home, settings = answering_home(ctx, "", "consolidation")
+    home, settings = open_answering_home(ctx, "", "consolidation")
     report = asyncio.run(_consolidate(home, settings, again=again))
     if as_json:
         print_unicode_json(report)
@@ -50,15 +50,15 @@ def consolidate(ctx: click.Context, dry_run: bool, again: bool, as_json: bool) -
 
 def _describe_consolidation(report: dict[str, Any]) -> str:
     lines = [
-        f"{counted(report['facts'], 'fact')}: {counted(report['added'], 'new observation')}, "
+        f"{pluralize(report['facts'], 'fact')}: {pluralize(report['added'], 'new observation')}, "
         f"{report['revised']} revised, {report['confirmed']} confirmed."
     ]
     if report.get("refused"):
         lines.append(
-            f"{counted(report['refused'], 'observation')} refused: not supported by the facts it cites."
+            f"{pluralize(report['refused'], 'observation')} refused: not supported by the facts it cites."
         )
     if report["set_aside"]:
-        lines.append(f"{counted(report['set_aside'], 'fact')} set aside: `--dry-run` shows why.")
+        lines.append(f"{pluralize(report['set_aside'], 'fact')} set aside: `--dry-run` shows why.")
     if report["stopped"]:
         lines.append(f"Stopped early: {report['stopped']}.")
     return "\n".join(lines)
@@ -76,12 +76,12 @@ async def _consolidate(home: Home, settings: config.Config, *, again: bool) -> d
 def _print_plan(ctx: click.Context, as_json: bool) -> None:
     from nexus.roles.consolidation.plan import planned
 
-    _, settings = opened_home(ctx)
+    _, settings = open_home(ctx)
     plan = with_ledgers(ctx, planned, settings)
     if as_json:
         print_unicode_json(plan)
         return
-    waiting = "1 fact pending" if plan["waiting"] == 1 else f"{counted(plan['waiting'], 'fact')} pending"
+    waiting = "1 fact pending" if plan["waiting"] == 1 else f"{pluralize(plan['waiting'], 'fact')} pending"
     click.echo(f"{waiting}. Off: {plan['off']}." if plan["off"] else f"{waiting}.")
     if plan["batches"]:
         print_table(
@@ -89,8 +89,8 @@ def _print_plan(ctx: click.Context, as_json: bool) -> None:
             [
                 (
                     len(each["fact_ids"]),
-                    f"{counted(len(each['observation_ids']), 'observation')}, "
-                    f"{counted(len(each['known_ids']), 'known fact')}",
+                    f"{pluralize(len(each['observation_ids']), 'observation')}, "
+                    f"{pluralize(len(each['known_ids']), 'known fact')}",
                     each["tokens"],
                     each["root_request_id"] or "its own request",
                 )
@@ -133,7 +133,7 @@ def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, 
         click.echo("No results.")
     if counts["waiting"] or counts["set_aside"]:
         click.echo(
-            f"{counted(counts['waiting'], 'fact')} not consolidated yet, {counts['set_aside']} set aside: "
+            f"{pluralize(counts['waiting'], 'fact')} not consolidated yet, {counts['set_aside']} set aside: "
             "see `nexus memory consolidate --dry-run`.",
             err=True,
         )

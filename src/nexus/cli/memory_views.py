@@ -4,7 +4,7 @@ from typing import Any, TypeVar
 
 import click
 
-from nexus.cli.place import counted, json_option, print_unicode_json, user_name, with_ledgers
+from nexus.cli.place import json_option, pluralize, print_unicode_json, user_name, with_ledgers
 from nexus.cli.tables import print_table
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import replacement_note, shorten_id
@@ -184,7 +184,7 @@ def episodes(ctx: click.Context, entity: str | None, make: bool, limit: int, as_
         if make:
             made = await grouping.group_events(ledgers)
             click.echo(
-                f"Made {counted(len(made.episode_ids), 'episode')} of {counted(made.events, 'event')}.",
+                f"Made {pluralize(len(made.episode_ids), 'episode')} of {pluralize(made.events, 'event')}.",
                 err=True,
             )
         return await views.episodes(ledgers, entity=entity, limit=limit)
@@ -302,7 +302,7 @@ def candidates(
 
     async def work(ledgers: Ledgers) -> list[dict[str, Any]]:
         if look:
-            click.echo(f"{counted(await review(ledgers), 'pair')} to review.", err=True)
+            click.echo(f"{pluralize(await review(ledgers), 'pair')} to review.", err=True)
         same = await views.find(ledgers, entity) if entity else None
         wanted = None if status == "all" else status
         return await views.candidates(ledgers, status=wanted, entities=same, limit=limit)

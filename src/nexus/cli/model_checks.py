@@ -9,7 +9,7 @@ from nexus.automations.improvement import lessons
 from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
 from nexus.broker.agent.roles import unknown_model
 from nexus.cli.ledger_checks import Finding
-from nexus.cli.place import counted
+from nexus.cli.place import pluralize
 from nexus.config import Config, LedgersConfig
 from nexus.errors import ConfigError, LedgerError, ModelFileError
 from nexus.home import Home
@@ -78,7 +78,7 @@ def check_automations(home: Home) -> Iterator[Finding]:
         yield Finding(
             check="automations",
             level="warning",
-            message=f"{counted(count, 'lesson')} of {name} waiting for your approval",
+            message=f"{pluralize(count, 'lesson')} of {name} waiting for your approval",
             remedy=f"Review with `nexus automations lessons {name}`.",
         )
     registered = _load_automations(home)
@@ -92,7 +92,7 @@ def check_automations(home: Home) -> Iterator[Finding]:
     scripts = [each for each in registered if not (each.script_path or "").startswith(IN_PROCESS)]
     if scripts:
         inside = sum(bool(each.config.get(SANDBOX)) for each in scripts)
-        message = f"{counted(len(scripts), 'script')} registered, {inside} of them sandboxed"
+        message = f"{pluralize(len(scripts), 'script')} registered, {inside} of them sandboxed"
         yield Finding(check="automations", level="ok", message=message)
 
 

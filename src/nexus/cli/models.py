@@ -13,7 +13,7 @@ import click
 from nexus import config
 from nexus.broker.agent.capabilities import concerns, facts
 from nexus.broker.agent.roles import models_of
-from nexus.cli.place import opened_home
+from nexus.cli.place import open_home
 from nexus.cli.terminal import printable
 from nexus.config import Config
 from nexus.errors import NexusError
@@ -70,7 +70,7 @@ def models(ctx: click.Context) -> None:
     """Show this home's models and their capabilities; test and download models."""
     if ctx.invoked_subcommand is not None:
         return
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
     known = asyncio.run(_load_capabilities(home, settings))
     used = settings.models.roles
     for name, roles in used.items():
@@ -95,7 +95,7 @@ def test(ctx: click.Context, names: tuple[str, ...]) -> None:
     Each is asked a question, a tool call and a JSON answer, which costs a few hundred tokens. NAME is
     `provider/model`. Without one, all models of this home are tested.
     """
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
     tried = names or tuple(settings.models.roles)
     if not tried:
         models_of(settings.models, "manager")  # says that none is set, and what to do

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import click
 
-from nexus.cli.place import chosen_home, json_option, moment, note, opened_home
+from nexus.cli.place import json_option, locate_home, note, open_home, parse_time
 from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.memory.recall.item import (
@@ -258,7 +258,7 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
 
     Asks `nexus up` if it is running.
     """
-    home = chosen_home(ctx).require()
+    home = locate_home(ctx).require()
     query = Query(
         text=text,
         deadline_ms=_DEADLINE_MS,
@@ -268,18 +268,18 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
         max_results=options["limit"],
         max_tokens=options["max_tokens"],
         channel=options["channel"],
-        time_after=moment(options["after"]),
-        time_before=moment(options["before"]),
+        time_after=parse_time(options["after"]),
+        time_before=parse_time(options["before"]),
     )
     service = serving(home)
     if service is not None and service.url and len(text) <= _LONGEST_ASKED:
         service.check()
         answer = ask_service(service, home.token(), query, options["scope"])
-        notes = [] if "embed" in answer.timings_ms else _check_model(opened_home(ctx)[1])
+        notes = [] if "embed" in answer.timings_ms else _check_model(open_home(ctx)[1])
     else:
         import asyncio
 
-        answer, notes = asyncio.run(_search_home(*opened_home(ctx), query))
+        answer, notes = asyncio.run(_search_home(*open_home(ctx), query))
     if as_json:
         click.echo(json.dumps({"notes": notes, **asdict(answer)}, indent=2, default=_to_json))
         return

@@ -7,7 +7,7 @@ import click
 
 from nexus import config
 from nexus.cli.memory_conclusions import print_models
-from nexus.cli.place import answering_home, counted, json_option, print_unicode_json
+from nexus.cli.place import json_option, open_answering_home, pluralize, print_unicode_json
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.home import Home
@@ -40,7 +40,7 @@ def reflect(
             "Pass a question, or --refresh with a mental model",
             hint='For example: `nexus reflect "What changed?"`.',
         )
-    home, settings = answering_home(ctx, options["model"], "reflection")
+    home, settings = open_answering_home(ctx, options["model"], "reflection")
     found = asyncio.run(_reflect(home, settings, text, **options))
     if as_json:
         print_unicode_json(found.to_json())
@@ -78,7 +78,7 @@ def _print_answer(found: "Reflected") -> None:
         print_table(("when", "what", "id", ""), lines)
     if found.removed:
         click.echo(
-            f"{counted(len(found.removed), 'source')} cited without a match, removed: "
+            f"{pluralize(len(found.removed), 'source')} cited without a match, removed: "
             f"{', '.join(found.removed)}",
             err=True,
         )

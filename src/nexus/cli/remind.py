@@ -9,7 +9,7 @@ from nexus import clock
 from nexus.automations import reminders
 from nexus.automations.reminders import Place, Reminder
 from nexus.cli.automations_place import open_automations
-from nexus.cli.place import json_option, opened_home, print_json
+from nexus.cli.place import json_option, open_home, print_json
 
 _words = click.argument("words", nargs=-1, required=True)
 _OWNER = "owner"
@@ -45,7 +45,7 @@ def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_
     Nexus sends the text at its time. If the text begins with "tell me", "show me", "what" and the like, it is
     a question, and the agent answers it then. Both arrive in the session, in the terminal and the browser.
     """
-    _, config = opened_home(ctx)
+    _, config = open_home(ctx)
     now = clock.now()
     draft = reminders.draft(" ".join(words), now, reminders.zone_of(config.automations))
     for line in () if as_json else draft.described(now):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from nexus.cli.place import counted, json_option, opened_home, print_json
+from nexus.cli.place import json_option, open_home, pluralize, print_json
 from nexus.errors import UsageError
 from nexus.skills import folder, memory
 from nexus.skills.folder import NEW, Seeded
@@ -25,7 +25,7 @@ def seed(ctx: click.Context, workspace: Path, as_json: bool) -> None:
 
     Files changed by you or an agent are kept; the new version is written as NAME.new.
     """
-    home, _ = opened_home(ctx)
+    home, _ = open_home(ctx)
     if not workspace.is_dir():
         raise UsageError(f"Folder not found: {workspace}", hint=f"Create it with `mkdir -p {workspace}`.")
     done = [
@@ -38,7 +38,7 @@ def seed(ctx: click.Context, workspace: Path, as_json: bool) -> None:
     for each in done:
         changed = len(each.laid) + len(each.replaced)
         click.echo(
-            f"{each.folder}: {counted(changed, 'file')} installed"
+            f"{each.folder}: {pluralize(changed, 'file')} installed"
             if changed
             else f"{each.folder} is up to date"
         )

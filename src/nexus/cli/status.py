@@ -7,7 +7,7 @@ import apsw
 import click
 
 from nexus import __version__, config
-from nexus.cli.place import json_option, opened_home, print_json, size
+from nexus.cli.place import format_size, json_option, open_home, print_json
 from nexus.home import Home, holders
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import automations
@@ -18,15 +18,15 @@ from nexus.ledgers.runtime import automations
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
     """Show a summary of the home."""
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
     summary = asyncio.run(_load_summary(home, settings))
     if as_json:
         print_json(summary)
         return
-    click.echo(f"nexus {summary['version']} · {summary['home']} · {size(summary['bytes'])}")
+    click.echo(f"nexus {summary['version']} · {summary['home']} · {format_size(summary['bytes'])}")
     for name, entry in summary["ledgers"].items():
         counts = ", ".join(f"{count:,} {what}" for what, count in entry["counts"].items())
-        click.echo(f"  {name:<11}{size(entry['bytes']):>11}  {counts}")
+        click.echo(f"  {name:<11}{format_size(entry['bytes']):>11}  {counts}")
     if summary["last_event_at"]:
         click.echo(f"  last event  {summary['last_event_at']}")
     if summary["embedding"]["waiting"] or summary["embedding"]["changes_model"]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from nexus import clock, config
-from nexus.cli.place import counted, json_option, opened_home, print_unicode_json
+from nexus.cli.place import json_option, open_home, pluralize, print_unicode_json
 from nexus.cli.terminal import printable
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events
@@ -171,13 +171,14 @@ def _sum_line(node: Node) -> Text:
     cached = f" ({total.cache_read_tokens / prompt:.0%} from cache)" if prompt else ""
     return Text.assemble(
         ("∑ ", "bold"),
-        f"{counted(total.calls, 'model call')}: {prompt:,} tokens in{cached}, {total.output_tokens:,} out, ",
+        f"{pluralize(total.calls, 'model call')}: {prompt:,} tokens in{cached}, ",
+        f"{total.output_tokens:,} out, ",
         *_describe_cost(total),
     )
 
 
 def _describe_cost(total: Totals) -> list[str | tuple[str, str]]:
-    unpriced = counted(total.unpriced_calls, "call")
+    unpriced = pluralize(total.unpriced_calls, "call")
     if total.calls and total.unpriced_calls == total.calls:
         return [f"{unpriced} without a known price"]
     whole = (money(total.cost_microusd), "bold")
@@ -245,7 +246,7 @@ def trace(ctx: click.Context, id: str | None, ids: bool, limit: int, as_json: bo
     ID is a request, event, execution, dispatch or span id, or its beginning. Tokens are split into fresh,
     read from cache, written to cache, and output. ∑ marks totals.
     """
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
     if id is None:
         latest = asyncio.run(_load_latest(home, settings, limit))
         if as_json:

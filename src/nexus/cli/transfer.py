@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from nexus.cli.held import TRUST, print_held
-from nexus.cli.place import chosen_home, counted, json_option
+from nexus.cli.place import json_option, locate_home, pluralize
 from nexus.cli.progress import lines_shown
 from nexus.errors import UsageError
 from nexus.ledgers import transfer
@@ -35,7 +35,7 @@ def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool
 
         history.export_markdown(ctx, file, as_json=as_json)
         return
-    home = chosen_home(ctx)
+    home = locate_home(ctx)
     with transfer.writing(file) as stream, lines_shown("Exporting") as progress:
         done = transfer.write(home, stream, embeddings=not without_embeddings, progress=progress)
     # The file itself may be on standard output, so the rest must not be.
@@ -97,7 +97,7 @@ def import_(
 
 
 def _import_home(ctx: click.Context, file: str, *, trust: bool, as_json: bool) -> None:
-    home = chosen_home(ctx)
+    home = locate_home(ctx)
     with transfer.reading(file) as stream, lines_shown("Importing") as progress:
         imported = transfer.read(stream, home, progress, trust=trust)
     tally = imported.tally
@@ -111,7 +111,7 @@ def _import_home(ctx: click.Context, file: str, *, trust: bool, as_json: bool) -
 
 
 def _count_contents(tally: transfer.Tally) -> str:
-    return f"{counted(tally.total_rows, 'row')} and {counted(tally.files, 'file')}"
+    return f"{pluralize(tally.total_rows, 'row')} and {pluralize(tally.files, 'file')}"
 
 
 def _print_json(outcome: dict[str, Any], aside: bool = False) -> None:

@@ -17,7 +17,7 @@ from nexus.app import App
 from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import model_checks
-from nexus.cli.place import counted
+from nexus.cli.place import pluralize
 from nexus.cli.terminal import printable
 from nexus.config import Config, load
 from nexus.engine.owner import find_owner
@@ -211,7 +211,7 @@ def _print_summary(summary: dict[str, Any], *, as_json: bool) -> None:
             "channels", ", ".join(f"{name} ({_STATUSES.get(status, status)})" for name, status in found)
         )
     _print_line("automations", ", ".join(summary["automations"]) or "none")
-    waiting = counted(summary["waiting_to_be_embedded"], "text")
+    waiting = pluralize(summary["waiting_to_be_embedded"], "text")
     _print_line("memory", f"{summary['embedding_model']}, {waiting} waiting to be embedded")
     if summary["writer"]:
         _print_line("", f'{summary["writer"]}. `writer = "none"` in [models] turns this off.')

@@ -8,7 +8,7 @@ import click
 
 from nexus import clock, config
 from nexus.cli import model_checks
-from nexus.cli.place import counted, json_option, opened_home, print_unicode_json
+from nexus.cli.place import json_option, open_home, pluralize, print_unicode_json
 from nexus.cli.tables import print_table
 from nexus.home import Home
 from nexus.runs import MICRO
@@ -42,25 +42,23 @@ def usage(ctx: click.Context, days: int, limit: int, details: bool, as_json: boo
 
     Set budgets in [budgets] in config.toml. Days are UTC.
     """
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
     report = asyncio.run(_load_report(home, settings, days, limit))
     if as_json:
         print_unicode_json(asdict(report))
         return
     total = report.total
     until = "" if report.until == clock.day(clock.now()) else f" until {report.until}"
-    used = (
-        f"{counted(total.calls, 'call')} to models, {counted(total.tokens, 'token')}, {_format_cost(total)}"
-    )
-    click.echo(f"{counted(days, 'day')}{until}: {used}")
+    used = f"{pluralize(total.calls, 'call')} to models, {pluralize(total.tokens, 'token')}"
+    click.echo(f"{pluralize(days, 'day')}{until}: {used}, {_format_cost(total)}")
     if total.unpriced_calls:
         click.echo(
-            f"Of these, {counted(total.unpriced_calls, 'call')} had no known price. "
+            f"Of these, {pluralize(total.unpriced_calls, 'call')} had no known price. "
             'Set one in `[prices."provider/model"]` in config.toml; 0 means free.'
         )
     if report.estimated_calls:
         click.echo(
-            f"Of these, {counted(report.estimated_calls, 'call')} estimated: the answer was cut off or "
+            f"Of these, {pluralize(report.estimated_calls, 'call')} estimated: the answer was cut off or "
             "lost in a crash."
         )
     _print_parts("day", [each for each in report.days if each.total.calls], details=details)
