@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nexus.cli.init_providers import Asking
+from nexus.cli.init_providers import Prompter
 from nexus.cli.terminal import printable
 from nexus.errors import ModelFileError
 
@@ -22,7 +22,9 @@ def of_locale(environment: Mapping[str, str] = os.environ) -> str:
     return next((environment[name] for name in names if environment.get(name)), "")
 
 
-def embedding_model(language: str, asking: Asking, *, download: bool, fetch: Download | None = None) -> str:
+def embedding_model(
+    language: str, prompter: Prompter, *, download: bool, fetch: Download | None = None
+) -> str:
     """Name the embedding model for a language, and say which it is unless it is the default.
 
     A model that is not installed is downloaded if a person agrees or `download` says so; without it,
@@ -36,7 +38,7 @@ def embedding_model(language: str, asking: Asking, *, download: bool, fetch: Dow
     model = MODELS[name]
     if name == DEFAULT_MODEL:
         return name
-    if locate(model) is None and not _fetched(model, asking, download, fetch or downloaded):
+    if locate(model) is None and not _download_model(model, prompter, download, fetch or downloaded):
         click.echo(
             f"Embedding model: {DEFAULT_MODEL}, which reads English. For other languages run "
             f"`nexus models pull {name}`, then `nexus init --language {printable(language)}`."
@@ -46,14 +48,14 @@ def embedding_model(language: str, asking: Asking, *, download: bool, fetch: Dow
     return name
 
 
-def _fetched(model: "Model", asking: Asking, download: bool, fetch: Download) -> bool:
+def _download_model(model: "Model", prompter: Prompter, download: bool, fetch: Download) -> bool:
     build = model.hub_build
     if build is None:
         return False
     question = (
         f"Download {model.name} ({build.size_bytes / 1e6:.0f} MB) to search in languages other than English?"
     )
-    if not asking.yes(question, default=asking.is_person or download):
+    if not prompter.yes(question, default=prompter.is_person or download):
         return False
     try:
         fetch(model)
