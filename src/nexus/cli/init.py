@@ -3,27 +3,32 @@
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nexus import config, config_file, ledgers
 from nexus.broker.agent.providers import PROVIDERS, Choice
-from nexus.cli import init_language, init_model, models
+from nexus.cli import init_model, models
 from nexus.cli.init_providers import Defaults, KeyWish, Person, Prompter, Wishes
 from nexus.cli.place import locate_home
 from nexus.cli.terminal import printable
 from nexus.config_file import Change
 from nexus.demo import place
-from nexus.errors import NexusError
+from nexus.errors import ModelFileError, NexusError
 from nexus.home import Home
 from nexus.ledgers import attach
 from nexus.serving import serving
 from nexus.settings import variable
 
+if TYPE_CHECKING:
+    from nexus.memory.embedding import Model
+
 _INTERRUPTED = 130
+
+Download = Callable[["Model"], object]
 
 
 @click.command()
@@ -212,8 +217,8 @@ def _save_choice(home: Home, choice: Choice) -> None:
 
 def _choose_embedding(home: Home, language: str, prompter: Prompter, *, download: bool) -> None:
     """Set the embedding model for the given language, or for the locale's."""
-    spoken = language or init_language.of_locale()
-    name = init_language.embedding_model(spoken, prompter, download=download or bool(language))
+    spoken = language or locale_language()
+    name = choose_embedding_model(spoken, prompter, download=download or bool(language))
     if name != config.load(home.config_file, {}).memory.embedding_model:
         _save_changes(home, [Change(section="memory", key="embedding_model", value=name)])
 
@@ -245,3 +250,51 @@ def _connect_clients(ctx: click.Context, named: tuple[str, ...], prompter: Promp
             ctx.invoke(install_into, client=name, project=None, only_print=False, replace=False)
         except (NexusError, OSError) as error:
             click.echo(f"nexus: {printable(str(error))}", err=True)
+
+
+def locale_language(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the language of the locale, as `de_DE.UTF-8`, or nothing if none is set."""
+    names = ("LC_ALL", "LC_MESSAGES", "LANG")
+    return next((environment[name] for name in names if environment.get(name)), "")
+
+
+def choose_embedding_model(
+    language: str, prompter: Prompter, *, download: bool, fetch: Download | None = None
+) -> str:
+    """Name the embedding model for a language, and say which it is unless it is the default.
+
+    A model that is not installed is downloaded if a person agrees or `download` says so; without it,
+    the home gets the default model.
+    """
+    # Imported here, because it brings numpy with it.
+    from nexus.memory.embedding import DEFAULT_MODEL, MODELS, locate, model_for
+
+    name = model_for(language)
+    model = MODELS[name]
+    if name == DEFAULT_MODEL:
+        return name
+    if locate(model) is None and not _download_if_agreed(model, prompter, download, fetch or models.download):
+        click.echo(
+            f"Embedding model: {DEFAULT_MODEL}, which reads English. For other languages run "
+            f"`nexus models pull {name}`, then `nexus init --language {printable(language)}`."
+        )
+        return DEFAULT_MODEL
+    click.echo(f"Embedding model: {name}, for the language {printable(language)}.")
+    return name
+
+
+def _download_if_agreed(model: "Model", prompter: Prompter, download: bool, fetch: Download) -> bool:
+    build = model.hub_build
+    if build is None:
+        return False
+    question = (
+        f"Download {model.name} ({build.size_bytes / 1e6:.0f} MB) to search in languages other than English?"
+    )
+    if not prompter.yes(question, default=prompter.is_person or download):
+        return False
+    try:
+        fetch(model)
+    except ModelFileError as error:
+        click.echo(printable(f"{error.message}."), err=True)
+        return False
+    return True
