@@ -1,4 +1,4 @@
-"""One task given to the agent of a home, and its answer printed."""
+"""Running one task and printing its answer."""
 
 import asyncio
 import json
@@ -34,18 +34,18 @@ def answer(
     wait: bool,
     as_json: bool,
 ) -> None:
-    """Print the answer; Ctrl-C stops the run, and the program ends in order.
+    """Run a task and print its answer. Ctrl-C stops the run.
 
-    Where this process opened the home, it waits until the memory is written: nobody else would go on with it.
+    If this process opened the home, wait until the memory is written: no other process would do it.
     """
     try:
-        asyncio.run(_answered(home, settings, task, label, model, files, wait=wait, as_json=as_json))
+        asyncio.run(_run_task(home, settings, task, label, model, files, wait=wait, as_json=as_json))
     except StoppedError:
         click.echo("Stopped.", err=True)
         sys.exit(_INTERRUPTED)
 
 
-async def _answered(
+async def _run_task(
     home: Home,
     settings: config.Config,
     task: str,
@@ -71,17 +71,17 @@ async def _answered(
         if sys.stderr.isatty() and not as_json:
             screen.note(cost_line(result.usage))
         if wait:
-            await _remembered(talk, screen, result.request_id)
+            await _wait_for_memory(talk, screen, result.request_id)
 
 
-async def _remembered(talk: Talk, screen: Screen, request_id: str) -> None:
-    """Wait until what was said is in the memory, or somebody presses Ctrl-C."""
-    if not await talk.unwritten(request_id):
+async def _wait_for_memory(talk: Talk, screen: Screen, request_id: str) -> None:
+    """Wait until the memory is written, or for Ctrl-C."""
+    if not await talk.count_unwritten(request_id):
         return
     screen.note("Writing to memory… Press Ctrl-C to leave it for later.")
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
-    while not stop.is_set() and await talk.unwritten(request_id):
+    while not stop.is_set() and await talk.count_unwritten(request_id):
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_AGAIN_S):
                 await stop.wait()

@@ -268,7 +268,7 @@ class Conversation:
         if not about:
             self._screen.note("Say something first, or add search words: /memory the boat trip")
             return
-        self._listed = found = await self._talk.recalled(about)
+        self._listed = found = await self._talk.recall(about)
         for number, one in enumerate(found, 1):
             who = f"{one.speaker}: " if one.speaker else ""
             self._screen.line(f"{number:>2}  {one.at[:10]}  {who}{' '.join(one.text.split())}")
