@@ -6,7 +6,7 @@
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -349,11 +349,11 @@ class _Connection:
                 await source.response.aread()
             _check_status(source.response)
             arriving = aiter(source.aiter_sse())
-            while event := await self._await(_read_next(arriving), is_slow=True):
+            while event := await self._await(anext(arriving, None), is_slow=True):
                 if event.data:  # a keep-alive comes as an event without data
                     yield event
 
-    async def _await(self, response: Coroutine[Any, Any, T], *, is_slow: bool = False) -> T:
+    async def _await(self, response: Awaitable[T], *, is_slow: bool = False) -> T:
         """Wait for a response, and tell the person once if none comes.
 
         Of what may be slow, an answer that is being written, only if the process is stopped.
@@ -378,10 +378,6 @@ class _Connection:
         return GatewayError(
             f"No response from {self._url}: {reason}", hint="Check that `nexus up` is still running."
         )
-
-
-async def _read_next(events: AsyncIterator[ServerSentEvent]) -> ServerSentEvent | None:
-    return await anext(events, None)
 
 
 def _check_status(response: httpx.Response) -> httpx.Response:

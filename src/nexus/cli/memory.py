@@ -11,7 +11,7 @@ import click
 
 from nexus import clock
 from nexus.cli import memory_conclusions, memory_views
-from nexus.cli.memory_views import limit_option, person, print_log
+from nexus.cli.memory_views import limit_option, person, print_found, print_log
 from nexus.cli.place import json_option, open_home, pluralize, print_json, print_unicode_json, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
@@ -154,12 +154,7 @@ def review(
             return
     since = clock.timestamp(clock.now() - timedelta(days=days))
     found = with_ledgers(ctx, views.to_review, since=since, limit=limit)
-    if as_json:
-        print_unicode_json(found)
-    elif found:
-        print_log(found)
-    else:
-        click.echo("Nothing to review.")
+    print_found(found, print_log, as_json=as_json, otherwise="Nothing to review.")
 
 
 def _decide(ctx: click.Context, fact_id: str, decision: Decision, done: str, *, as_json: bool) -> None:

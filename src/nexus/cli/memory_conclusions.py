@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from nexus import config
-from nexus.cli.memory_views import limit_option
+from nexus.cli.memory_views import limit_option, print_found
 from nexus.cli.place import (
     json_option,
     open_answering_home,
@@ -124,13 +124,9 @@ def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, 
         return found, await stored.counts(ledgers)
 
     found, counts = with_ledgers(ctx, work)
+    print_found(found, _print_observations, as_json=as_json)
     if as_json:
-        print_unicode_json(found)
         return
-    if found:
-        _print_observations(found)
-    else:
-        click.echo("No results.")
     if counts["waiting"] or counts["set_aside"]:
         click.echo(
             f"{pluralize(counts['waiting'], 'fact')} not consolidated yet, {counts['set_aside']} set aside: "
@@ -217,12 +213,7 @@ def print_models(ctx: click.Context, as_json: bool, *, stale: bool = False, limi
     """Print the mental models in their newest versions."""
     listed = with_ledgers(ctx, mental_models.listed, stale=stale, limit=limit)
     found = [each.to_json() for each in listed]
-    if as_json:
-        print_unicode_json(found)
-    elif found:
-        _print_model_table(found)
-    else:
-        click.echo("No results.")
+    print_found(found, _print_model_table, as_json=as_json)
 
 
 def _print_model_table(found: list[dict[str, Any]]) -> None:

@@ -1,6 +1,8 @@
 """The commands of `nexus memory` that only look."""
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import click
 
@@ -13,7 +15,8 @@ from nexus.memory.operations import Memory
 from nexus.memory.review import review
 from nexus.memory.writing import Provenance
 
-T = TypeVar("T")
+Row = dict[str, Any]
+"""What a view returned: its columns by name."""
 
 limit_option = click.option(
     "--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of results."
@@ -25,6 +28,22 @@ def person() -> Provenance:
     return Provenance(actor=f"person:{user_name()}", kind="owner", channel="cli")
 
 
+def print_found(
+    found: list[Row],
+    print_rows: Callable[[list[Row]], None],
+    *,
+    as_json: bool,
+    otherwise: str = "No results.",
+) -> None:
+    """Print what a query found: as JSON, as rows, or that it is nothing."""
+    if as_json:
+        print_unicode_json(found)
+    elif found:
+        print_rows(found)
+    else:
+        click.echo(otherwise)
+
+
 @click.command()
 @click.argument("text", required=False)
 @click.option("--type", "type_", help="Filter by type, such as Person.")
@@ -34,25 +53,15 @@ def person() -> Provenance:
 def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int, as_json: bool) -> None:
     """List entities by last change, or search names for TEXT."""
     found = with_ledgers(ctx, views.entities, matching=text, type_=type_, limit=limit)
-    if as_json:
-        print_unicode_json(found)
-    elif not found:
-        click.echo("No results.")
-    else:
-        print_table(
-            ("name", "type", "facts#", "merged#", "summary", "id"),
-            [
-                (
-                    each["name"],
-                    each["type"],
-                    each["facts"],
-                    len(each["merged"]) or "",
-                    each["summary"],
-                    each["id"],
-                )
-                for each in found
-            ],
-        )
+    print_found(found, _print_entities, as_json=as_json)
+
+
+def _print_entities(found: list[Row]) -> None:
+    lines = [
+        (each["name"], each["type"], each["facts"], len(each["merged"]) or "", each["summary"], each["id"])
+        for each in found
+    ]
+    print_table(("name", "type", "facts#", "merged#", "summary", "id"), lines)
 
 
 @click.command()
@@ -63,13 +72,12 @@ def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int
 def people(ctx: click.Context, text: str | None, limit: int, as_json: bool) -> None:
     """List the people Nexus knows, or search names for TEXT."""
     found = with_ledgers(ctx, views.entities, matching=text, type_="Person", limit=limit)
-    if as_json:
-        print_unicode_json(found)
-    elif found:
-        lines = [(each["name"], each["facts"], each["updated_at"][:10], each["summary"]) for each in found]
-        print_table(("name", "facts#", "changed", "summary"), lines)
-    else:
-        click.echo("No results.")
+    print_found(found, _print_people, as_json=as_json)
+
+
+def _print_people(found: list[Row]) -> None:
+    lines = [(each["name"], each["facts"], each["updated_at"][:10], each["summary"]) for each in found]
+    print_table(("name", "facts#", "changed", "summary"), lines)
 
 
 @click.command(short_help="List facts that no longer hold, and what holds now.")
@@ -79,21 +87,17 @@ def people(ctx: click.Context, text: str | None, limit: int, as_json: bool) -> N
 def changes(ctx: click.Context, limit: int, as_json: bool) -> None:
     """List what changed, latest last: what no longer holds, and what holds now."""
     found = with_ledgers(ctx, views.changes, limit=limit)
-    if as_json:
-        print_unicode_json(found)
-    elif found:
-        lines = [
-            (shorten_id(each["id"]), each["replaced_by"]["at"][:10], _describe_change(each)) for each in found
-        ]
-        print_table(("id", "when", "change"), lines)
-    else:
-        click.echo("Nothing changed yet.")
+    print_found(found, _print_changes, as_json=as_json, otherwise="Nothing changed yet.")
 
 
-def _describe_change(fact: dict[str, Any]) -> str:
-    successor = fact["replaced_by"]
-    how = "" if successor["how"] == "changed" else f" ({successor['how']})"
-    return f"{fact['fact']} → {successor['fact']}{how}"
+def _print_changes(found: list[Row]) -> None:
+    lines: list[tuple[str, ...]] = []
+    for fact in found:
+        successor = fact["replaced_by"]
+        how = "" if successor["how"] == "changed" else f" ({successor['how']})"
+        change = f"{fact['fact']} → {successor['fact']}{how}"
+        lines.append((shorten_id(fact["id"]), successor["at"][:10], change))
+    print_table(("id", "when", "change"), lines)
 
 
 @click.command()
@@ -140,12 +144,7 @@ def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
 def timeline(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
     """Print ENTITY's observation log in order, with sources."""
     found = with_ledgers(ctx, views.timeline, entity, limit=limit)
-    if as_json:
-        print_unicode_json(found)
-    elif found:
-        print_log(found, details=True)
-    else:
-        click.echo("No observations.")
+    print_found(found, partial(print_log, details=True), as_json=as_json, otherwise="No observations.")
 
 
 @click.command()
@@ -163,12 +162,7 @@ def facts(
     `nexus memory correct`, `pin`, `keep-both` and `nexus forget fact` take the ids in the first column.
     """
     found = with_ledgers(ctx, views.facts, matching=text, type_=type_, limit=limit)
-    if as_json:
-        print_unicode_json(found)
-    elif found:
-        print_log(found, details=details)
-    else:
-        click.echo("No results.")
+    print_found(found, partial(print_log, details=details), as_json=as_json)
 
 
 @click.command()
@@ -180,7 +174,7 @@ def facts(
 def episodes(ctx: click.Context, entity: str | None, make: bool, limit: int, as_json: bool) -> None:
     """List the latest episodes, or those that mention ENTITY."""
 
-    async def work(ledgers: Ledgers) -> list[dict[str, Any]]:
+    async def work(ledgers: Ledgers) -> list[Row]:
         if make:
             made = await grouping.group_events(ledgers)
             click.echo(
@@ -190,12 +184,7 @@ def episodes(ctx: click.Context, entity: str | None, make: bool, limit: int, as_
         return await views.episodes(ledgers, entity=entity, limit=limit)
 
     found = with_ledgers(ctx, work)
-    if as_json:
-        print_unicode_json(found)
-    elif found:
-        _print_episodes(found)
-    else:
-        click.echo("No results.")
+    print_found(found, _print_episodes, as_json=as_json)
 
 
 @click.command()
@@ -214,7 +203,7 @@ def stats(ctx: click.Context, as_json: bool) -> None:
         click.echo(f"{what.replace('_', ' '):<17}{sum(kinds.values()):>10,}  {listed}")
 
 
-def _print_identity(found: dict[str, Any]) -> None:
+def _print_identity(found: Row) -> None:
     for alias in found["aliases"]:
         of = f"  of {alias['entity_id']}" if alias["entity_id"] != found["id"] else ""
         click.echo(f"  {alias['type']:<8} {alias['alias']}{of}")
@@ -234,7 +223,7 @@ def _print_identity(found: dict[str, Any]) -> None:
         click.echo(f"  may be {pair[f'name_{other}']} ({pair['score']:.2f}): {pair['id']}")
 
 
-def print_log(found: list[dict[str, Any]], *, details: bool = False) -> None:
+def print_log(found: list[Row], *, details: bool = False) -> None:
     """Print facts in a table, with the short ids that other commands take."""
     lines: list[tuple[object, ...]] = []
     for fact in found:
@@ -245,7 +234,7 @@ def print_log(found: list[dict[str, Any]], *, details: bool = False) -> None:
     print_table(("id", "when", "fact", *(("type", "sure#", "how") if details else ()), "from"), lines)
 
 
-def _describe_fact(fact: dict[str, Any]) -> str:
+def _describe_fact(fact: Row) -> str:
     successor, marks = fact["replaced_by"], " [pinned]" if fact["pinned"] else ""
     if fact["review"] == "reject":
         marks += " [rejected]"
@@ -254,7 +243,7 @@ def _describe_fact(fact: dict[str, Any]) -> str:
     return f"{fact['fact']}{marks} [{replacement_note(successor['how'], successor['at'], successor['fact'])}]"
 
 
-def _describe_origin(fact: dict[str, Any]) -> str:
+def _describe_origin(fact: Row) -> str:
     said = fact["said"]
     if said:
         who = f"{said['sender']}, " if said["sender"] else ""
@@ -262,7 +251,7 @@ def _describe_origin(fact: dict[str, Any]) -> str:
     return fact["source_event_id"] or fact["source_episode_id"] or fact["source_request_id"] or "not recorded"
 
 
-def _print_episodes(found: list[dict[str, Any]]) -> None:
+def _print_episodes(found: list[Row]) -> None:
     print_table(
         ("id", "from", "until", "channel", "events#", "version#", "about"),
         [
@@ -300,7 +289,7 @@ def candidates(
 ) -> None:
     """List possible duplicates with reasons, likeliest first."""
 
-    async def work(ledgers: Ledgers) -> list[dict[str, Any]]:
+    async def work(ledgers: Ledgers) -> list[Row]:
         if look:
             click.echo(f"{pluralize(await review(ledgers), 'pair')} to review.", err=True)
         same = await views.find(ledgers, entity) if entity else None
@@ -308,13 +297,16 @@ def candidates(
         return await views.candidates(ledgers, status=wanted, entities=same, limit=limit)
 
     found = with_ledgers(ctx, work)
-    if as_json:
-        print_unicode_json(found)
-        return
-    if not found:
-        click.echo("No results.")
-        return
-    print_table(("id", "score#", "one", "other", "why", "status"), [_candidate_row(pair) for pair in found])
+    print_found(found, _print_candidates, as_json=as_json)
+
+
+def _print_candidates(found: list[Row]) -> None:
+    lines: list[tuple[object, ...]] = []
+    for pair in found:
+        why = "; ".join(f"{reason['signal']} ({reason['detail']})" for reason in pair["reasons"])
+        one, other = (f"{pair[f'name_{each}']} {pair[f'entity_{each}_id']}" for each in "ab")
+        lines.append((pair["id"], f"{pair['score']:.2f}", one, other, why, pair["status"]))
+    print_table(("id", "score#", "one", "other", "why", "status"), lines)
     click.echo("Merge with `nexus memory merge ONE OTHER`, or keep apart with `nexus memory reject ID`.")
 
 
@@ -366,9 +358,3 @@ def _write(ctx: click.Context, operation: str, **arguments: Any) -> dict[str, An
         return await Memory(ledgers).run(operation, arguments, person())
 
     return with_ledgers(ctx, work)
-
-
-def _candidate_row(pair: dict[str, Any]) -> tuple[object, ...]:
-    why = "; ".join(f"{reason['signal']} ({reason['detail']})" for reason in pair["reasons"])
-    one, other = (f"{pair[f'name_{each}']} {pair[f'entity_{each}_id']}" for each in "ab")
-    return (pair["id"], f"{pair['score']:.2f}", one, other, why, pair["status"])

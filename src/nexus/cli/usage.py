@@ -14,7 +14,7 @@ from nexus.home import Home
 from nexus.runs import MICRO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from nexus.gateway.views.usage import Budget, Message, Report, Spent
     from nexus.ledgers.runtime.budgets import Hit
@@ -79,19 +79,21 @@ async def _load_report(home: Home, settings: config.Config, days: int, messages:
         return await views.report(ledgers, settings, days=days, messages=messages)
 
 
-def _print_parts(what: str, parts: "Iterable[Spent]", *, details: bool) -> None:
-    lines = [(each.name, *_format_totals(each.total, details=details)) for each in parts]
+def _print_section(columns: tuple[str, ...], lines: "Sequence[Sequence[object]]") -> None:
     if lines:
         click.echo()
-        print_table((what, *(_DETAILED_COLUMNS if details else _COLUMNS)), lines)
+        print_table(columns, lines)
+
+
+def _print_parts(what: str, parts: "Iterable[Spent]", *, details: bool) -> None:
+    lines = [(each.name, *_format_totals(each.total, details=details)) for each in parts]
+    _print_section((what, *(_DETAILED_COLUMNS if details else _COLUMNS)), lines)
 
 
 def _print_messages(messages: "Iterable[Message]") -> None:
     priced = [each for each in messages if each.total.cost_microusd]
     lines = [(each.asked[:_ASKED_CHARACTERS], _format_cost(each.total), each.request_id) for each in priced]
-    if lines:
-        click.echo()
-        print_table(("most expensive message", "cost#", "request"), lines)
+    _print_section(("most expensive message", "cost#", "request"), lines)
 
 
 def _print_budgets(budgets: "Iterable[Budget]") -> None:
@@ -104,10 +106,8 @@ def _print_budgets(budgets: "Iterable[Budget]") -> None:
         )
         for each in budgets
     ]
-    if lines:
-        click.echo()
-        print_table(("budget", "of", "used#", "may#"), lines)
-    else:
+    _print_section(("budget", "of", "used#", "may#"), lines)
+    if not lines:
         click.echo("\nNo daily, monthly or automation budget is set; see [budgets] in config.toml.")
 
 
@@ -122,9 +122,7 @@ def _print_hits(hits: "Iterable[Hit]") -> None:
         )
         for each in hits
     ]
-    if lines:
-        click.echo()
-        print_table(("refused", "budget", "of", "used#", "request"), lines)
+    _print_section(("refused", "budget", "of", "used#", "request"), lines)
 
 
 def _format_totals(total: "Totals", *, details: bool) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ home runs or not.
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Final, Self, cast, get_args
+from typing import Any, Final, cast, get_args
 
 from nexus import clock
 from nexus.errors import UsageError
@@ -80,52 +80,46 @@ _MOST: Final = 200
 MODELS_EXAMPLE: Final = 'memory-models.sh "Sarah and deadlines"'
 
 
-@dataclass(frozen=True, kw_only=True)
-class Search:
-    """One question, read and checked."""
+def parse_query(words: list[str], given: Mapping[str, str | list[str]]) -> Query:
+    """Read and check the arguments of the search script."""
+    text = " ".join(words).strip()
+    if not text:
+        raise _error("Say what to search for")
+    for name in given:
+        if name not in _FLAGS:
+            raise _error(f"There is no flag `--{name}`: there are {', '.join(_FLAGS)}")
+    values = {name: value if isinstance(value, str) else value[-1] for name, value in given.items()}
+    budget = values.get("budget", "mid")
+    if budget not in get_args(Budget):
+        raise _error(f"`--budget` must be one of {', '.join(get_args(Budget))}, not {budget!r}")
+    return Query(
+        text=text,
+        kinds=_read_kinds(given.get("scope")),
+        max_results=_read_number(values, "limit", 10),
+        max_tokens=_read_number(values, "max-tokens", 4000, most=100_000),
+        budget=cast("Budget", budget),
+        deadline_ms=PATIENT_MS,
+        channel=values.get("channel"),
+        entity_id=values.get("entity"),
+        time_after=_read_time(values, "after"),
+        time_before=_read_time(values, "before"),
+    )
 
-    query: Query
 
-    @classmethod
-    def parse(cls, words: list[str], given: Mapping[str, str | list[str]]) -> Self:
-        """Read and check the arguments of the script."""
-        text = " ".join(words).strip()
-        if not text:
-            raise _error("Say what to search for")
-        for name in given:
-            if name not in _FLAGS:
-                raise _error(f"There is no flag `--{name}`: there are {', '.join(_FLAGS)}")
-        values = {name: value if isinstance(value, str) else value[-1] for name, value in given.items()}
-        return cls(
-            query=Query(
-                text=text,
-                kinds=_read_kinds(given.get("scope")),
-                max_results=_read_number(values, "limit", 10),
-                max_tokens=_read_number(values, "max-tokens", 4000, most=100_000),
-                budget=_read_budget(values.get("budget", "mid")),
-                deadline_ms=PATIENT_MS,
-                channel=values.get("channel"),
-                entity_id=values.get("entity"),
-                time_after=_read_time(values, "after"),
-                time_before=_read_time(values, "before"),
-            )
-        )
-
-    async def run(self, ledgers: Ledgers, recall: Recall) -> dict[str, Any]:
-        """Search, and return the answer as the script prints it."""
-        answer = await recall.find(self.query)
-        named: list[dict[str, str]] = []
-        # Entities belong to no thread: whoever may see only some threads sees none.
-        if "entity" in self.query.kinds and recall.visible.everything:
-            question = understand(self.query.text, clock.now())
-            found = await ledgers.identity.read(entities_named, question)
-            named = [{"id": id_, "matched": each.name} for id_, each in found.items()]
-        return {
-            "query": self.query.text,
-            "entities": named,
-            "results": [_match_document(result) for result in answer.results],
-            "took_ms": round(answer.timings_ms["total"]),
-        }
+async def search(ledgers: Ledgers, recall: Recall, query: Query) -> dict[str, Any]:
+    """Search, and return the answer as the script prints it."""
+    answer = await recall.find(query)
+    named: list[dict[str, str]] = []
+    # Entities belong to no thread: whoever may see only some threads sees none.
+    if "entity" in query.kinds and recall.visible.everything:
+        found = await ledgers.identity.read(entities_named, understand(query.text, clock.now()))
+        named = [{"id": id_, "matched": each.name} for id_, each in found.items()]
+    return {
+        "query": query.text,
+        "entities": named,
+        "results": [_match_document(result) for result in answer.results],
+        "took_ms": round(answer.timings_ms["total"]),
+    }
 
 
 def _match_document(result: Match) -> dict[str, Any]:
@@ -171,12 +165,6 @@ def _read_number(values: Mapping[str, str], name: str, default: int, most: int =
     if not text.isdecimal() or not 1 <= int(text) <= most:
         raise _error(f"`--{name}` must be a number from 1 to {most}, not {text!r}")
     return int(text)
-
-
-def _read_budget(text: str) -> Budget:
-    if text not in get_args(Budget):
-        raise _error(f"`--budget` must be one of {', '.join(get_args(Budget))}, not {text!r}")
-    return cast("Budget", text)
 
 
 def _read_time(values: Mapping[str, str], name: str) -> datetime | None:
@@ -258,8 +246,8 @@ class Commands:
 
     async def search(self, arguments: list[str]) -> dict[str, Any]:
         """Search the memory."""
-        search = Search.parse(*parse_flags([each for each in arguments if each != "--json"], EXAMPLE))
-        answer = await search.run(self._memory.ledgers, await self._recall())
+        query = parse_query(*parse_flags([each for each in arguments if each != "--json"], EXAMPLE))
+        answer = await search(self._memory.ledgers, await self._recall(), query)
         if self._rules is not None:
             self._rules.recalled(answer)
         return answer
