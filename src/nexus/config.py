@@ -7,6 +7,7 @@ A variable wins over the file: `[ledgers] busy_timeout_ms` is `NEXUS_LEDGERS_BUS
 
 import ipaddress
 import os
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -628,10 +629,10 @@ def template() -> str:
         "# Environment variables override this file: NEXUS_<SECTION>_<KEY>.",
     ]
     for section, about, entries in settings():
-        lines += ["", *(f"# {part}" for part in _wrap(about))]
+        lines += ["", *_comment_lines(about)]
         lines += [f"# [{section}]" if section.endswith(".NAME") else f"[{section}]"]
         for entry in entries:
-            lines += [f"# {part}" for part in _wrap(entry.doc)]
+            lines += _comment_lines(entry.doc)
             lines += [f"# {entry.key} = {reading.toml(entry.default)}"]
     return "\n".join(lines) + "\n"
 
@@ -688,11 +689,6 @@ def _invalid_toml_error(path: Path, error: ValueError) -> ConfigError:
     )
 
 
-def _wrap(text: str, width: int = 98) -> Iterator[str]:
-    line = ""
-    for word in text.split():
-        if line and len(line) + len(word) >= width:
-            yield line
-            line = ""
-        line = f"{line} {word}".strip()
-    yield line
+def _comment_lines(text: str) -> list[str]:
+    plain = " ".join(text.split())
+    return [f"# {line}" for line in textwrap.wrap(plain, 98, break_long_words=False, break_on_hyphens=False)]

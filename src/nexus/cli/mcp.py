@@ -74,7 +74,7 @@ def install(ctx: click.Context, client: str, project: Path | None, only_print: b
         if not click.confirm(question, default=False):
             click.echo("Nothing changed.")
             return
-    _write(file, text)
+    _print_written(file, clients.write(file, text))
     click.echo(f"Connected {found.title}. {found.after}")
 
 
@@ -91,7 +91,7 @@ def uninstall(client: str, project: Path | None) -> None:
     if text is None:
         click.echo(f"{found.title} is not connected ({file}).")
         return
-    _write(file, text)
+    _print_written(file, clients.write(file, text))
     click.echo(f"Disconnected {found.title}. Restart it to apply.")
 
 
@@ -110,11 +110,8 @@ def list_clients() -> None:
     print_table(("client", "program", "home", "your file", "file of a project"), rows)
 
 
-def _write(file: Path, text: str) -> None:
-    from nexus.cli import mcp_clients as clients
-
-    kept = clients.write(file, text)
-    click.echo(f"Wrote {file}" + (f"; backup in {kept.name}" if kept else ""))
+def _print_written(file: Path, backup: Path | None) -> None:
+    click.echo(f"Wrote {file}" + (f"; backup in {backup.name}" if backup else ""))
 
 
 def _locate_program() -> str:

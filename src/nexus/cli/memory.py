@@ -11,12 +11,12 @@ import click
 
 from nexus import clock
 from nexus.cli import memory_conclusions, memory_views
-from nexus.cli.memory_views import limit_option, person, print_found, print_log
+from nexus.cli.memory_views import limit_option, person, print_found, print_log, with_memory
 from nexus.cli.place import json_option, open_home, pluralize, print_json, print_unicode_json, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import shorten_id
-from nexus.ledgers.memory.reviews import Decision, State
+from nexus.ledgers.memory.reviews import Decision
 from nexus.memory import views
 from nexus.memory.operations import Memory
 
@@ -59,11 +59,7 @@ def memory() -> None:
 def add(ctx: click.Context, statement: str, about: str | None, as_json: bool) -> None:
     """Add a fact in your own words."""
     arguments = {"fact": statement, **({"about": about} if about else {})}
-
-    async def work(ledgers: Ledgers) -> dict[str, Any]:
-        return await Memory(ledgers).add(arguments, person())
-
-    answer = with_ledgers(ctx, work)
+    answer = with_memory(ctx, lambda memory: memory.add(arguments, person()))
     print_unicode_json(answer) if as_json else click.echo(f"Added {shorten_id(answer['id'])}.")
 
 
@@ -79,11 +75,7 @@ def add(ctx: click.Context, statement: str, about: str | None, as_json: bool) ->
 @click.pass_context
 def correct(ctx: click.Context, fact_id: str, statement: str, how: str | None, as_json: bool) -> None:
     """Replace the fact ID by STATEMENT. Both stay in the log."""
-
-    async def work(ledgers: Ledgers) -> dict[str, Any]:
-        return await Memory(ledgers).correct(fact_id, statement, person(), how=how)
-
-    answer = with_ledgers(ctx, work)
+    answer = with_memory(ctx, lambda memory: memory.correct(fact_id, statement, person(), how=how))
     done = f"{shorten_id(fact_id)} is replaced by {shorten_id(answer['id'])}: {statement}"
     print_unicode_json(answer) if as_json else click.echo(done)
 
@@ -98,11 +90,7 @@ def keep_both(ctx: click.Context, fact_id: str, other_id: str | None, as_json: b
 
     ID and the fact that replaced it, or OTHER, are no longer linked, and never again.
     """
-
-    async def work(ledgers: Ledgers) -> dict[str, Any]:
-        return await Memory(ledgers).keep_both(fact_id, other_id, person())
-
-    answer = with_ledgers(ctx, work)
+    answer = with_memory(ctx, lambda memory: memory.keep_both(fact_id, other_id, person()))
     done = f"Both are true: {shorten_id(fact_id)} and {shorten_id(answer['distinct_from'])}."
     print_unicode_json(answer) if as_json else click.echo(done)
 
@@ -158,10 +146,7 @@ def review(
 
 
 def _decide(ctx: click.Context, fact_id: str, decision: Decision, done: str, *, as_json: bool) -> None:
-    async def work(ledgers: Ledgers) -> State:
-        return await Memory(ledgers).decide(fact_id, decision, person())
-
-    state = with_ledgers(ctx, work)
+    state = with_memory(ctx, lambda memory: memory.decide(fact_id, decision, person()))
     print_unicode_json({"id": fact_id, **asdict(state)}) if as_json else click.echo(done)
 
 

@@ -1,8 +1,8 @@
 """The commands of `nexus memory` that only look."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -15,6 +15,7 @@ from nexus.memory.operations import Memory
 from nexus.memory.review import review
 from nexus.memory.writing import Provenance
 
+T = TypeVar("T")
 Row = dict[str, Any]
 """What a view returned: its columns by name."""
 
@@ -26,6 +27,15 @@ limit_option = click.option(
 def person() -> Provenance:
     """Return whoever runs the command, as the source of what is written."""
     return Provenance(actor=f"person:{user_name()}", kind="owner", channel="cli")
+
+
+def with_memory(ctx: click.Context, work: Callable[[Memory], Awaitable[T]]) -> T:
+    """Run work on the memory of the chosen home."""
+
+    async def run(ledgers: Ledgers) -> T:
+        return await work(Memory(ledgers))
+
+    return with_ledgers(ctx, run)
 
 
 def print_found(
@@ -354,7 +364,4 @@ def reject(ctx: click.Context, candidate: str, as_json: bool) -> None:
 
 
 def _write(ctx: click.Context, operation: str, **arguments: Any) -> dict[str, Any]:
-    async def work(ledgers: Ledgers) -> dict[str, Any]:
-        return await Memory(ledgers).run(operation, arguments, person())
-
-    return with_ledgers(ctx, work)
+    return with_memory(ctx, lambda memory: memory.run(operation, arguments, person()))
