@@ -576,7 +576,10 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
 
 def parse(text: str, path: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """Parse the configuration from the text of a file at that path."""
-    tables = _parse_toml(text, path)
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _invalid_toml_error(path, error) from error
     sections = {f.name: f for f in fields(Config)}
     reading.refuse_unknown(tables, sections, f"section in {path}")
     built: dict[str, Any] = {}
@@ -674,13 +677,6 @@ def text(path: Path) -> str:
         raise _invalid_toml_error(path, error) from error
     except OSError as error:
         raise ConfigError(f"Can't read {path}: {error.strerror}", hint="Run `nexus doctor --fix`.") from error
-
-
-def _parse_toml(text: str, path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _invalid_toml_error(path, error) from error
 
 
 def _invalid_toml_error(path: Path, error: ValueError) -> ConfigError:

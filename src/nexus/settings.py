@@ -150,9 +150,15 @@ def _split(text: str) -> list[str]:
 
 def _check_value(f: Field[Any], value: Any, where: str) -> Value:
     if f.metadata["secret"]:
-        return _check_source(value, where)
+        # The value is not repeated in the message: it may be the secret itself.
+        if not isinstance(value, str) or (value and not secrets.is_source(value)):
+            raise _misplaced_secret_error(where)
+        return value
     if get_origin(f.type) is Literal:
-        return _check_choice(f, value, where)
+        allowed = get_args(f.type)
+        if value not in allowed:
+            raise ConfigError(f"{where} must be one of {', '.join(allowed)}, not {value!r}")
+        return cast("str", value)
     if get_origin(f.type) is tuple:
         return _read_texts(value, where)
     if get_origin(f.type) is Mapping:
@@ -184,25 +190,11 @@ def refuse_credentials(value: object, where: str, *, variables: bool = False) ->
     raise ConfigError(f"{where} must not contain a password or token", hint=hint)
 
 
-def _check_source(value: Any, where: str) -> str:
-    # The value is not repeated in the message: it may be the secret itself.
-    if not isinstance(value, str) or (value and not secrets.is_source(value)):
-        raise _misplaced_secret_error(where)
-    return value
-
-
 def _misplaced_secret_error(where: str) -> ConfigError:
     return ConfigError(
         f"{where} must name where the secret is, not contain it",
         hint='For example "env:ANTHROPIC_API_KEY", "file:~/.secrets/key" or "keyring:nexus/anthropic".',
     )
-
-
-def _check_choice(f: Field[Any], value: Any, where: str) -> Value:
-    allowed = get_args(f.type)
-    if value not in allowed:
-        raise ConfigError(f"{where} must be one of {', '.join(allowed)}, not {value!r}")
-    return value
 
 
 def _read_texts(value: Any, where: str) -> tuple[str, ...]:

@@ -215,7 +215,12 @@ def approve(
     """
     with open_automations(ctx) as place:
         listed = place.write(rows.listed)
-        waiting = {each.name: each for each in listed if _is_imported(each) or proposals.is_proposal(each)}
+        waiting = {
+            each.name: each
+            for each in listed
+            if proposals.is_proposal(each)
+            or (each.status == "disabled" and each.disabled_reason == rows.IMPORTED)
+        }
         imported = load_waiting_settings(place.home)
         if not names and not settings and not everything:
             _print_waiting(place, list(waiting.values()), imported, as_json=as_json)
@@ -232,10 +237,6 @@ def approve(
         if imported and (settings or everything):
             approve_settings(place.home)
             click.echo("Approved the imported settings. Restart Nexus to apply them.")
-
-
-def _is_imported(automation: Automation) -> bool:
-    return automation.status == "disabled" and automation.disabled_reason == rows.IMPORTED
 
 
 def _print_waiting(

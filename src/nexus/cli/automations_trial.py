@@ -143,17 +143,17 @@ def _read_code(home: Home, entry: Entry, file: Path | None) -> Script | None:
 def run_now(ctx: click.Context, name: str, content: str, *, as_json: bool) -> None:
     """Run an automation for real, and print the result."""
     home, config = open_home(ctx)
-    invocation = asyncio.run(_run_now(home, config, name, content))
+
+    async def run() -> Invocation:
+        from nexus.app import App  # heavy, and only this command needs it
+
+        async with App(home, config) as app:
+            return await app.run_automation(name, content)
+
+    invocation = asyncio.run(run())
     if as_json:
         print_json(asdict(invocation))
     else:
         print_invocation(invocation)
     if invocation.status != "done":
         sys.exit(1)
-
-
-async def _run_now(home: Home, config: Config, name: str, content: str) -> Invocation:
-    from nexus.app import App  # heavy, and only this command needs it
-
-    async with App(home, config) as app:
-        return await app.run_automation(name, content)

@@ -96,7 +96,10 @@ def executions(
         _print_json([asdict(execution) for execution in found])
         return
     for execution in found:
-        _print_execution(execution)
+        since = execution.ended_at or execution.started_at or execution.enqueued_at
+        where = f"{execution.lane:<10} {execution.work}  {execution.key}"
+        error = f"  {execution.error}" if execution.error else ""
+        click.echo(f"{execution.id}  {execution.state:<9} {where}  {since}{error}")
     if not found:
         click.echo("No results.")
 
@@ -249,13 +252,6 @@ def _print_queues(found: list[dict[str, Any]]) -> None:
             f"  {lane['lane']:<10} {lane['running']} running, {lane['queued']} waiting over "
             f"{lane['waiting_keys']} keys, {lane['delayed']} for later{since}"
         )
-
-
-def _print_execution(execution: Execution) -> None:
-    since = execution.ended_at or execution.started_at or execution.enqueued_at
-    where = f"{execution.lane:<10} {execution.work}  {execution.key}"
-    error = f"  {execution.error}" if execution.error else ""
-    click.echo(f"{execution.id}  {execution.state:<9} {where}  {since}{error}")
 
 
 def _print_json(value: Any) -> None:

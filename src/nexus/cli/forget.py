@@ -243,7 +243,9 @@ def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, a
         _print_plan(plan, err=as_json)
         if dry_run or plan.is_empty:
             return
-        _confirm()
+        if not sys.stdin.isatty():
+            raise UsageError("Nothing deleted: no terminal to confirm", hint="Pass --yes to skip the prompt.")
+        click.confirm("Delete permanently?", abort=True)
     beside = _engine_data(ctx)
     with _hold_copied_home(ctx):
         report = with_ledgers(ctx, _carry_out, target, beside)
@@ -276,9 +278,3 @@ def _engine_data(ctx: click.Context) -> Beside:
     from nexus.engine.settings import Settings
 
     return Forgetting(Settings.of_home(home, settings.engine))
-
-
-def _confirm() -> None:
-    if not sys.stdin.isatty():
-        raise UsageError("Nothing deleted: no terminal to confirm", hint="Pass --yes to skip the prompt.")
-    click.confirm("Delete permanently?", abort=True)

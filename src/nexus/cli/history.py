@@ -56,7 +56,7 @@ def import_history(
 
 def print_imports(ctx: click.Context, *, as_json: bool) -> None:
     """Print all imports."""
-    found = _run(ctx, _load_imports)
+    found = _run(ctx, lambda ledgers: ledgers.events.read(imports.listed))
     if as_json:
         print_json([each.record() for each in found])
         return
@@ -84,10 +84,6 @@ def export_markdown(ctx: click.Context, folder: str, *, as_json: bool) -> None:
         f"and {pluralize(written.messages, 'message')} on {pluralize(written.days, 'day')} to {folder}."
     )
     click.echo("Open the folder as a vault in Obsidian, or read it with any editor.")
-
-
-async def _load_imports(ledgers: Ledgers) -> list[imports.Import]:
-    return await ledgers.events.read(imports.listed)
 
 
 async def _write_markdown(ledgers: Ledgers, folder: Path) -> markdown.Written:

@@ -204,7 +204,10 @@ def choose_models(settings: Config, wishes: Wishes, prompter: Prompter, *, test:
         if not isinstance(failure, Failure):
             return replace(choice, trials=failure)
         if not prompter.is_person:
-            raise _failed_test_error(failure)
+            raise ModelError(
+                f"Nothing created or changed: the model test failed. {failure.message}",
+                hint=f"{failure.hint} Pass `--no-test` to save it anyway, or `--provider none` for no model.",
+            )
         decision = _ask_after_failure(failure, prompter)
         if decision != "again":
             return choice if decision == "save" else None
@@ -352,10 +355,3 @@ def _ask_after_failure(failure: Failure, prompter: Prompter) -> str:
         "skip": "Continue without a model",
     }
     return prompter.choice("What now?", options, "again")
-
-
-def _failed_test_error(failure: Failure) -> ModelError:
-    return ModelError(
-        f"Nothing created or changed: the model test failed. {failure.message}",
-        hint=f"{failure.hint} Pass `--no-test` to save it anyway, or `--provider none` for no model.",
-    )

@@ -167,15 +167,10 @@ _PROGRAMS: Final = {
 def find_installed() -> Iterator[Client]:
     """Find clients whose program is on the PATH, or that have settings."""
     for name, each in CLIENTS.items():
-        program = _PROGRAMS.get(name)
-        if (program and shutil.which(program)) or _has_settings(each):
+        program, file = _PROGRAMS.get(name), each.file()
+        has_folder = file.parent != Path.home() and file.parent.is_dir()
+        if (program and shutil.which(program)) or file.is_file() or has_folder:
             yield each
-
-
-def _has_settings(client: Client) -> bool:
-    file = client.file()
-    own_folder = file.parent != Path.home() and file.parent.is_dir()
-    return file.is_file() or own_folder
 
 
 def get(name: str) -> Client:

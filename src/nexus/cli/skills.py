@@ -1,5 +1,6 @@
 """`nexus skills`: install the memory skill into a workspace."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -7,7 +8,7 @@ import click
 from nexus.cli.place import json_option, open_home, pluralize, print_json
 from nexus.errors import UsageError
 from nexus.skills import folder, memory
-from nexus.skills.folder import NEW, Seeded
+from nexus.skills.folder import NEW
 from nexus.skills.memory_socket import OWNER
 
 
@@ -33,7 +34,7 @@ def seed(ctx: click.Context, workspace: Path, as_json: bool) -> None:
         *folder.install_pages(workspace.absolute()),
     ]
     if as_json:
-        print_json([_document(each) for each in done])
+        print_json([{**asdict(each), "folder": str(each.folder)} for each in done])
         return
     for each in done:
         changed = len(each.laid) + len(each.replaced)
@@ -44,7 +45,3 @@ def seed(ctx: click.Context, workspace: Path, as_json: bool) -> None:
         )
         for name in each.edited:
             click.echo(f"  {name} was edited and kept; see {name}{NEW}")
-
-
-def _document(done: Seeded) -> dict[str, object]:
-    return {"folder": str(done.folder), "laid": done.laid, "replaced": done.replaced, "edited": done.edited}

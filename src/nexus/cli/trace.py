@@ -52,9 +52,8 @@ def print_trace(node: Node, asked: str, changes: Sequence[ChangedAnswer] = (), *
     if asked:
         console.print(Text(f"“{_shorten(asked)}”", style="italic"))
     headings = ("", "", "start", "took", "fresh", "cached", "written", "out", "cost")
-    rows = [
-        _step_row(branch, one, above, node.started_at, ids=ids) for branch, one, above in _walk_tree(node)
-    ]
+    steps = [("", node, None), *_walk_below(node)]
+    rows = [_step_row(branch, step, above, node.started_at, ids=ids) for branch, step, above in steps]
     _print_table(console, headings, rows, left=(0, 1), flexible=0, droppable=(2,))
     for error, where in _collect_errors(node).items():
         console.print(Text.assemble(("✗ ", "bold red"), f"{where}: ", (error, "red")), soft_wrap=True)
@@ -83,13 +82,8 @@ def print_latest(found: list[tuple[Node, str]]) -> None:
     console.print(Text("Run `nexus trace ID` for the details of one.", style="dim"))
 
 
-def _walk_tree(node: Node) -> Iterator[tuple[str, Node, Node | None]]:
-    """Yield every node from the top, with its branch as drawn and its parent."""
-    yield "", node, None
-    yield from _walk_below(node, "")
-
-
-def _walk_below(node: Node, before: str) -> Iterator[tuple[str, Node, Node | None]]:
+def _walk_below(node: Node, before: str = "") -> Iterator[tuple[str, Node, Node]]:
+    """Yield every step below a node, with its branch as drawn and its parent."""
     for child in node.children:
         is_last = child is node.children[-1]
         yield before + ("└─ " if is_last else "├─ "), child, node
