@@ -21,7 +21,7 @@ from nexus.broker.tools.recall import recall_tool
 from nexus.broker.tools.sandbox import Sandbox
 from nexus.broker.tools.tool import Context
 from nexus.cli import program
-from nexus.cli.recall import answer, show
+from nexus.cli.recall import parse_answer, print_answer
 from nexus.config import Config
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
@@ -29,7 +29,7 @@ from nexus.gateway.mcp.mind import Mind
 from nexus.gateway.server import build
 from nexus.home import Home
 from nexus.ledgers import sql
-from nexus.library.items import hit_of
+from nexus.library.items import make_hit
 from nexus.memory.recall.item import Query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.writing import Provenance
@@ -217,7 +217,7 @@ async def test_every_surface_says_the_same_of_what_recall_finds(
     memories = (await Mind(corrected.app, serves=False).recall(query)).memories
     assert {each.id: account_of_match(each.model_dump()) for each in memories} == wanted
 
-    hits = [hit_of(each) for each in (await (await corrected.recall()).find(query)).results]
+    hits = [make_hit(each) for each in (await (await corrected.recall()).find(query)).results]
     assert {
         each.id: Account(
             id=each.id,
@@ -247,7 +247,7 @@ async def test_every_surface_says_the_same_of_what_recall_finds(
     told = await tool.call(
         {"query": QUESTION, "scope": "facts"}, Context(sandbox=Sandbox(), directory=tmp_path)
     )
-    show(answer(found), explain=True)
+    print_answer(parse_answer(found), explain=True)
     printed = " ".join(capsys.readouterr().out.split())
     page = (await corrected.get("/memory", q=QUESTION, scope="facts")).text
     for surface in (told, printed, page):

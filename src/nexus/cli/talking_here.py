@@ -107,12 +107,12 @@ class Here:
     async def workers_at_work(self, execution_id: str) -> int:
         return await self._app.broker.workers_at_work(execution_id)
 
-    async def unwritten(self, request_id: str) -> int:
+    async def count_unwritten(self, request_id: str) -> int:
         return await self._app.ledgers.runtime.read(
             invocations.count_unfinished_of, automation=WRITER, root_request_id=request_id
         )
 
-    async def recalled(self, text: str) -> list[Recalled]:
+    async def recall(self, text: str) -> list[Recalled]:
         answer = await (await self._app.open_recall()).find(Query(text=text, max_results=MOST_RECALLED))
         items = [result.item for result in answer.results]
         return [Recalled(kind=i.kind, id=i.id, at=i.at, speaker=i.speaker, text=i.text) for i in items]

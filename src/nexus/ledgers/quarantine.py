@@ -147,7 +147,7 @@ def _settings(place: Home) -> Iterator[Held]:
         tables = tomllib.loads(text)
     except (FileNotFoundError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return  # the program reads it with the same parser, so it can set nothing
-    held = config.held(tables)
+    held = config.find_held(tables)
     if not held:
         return
     rest = _without(text, held)
@@ -166,7 +166,7 @@ def _without(text: str, held: dict[str, dict[str, Any]]) -> str:
             del document[section][key]
     rest = tomlkit.dumps(cast("Any", document))
     try:
-        clean = not config.held(tomllib.loads(rest))
+        clean = not config.find_held(tomllib.loads(rest))
     except tomllib.TOMLDecodeError:
         clean = False
     return rest if clean else config.template()

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from nexus import clock
 from nexus.automations.context import Context, NoServices, Occasion
-from nexus.cli import checks, program
+from nexus.cli import doctor, program
 from nexus.context import AssembledContext
 from nexus.errors import UnknownHookPointError
 from nexus.ledgers import Ledgers
@@ -513,7 +513,7 @@ async def test_a_dead_letter_is_dismissed_and_the_doctor_is_content(opened: Ledg
     def reported() -> list[str]:
         return [
             each.message
-            for each in checks.examine(opened.home, thorough=False)
+            for each in doctor.examine(opened.home, thorough=False)
             if each.check == "automations" and "invocation" in each.message
         ]
 

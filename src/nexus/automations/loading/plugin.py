@@ -155,7 +155,7 @@ def _seed(home: Home, write: Write, each: Plugin) -> None:
     new = each.registration(registration.workspace_dir(home, each.name), peers)
     if each.workspace and each.role is not None:
         # Before the registration, which lays a ROLE.md that says less where there is none.
-        folder.seed_files(home.meeseeks / each.name, {workspace.ROLE: each.role})
+        folder.install_files(home.meeseeks / each.name, {workspace.ROLE: each.role})
     if not versions:
         off = None if each.enabled else "off by default"
         registration.register(home, write, replace(new, disabled_reason=off))

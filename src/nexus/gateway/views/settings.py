@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from nexus.config import Config
-from nexus.settings import described
+from nexus.settings import describe_section
 
 # People write secrets where none belong: into an address, into the arguments of a program.
 _MAY_HOLD_SECRETS: Final = frozenset({"args", "env", "headers"})
@@ -54,7 +54,7 @@ def _make_section(name: str, value: Any) -> Section:
             about=entry.doc,
             is_default=getattr(value, entry.key) == entry.default,
         )
-        for entry in described(name, kind)
+        for entry in describe_section(name, kind)
     ]
     return Section(name=name, about=kind.__doc__ or "", settings=tuple(settings))
 

@@ -170,7 +170,7 @@ def save_section(home: Home, section: str, given: Mapping[str, str], seen: str) 
     ]
     if not changes:
         return []
-    written = config_file.changed(text, changes)
+    written = config_file.apply_changes(text, changes)
     _check(written, section, changes)
     config_file.write(home.config_file, written)
     return [change.key for change in changes]
