@@ -123,11 +123,11 @@ async def log_out(request: Request, app: App) -> Response:
     keys = keys_of(request)
     if (await read_form(request)).text("everywhere"):
         await asyncio.to_thread(keys.browsers.end_all)
-        await app.ledgers.runtime.write(subscriptions.logged_out, None)
+        await app.ledgers.runtime.write(subscriptions.forget_login, None)
         message = "All browsers logged out"
     else:
         await asyncio.to_thread(keys.browsers.end, request.cookies.get(keys.cookie, ""))
-        await app.ledgers.runtime.write(subscriptions.logged_out, digest_session(request))
+        await app.ledgers.runtime.write(subscriptions.forget_login, digest_session(request))
         message = "Logged out"
     answer = plain_page(200, message, "Run `nexus login` to log in again.")
     answer.delete_cookie(keys.cookie)
