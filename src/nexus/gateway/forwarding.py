@@ -60,7 +60,7 @@ _EVENT_STREAM: Final = b"text/event-stream"
 
 
 def refuse_misdirected(message: str, hint: str) -> Response:
-    """The answer to a request that should go to another host, which the forwarding host keeps to itself."""
+    """Refuse a request that is for another host. The forwarding host keeps this answer to itself."""
     refused = refusal(421, message, hint)
     refused.headers[MISDIRECTED] = "1"
     return refused
@@ -107,7 +107,7 @@ class Router:
     async def _try_hosts(
         self, home_id: str, scope: Scope, body: "Body", send: Send, serve: Serve
     ) -> Response | None:
-        """Why it could not be answered; None: it was."""
+        """Have a host answer; returns why none could, or None."""
         until, pause_s = math.inf, _PAUSE_S
         while True:
             try:
@@ -182,7 +182,7 @@ class Router:
         return [each for each in hosts if each.is_alive]
 
     async def _wait_until_lost(self, owner: Owner) -> None:
-        """Until a host's lease has ended: it may be cut off or frozen, so its connections say nothing."""
+        """Wait until a host's lease has ended: it may be frozen, so its connections say nothing."""
         while True:
             await asyncio.sleep(_REMEMBERED_S)
             try:
@@ -265,7 +265,7 @@ class Body:
         self.is_repeatable = False
 
     async def wait_for_client(self) -> None:
-        """Until the client is gone, once it has sent everything."""
+        """Wait until the client is gone, once it has sent everything."""
         await self._complete.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass

@@ -132,7 +132,7 @@ async def read_body(receive: Receive, limits: BodyLimits) -> bytes:
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that was read already to whoever comes next, and then what the connection says."""
+    """Give a body that was read already to whoever comes next, and then what the connection says."""
     given = False
 
     async def again() -> Message:
@@ -146,7 +146,7 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 def limit_silence(receive: Receive, timeout_ms: int) -> Receive:
-    """Hands on a body piece by piece. Whoever sends nothing for too long counts as gone."""
+    """Hand on a body piece by piece. Whoever sends nothing for too long counts as gone."""
 
     async def piece() -> Message:
         try:
@@ -248,7 +248,7 @@ class Guard:
         return refusal(429, "Too many requests", "Wait a moment, then try again.")
 
     async def _check_hook(self, request: Request, body: bytes) -> Response | None:
-        """Why a hook isn't let in; None where its signature lets it."""
+        """Say why a hook isn't let in; None if its signature lets it."""
         assert self._check_signature is not None  # noqa: S101 - an invariant, for the reader and the type checker
         name = request.url.path.removeprefix(HOOKS)
         is_signed = await self._check_signature(name, request.headers, body)
@@ -259,7 +259,7 @@ class Guard:
         return refuse_unsigned()
 
     def _check_origin(self, headers: Headers) -> Response | None:
-        """A page of another site, or a name that was made to point here, gets nothing."""
+        """Refuse a page of another site, and a name that was made to point here."""
         host, origin = headers.get("host", "").lower(), headers.get("origin")
         if not self._is_own(host):
             return refusal(
@@ -285,7 +285,7 @@ class Guard:
         return frozenset({public.origin}) if host == public.host else origins(host) | {public.origin}
 
     async def _login(self, request: Request) -> Response | None:
-        """A login link becomes a session. It is the one way in without a token, and works once."""
+        """Turn a login link into a session. It is the one way in without a token, and works once."""
         if request.url.path != LOGIN or request.method != "GET":
             return None
         if not self._keys.is_code(request.query_params.get("code", "")):
@@ -307,7 +307,7 @@ class Guard:
         return public is not None and public.is_encrypted and host == public.host
 
     async def check_access(self, request: Request) -> Response | None:
-        """Why a request isn't let in; None where its token or its browser's session lets it."""
+        """Say why a request isn't let in; None if its token or its browser's session lets it."""
         headers = request.headers
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
@@ -317,7 +317,7 @@ class Guard:
         return check_forgery(request)
 
     async def check_token(self, request: Request, token: str) -> Response | None:
-        """Why a token doesn't let this request in; None where it does."""
+        """Say why a token doesn't let this request in; None if it does."""
         return None if self._keys.is_token(token) else self._refuse(request.headers, "Invalid API token")
 
     def _refuse(self, headers: Headers, message: str) -> Response:
@@ -341,7 +341,7 @@ def _is_upload(request: Request) -> bool:
 
 
 def check_forgery(request: Request) -> Response | None:
-    """A browser sends its cookie also for requests that another local page caused: those are refused."""
+    """Refuse requests that another local page caused: a browser sends its cookie with those, too."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     own = site in {"same-origin", "none"}
     if own and (request.method in _SAFE or "origin" in request.headers):

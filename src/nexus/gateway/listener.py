@@ -150,7 +150,7 @@ def raise_descriptor_limit() -> None:
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A socket at that place; port 0 is the usual one, or a free one where that is taken."""
+    """Bind a socket; port 0 is the usual one, or a free one if that is taken."""
     try:
         return asgi.listening(host, port or PORT, backlog=_BACKLOG)
     except OSError as error:
@@ -171,7 +171,7 @@ def is_loopback(host: str) -> bool:
 
 
 def local_url(listening: socket.socket) -> str:
-    """Where clients of this machine reach it."""
+    """The URL by which clients of this machine reach a socket."""
     host, port = str(listening.getsockname()[0]), listening.getsockname()[1]
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - it is compared, not bound
     return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"

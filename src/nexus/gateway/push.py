@@ -233,7 +233,7 @@ class Notifier:
 
 
 def parse_subscription(endpoint: str, p256dh: str, auth: str) -> Keys:
-    """A browser's subscription; an error where it can't be one."""
+    """Check what a browser sent as its subscription; an error if it can't be one."""
     parts = urlsplit(endpoint)
     secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
     try:

@@ -167,7 +167,7 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 def make_rules(config: GatewayConfig, listening: socket.socket) -> Rules:
-    """What the gateway lets in: its own names and those that the owner set."""
+    """Make the rules of what the gateway lets in: its own names and those that the owner set."""
     host, port = listening.getsockname()[:2]
     named = f"[{host}]" if ":" in host else host
     public = public_address(config.public_url)

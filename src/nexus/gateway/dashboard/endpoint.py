@@ -62,7 +62,7 @@ def keys_of(request: Request) -> Keys:
 
 
 def redirect(path: str) -> Response:
-    """After something was done: look at it."""
+    """Have the browser look at a page after something was done."""
     return RedirectResponse(path, status_code=303)
 
 

@@ -51,7 +51,7 @@ def read_position(request: Request, name: str = "from") -> int:
 
 
 def fit_messages(found: Page[Message]) -> Page[Message]:
-    """The newest of some messages that fit on a page together; the next page begins with the others."""
+    """Choose the newest of some messages that fit on a page together; the next page has the others."""
     size, kept = 0, list[Message]()
     for message in reversed(found.items):
         size += _measure(message)
@@ -62,7 +62,7 @@ def fit_messages(found: Page[Message]) -> Page[Message]:
 
 
 def fit_beginning(said: Sequence[Said]) -> list[Said]:
-    """The first of some messages that fit on a page together."""
+    """Choose the first of some messages that fit on a page together."""
     sizes = accumulate(len(escape(each.content)) for each in said)
     fits = [each for each, size in zip(said, sizes, strict=True) if size <= _EPISODE_SIZE]
     return fits or list(said[:1])

@@ -66,7 +66,7 @@ class Bar:
 
 
 def stack_bars(usage: Usage) -> Plot | None:
-    """Money by day, or tokens where no price is known. None where nothing was spent."""
+    """Stack money by day, or tokens if no price is known. None if nothing was spent."""
     usage = _group_by_week(usage) if len(usage.days) > _MOST_BARS else usage
     by_money = usage.total.cost_microusd > 0
     highest = max((_size(day.total, by_money=by_money) for day in usage.days), default=0)
@@ -96,7 +96,7 @@ def stack_bars(usage: Usage) -> Plot | None:
 
 
 def _group_by_week(usage: Usage) -> Usage:
-    """The same, with a bar for each seven days, named after the first of them."""
+    """Sum up usage by seven days, each named after the first of them."""
     weeks = [usage.days[place : place + _WEEK] for place in range(0, len(usage.days), _WEEK)]
     cells: dict[str, dict[str, Totals]] = {}
     for week in weeks:
@@ -170,7 +170,7 @@ def _size(total: Totals, *, by_money: bool) -> int:
 
 
 def _format_value(value: float, step: float, *, by_money: bool) -> str:
-    """A place on the axis, with as many digits as all of them need."""
+    """Write a value of the axis with as many digits as all of them need."""
     if not by_money:
         return f"{value:,.0f}"
     digits = next(digits for digits in range(8) if round(step / 1e6, digits) == step / 1e6 or digits == 7)

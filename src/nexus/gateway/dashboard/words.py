@@ -52,12 +52,12 @@ def tone(status: str) -> str:
 
 
 def status_word(status: str) -> str:
-    """A status in the word that people use for it."""
+    """Give a status the word that people use for it."""
     return {"cancelled": "stopped"}.get(status, status)
 
 
 def plain_words(name: str | None) -> str:
-    """A name of a kind as words: `WORKED_ON` is `worked on`."""
+    """Write the name of a kind as words: `WORKED_ON` is `worked on`."""
     return (name or "").replace("_", " ").lower()
 
 
@@ -69,7 +69,7 @@ def records(counts: Mapping[str, int]) -> tuple[list[tuple[str, int]], list[tupl
 
 
 def argument_values(arguments: str) -> str:
-    """The arguments of a call in a line: their values alone, where they are short."""
+    """Write the arguments of a call in a line: their values alone, cut to fit."""
     try:
         read = json.loads(arguments)
     except ValueError:
@@ -85,7 +85,7 @@ def when(timestamp: str | None) -> str:
 
 
 def shorten_times(text: str) -> str:
-    """A sentence whose timestamps are to the minute, as people write them."""
+    """Shorten the timestamps of a sentence to the minute, as people write them."""
     return _MOMENT.sub(r"\1 \2", text)
 
 
@@ -224,12 +224,12 @@ def why(text: str) -> str:
 
 
 def strip_citations(text: str | None) -> str:
-    """A conclusion without the ids that it cites, for a line in a list."""
+    """Strip a conclusion of the ids that it cites, for a line in a list."""
     return _CITED.sub("", text or "")
 
 
 def link_citations(text: str | None) -> Markup:
-    """A conclusion whose citations lead to what it rests on, further down on the page."""
+    """Link the citations of a conclusion to what it rests on, further down on the page."""
     places: dict[str, int] = {}
 
     def mark(found: re.Match[str]) -> str:
@@ -240,7 +240,7 @@ def link_citations(text: str | None) -> Markup:
 
 
 def code_spans(text: str | None) -> Markup:
-    """A sentence in which `words` between ticks are code."""
+    """Turn `words` between ticks into code."""
     return Markup(_TICKED.sub(r"<code>\1</code>", str(escape(text or ""))))  # noqa: S704 - escaped before
 
 

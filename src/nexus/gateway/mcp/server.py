@@ -292,7 +292,7 @@ def client_of(ctx: Context[Any]) -> str:
 
 @contextmanager
 def _tool_errors() -> Generator[None]:
-    """Errors in words that a model can act on."""
+    """Turn errors into words that a model can act on."""
     try:
         yield
     except NexusError as error:
@@ -303,7 +303,7 @@ def _tool_errors() -> Generator[None]:
 
 @contextmanager
 def _keep_logging() -> Generator[None]:
-    """The library sets up the process's logging where nobody has: that is for the program to decide."""
+    """Keep the library from setting up the process's logging: that is for the program to decide."""
     root, holder = logging.getLogger(), logging.NullHandler()
     root.addHandler(holder)
     try:

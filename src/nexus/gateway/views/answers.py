@@ -150,7 +150,7 @@ async def load_files(ledgers: Ledgers, event_id: str) -> tuple[Attachment, ...]:
 
 
 def strip_files(text: str, files: Sequence[Attachment]) -> str:
-    """What somebody wrote, without what their files say."""
+    """Strip what somebody wrote of what their files say."""
     return _FILES.split(text, maxsplit=1)[0] if files else text
 
 

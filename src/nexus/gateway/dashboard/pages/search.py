@@ -105,7 +105,7 @@ def load_commands() -> tuple[Command, ...]:
 
 
 async def search(app: App, text: str, *, period: Period = ALWAYS, limit: int = 5) -> tuple[Group, ...]:
-    """What a text finds, kind by kind; kinds without a result are left out."""
+    """Search everything for a text, kind by kind; kinds without a result are left out."""
     text = text.strip()
     if not text:
         return ()
