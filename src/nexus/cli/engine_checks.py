@@ -90,7 +90,7 @@ def _against_the_ledger(home: Home, settings: Settings, found: health.Health) ->
 
 def _recorded(home: Home, runs: list[str]) -> tuple[set[str], set[str]]:
     """Which of these runs the ledger knows, and all that it knows not to have ended."""
-    with ledger_health.reading(home.ledger("runtime"), "runtime") as connection:
+    with ledger_health.open_to_read(home.ledger("runtime"), "runtime") as connection:
         return executions.find_known(connection, runs), set(executions.list_unfinished(connection))
 
 

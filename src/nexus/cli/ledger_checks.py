@@ -146,7 +146,7 @@ def _clock(home: Home) -> Iterator[Finding]:
 
 def _newest_event(home: Home) -> str | None:
     try:
-        with health.reading(home.ledger("events"), "events") as connection:
+        with health.open_to_read(home.ledger("events"), "events") as connection:
             return connection.execute(sql.queries("events")["newest_created_at"]).get
     except LedgerError:
         return None  # reported above

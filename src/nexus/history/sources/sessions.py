@@ -117,7 +117,7 @@ class Sessions(Source):
             yield from set_failures_aside(self.entry(entry, transcript, offset), place)
         yield Mark(make_cursor(name, offset))
 
-    def spoken(
+    def read_blocks(
         self,
         role: object,
         content: object,
@@ -212,7 +212,7 @@ class ClaudeCode(Sessions):
         if id_ is None or entry.get("isMeta"):
             return
         model = as_text(message.get("model"))
-        yield from self.spoken(
+        yield from self.read_blocks(
             message.get("role"),
             message.get("content"),
             transcript,
@@ -256,7 +256,7 @@ class Codex(Sessions):
         item = as_object(entry.get("payload")) if entry.get("type") == "response_item" else entry
         is_message = item.get("type") == "message"
         if is_message or blocks.brief_call(item) is not None:
-            yield from self.spoken(
+            yield from self.read_blocks(
                 item.get("role") if is_message else None,
                 item.get("content") if is_message else [item],
                 transcript,
@@ -296,7 +296,7 @@ class OpenClaw(Sessions):
             result = {"type": "toolResult", "content": content, "is_error": message.get("isError")}
             role, content = None, [{**result, "call_id": message.get("toolCallId")}]
         above = as_text(entry.get("parentId"))
-        yield from self.spoken(
+        yield from self.read_blocks(
             role,
             content,
             transcript,

@@ -211,7 +211,7 @@ def list_received_after(connection: apsw.Connection, seq: int) -> list[str]:
     return [cast("str", row[0]) for row in found]
 
 
-def outgoing(
+def list_outgoing(
     connection: apsw.Connection, *, channel: str, after: int
 ) -> tuple[list[tuple[str, str, bool]], int]:
     """Return what a home has to say on a channel, recorded after an event, and up to where.

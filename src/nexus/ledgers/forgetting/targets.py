@@ -15,7 +15,7 @@ from nexus import clock
 from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.forgetting.rules import Table, Text, Then
-from nexus.ledgers.forgetting.sets import Sets, any_gone
+from nexus.ledgers.forgetting.sets import Sets, gone_condition
 from nexus.ledgers.forgetting.tables import TOUCHED
 from nexus.ledgers.memory import find_fact
 
@@ -276,7 +276,7 @@ def count_kept(sets: Sets, names: Names) -> dict[str, int]:
     for table in TOUCHED.values() if names.all else ():
         for text in table.texts:
             if text.then is Then.TELL:
-                goes = any_gone(table, "gone_{}".format)
+                goes = gone_condition(table, "gone_{}".format)
                 query = f"{table.path} WHERE names_it({text.column}, -1) AND NOT coalesce({goes}, FALSE)"
                 counts[f"{table.path}.{text.column}"] = cast(
                     "int",

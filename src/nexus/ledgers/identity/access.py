@@ -51,7 +51,7 @@ class Pairing:
     expires_at: str
 
 
-def of(connection: apsw.Connection, entity_id: str) -> Granted | None:
+def find_grant(connection: apsw.Connection, entity_id: str) -> Granted | None:
     """Return what an entity was granted; None: nothing at all."""
     row = connection.execute(sql.queries("identity")["grant"], (entity_id,)).fetchone()
     return None if row is None else _parse_grant(row)

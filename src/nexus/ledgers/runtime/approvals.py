@@ -114,7 +114,7 @@ def get(connection: apsw.Connection, approval_id: str) -> Approval | None:
     return found[0] if found else None
 
 
-def waiting(connection: apsw.Connection, session_label: str | None = None) -> list[Approval]:
+def list_waiting(connection: apsw.Connection, session_label: str | None = None) -> list[Approval]:
     """Return the calls that wait, the oldest first; of one session, or of all."""
     return _all(connection, "waiting_approvals", {"session_label": session_label})
 

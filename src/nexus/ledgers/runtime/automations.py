@@ -97,7 +97,7 @@ class Automation:
 
 def list_current(connection: apsw.Connection) -> list[Automation]:
     """Of every name the row that counts, in the order in which a hook point runs them."""
-    return [_automation(row) for row in connection.execute(_selecting("automations"))]
+    return [_automation(row) for row in connection.execute(_select_statement("automations"))]
 
 
 def get(connection: apsw.Connection, name: str) -> Automation | None:
@@ -107,13 +107,13 @@ def get(connection: apsw.Connection, name: str) -> Automation | None:
 
 def by_id(connection: apsw.Connection, automation_id: str) -> Automation | None:
     """Return one version."""
-    row = connection.execute(_selecting("automation_by_id"), (automation_id,)).fetchone()
+    row = connection.execute(_select_statement("automation_by_id"), (automation_id,)).fetchone()
     return None if row is None else _automation(row)
 
 
 def versions(connection: apsw.Connection, name: str) -> list[Automation]:
     """Return every version of a name, the newest first."""
-    return [_automation(row) for row in connection.execute(_selecting("automation_versions"), (name,))]
+    return [_automation(row) for row in connection.execute(_select_statement("automation_versions"), (name,))]
 
 
 def count_names(connection: apsw.Connection, prefix: str) -> int:
@@ -167,7 +167,7 @@ def adopt(connection: apsw.Connection, automation_id: str, script_hash: str) -> 
     connection.execute(sql.queries("runtime")["adopt_script"], {"id": automation_id, "hash": script_hash})
 
 
-def _selecting(name: str) -> str:
+def _select_statement(name: str) -> str:
     queries = sql.queries("runtime")
     return queries[name].replace("{columns}", queries["automation_columns"])
 
