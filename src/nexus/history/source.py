@@ -3,7 +3,7 @@
 import io
 import json
 import mimetypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
@@ -138,6 +138,12 @@ def parse_cursor(cursor: str | None) -> tuple[str, int]:
         return "", 0
     name, position = json.loads(cursor)
     return str(name), int(position)
+
+
+def remaining_files(names: Iterable[str], cursor: str | None) -> Iterator[tuple[str, int]]:
+    """Yield the files from a cursor on, each with the position in it to begin at."""
+    after, position = parse_cursor(cursor)
+    return ((name, position if name == after else 0) for name in names if name >= after)
 
 
 def find_zone(name: str) -> tzinfo:

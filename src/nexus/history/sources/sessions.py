@@ -23,10 +23,10 @@ from nexus.history.source import (
     as_object,
     as_text,
     make_cursor,
-    parse_cursor,
     parse_moment,
     read_beginning,
     read_lines,
+    remaining_files,
     set_failures_aside,
 )
 from nexus.history.sources import blocks
@@ -79,10 +79,9 @@ class Sessions(Source):
         raise NotImplementedError
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = parse_cursor(cursor)
-        for name in self.session_files(self.files):
-            if name >= after and self.is_session(read_beginning(self.files, name, 8192)):
-                yield from self._file(name, done if name == after else 0)
+        for name, start in remaining_files(self.session_files(self.files), cursor):
+            if self.is_session(read_beginning(self.files, name, 8192)):
+                yield from self._file(name, start)
 
     def _file(self, name: str, start: int) -> Iterator[Item]:
         thread = re.sub(r"\.jsonl$", "", name)
