@@ -81,7 +81,7 @@ class Matcher:
         return self.read(_ISO_DATE.sub(" ", text)).words
 
     def find_stating(self, text: str, rows: Sequence[str]) -> list[int]:
-        """The places of the rows that state a text, alone or a few together; none where it isn't stated."""
+        """Return the places of the rows that state a text, alone or together; none if it isn't stated."""
         wanted = self.read(text)
         held = [self.read(row).all & wanted.all for row in rows]
         order = [place for place in range(len(rows)) if held[place]]

@@ -73,7 +73,7 @@ class Chunk:
 
 
 def chunks(source: Source, cursor: str | None) -> Iterator[Chunk]:
-    """The items of a source in groups that fit into memory; each ends at a mark where that is possible."""
+    """Group the items of a source so that they fit into memory; each group ends at a mark if possible."""
     chunk = Chunk()
     for item in source.read(cursor):
         if isinstance(item, Mark):
@@ -463,7 +463,7 @@ class Importer:
         return found
 
     def _time(self, message: Message, chunk: Chunk, started: datetime) -> datetime:
-        """When it was said; without a time, as the message before it in the thread, else as the thread."""
+        """Return when a message was said; without a time, as the one before it, else as its thread."""
         at = message.at
         if at is not None and at > started + timedelta(days=1):
             at = None

@@ -70,7 +70,7 @@ class Source:
 
 
 def parse_moment(value: object, zone: tzinfo = UTC) -> datetime | None:
-    """A time as exports write it: seconds or milliseconds since 1970, or ISO text. None if it is no time."""
+    """Parse a time as exports write it: seconds or milliseconds since 1970, or ISO text; else None."""
     try:
         if isinstance(value, bool) or value is None:
             return None
@@ -111,7 +111,7 @@ def guess_type(name: str | None) -> str:
 
 
 def set_failures_aside(items: Iterator[Item], place: str) -> Iterator[Item]:
-    """What one entry of an export yields. It is set aside if its fields are of kinds that nobody foresaw."""
+    """Yield the items of one entry. It is set aside if its fields are of kinds that nobody foresaw."""
     try:
         yield from items
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:

@@ -128,7 +128,7 @@ class Sessions(Source):
         in_session: str | None = None,
         model: str | None = None,
     ) -> Iterator[Message | SessionMessage]:
-        """A message of blocks: its words, each tool call as a message of its own, then all of it in full.
+        """Read a message of blocks: its words, each tool call as its own message, then all of it in full.
 
         `in_session` is what the program calls the message, where `id_` rests on the name of the file.
         """

@@ -143,7 +143,7 @@ class Target:
 def entity(
     connection: apsw.Connection, wanted: str, *, mentions: bool = True, without: tuple[str, ...] = ()
 ) -> Target:
-    """The entity with that id or name; one that was merged stands for the one that it was merged into."""
+    """Return the entity with that id or name; a merged one stands for the one that it was merged into."""
     queries = sql.queries("forgetting")
     bindings = {"wanted": wanted.strip(), "folded": wanted.strip().casefold()}
     found = _texts(connection, queries["entities_called"], bindings)
@@ -181,7 +181,7 @@ def event(connection: apsw.Connection, wanted: str) -> Target:
 
 
 def scope(channel: str) -> Target:
-    """Everything of one scope: what was recorded on its channel, what was learned from it, its entities."""
+    """Return everything of one scope: what its channel recorded, what was learned from it, its entities."""
     return Target(kind="scope", value=channel)
 
 

@@ -11,7 +11,7 @@ import apsw
 
 from nexus import ids
 from nexus.ledgers import sql
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 CircuitState = Literal["closed", "open", "half_open"]
 DEFAULT_HOOK_POINT = "runAutomations"
@@ -158,7 +158,8 @@ def enable(connection: apsw.Connection, automation_id: str) -> None:
 def disable(connection: apsw.Connection, automation_id: str, reason: str | None) -> None:
     """Let it run no more, until it is enabled."""
     connection.execute(
-        sql.queries("runtime")["disable_automation"], {"id": automation_id, "reason": _text(reason)}
+        sql.queries("runtime")["disable_automation"],
+        {"id": automation_id, "reason": storable_or_none(reason)},
     )
 
 
@@ -175,7 +176,7 @@ def _select_statement(name: str) -> str:
 def _columns(new: NewAutomation) -> dict[str, Any]:
     values: dict[str, Any] = {name: getattr(new, name) for name in NewAutomation.__slots__}
     return {
-        **{name: _text(value) if isinstance(value, str) else value for name, value in values.items()},
+        **{name: storable(value) if isinstance(value, str) else value for name, value in values.items()},
         "triggers_json": json.dumps(new.triggers, sort_keys=True) if new.triggers else None,
         "config_json": json.dumps(new.config, sort_keys=True) if new.config else None,
         "peer_workspaces": json.dumps(new.peer_workspaces) if new.peer_workspaces else None,
@@ -213,7 +214,3 @@ def _json(text: str | None) -> object:
         return json.loads(text or "null")
     except ValueError:
         return None
-
-
-def _text(text: str | None) -> str | None:
-    return None if text is None else storable(text)

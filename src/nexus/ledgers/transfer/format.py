@@ -64,7 +64,7 @@ def decode(row: tuple[Any, ...]) -> tuple[Value, ...]:
 
 
 def parse_line(line: bytes) -> Any:
-    """One line of JSON. What only looks like JSON, such as a bare `NaN`, is refused with ValueError."""
+    """Parse a line of JSON. What only looks like JSON, such as a bare `NaN`, raises ValueError."""
     text = line.decode()
     value, end = _decoder.raw_decode(text)
     if text[end:] != "\n":
