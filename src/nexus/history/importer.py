@@ -125,19 +125,20 @@ class KeptFiles:
 
     def keep(self, message: Message, set_aside: SetAsides) -> tuple[AttachedFile, ...]:
         """Copy the files of a message. What can't be copied is described, and counted as set aside."""
-        return tuple(self._one(each, set_aside) for each in message.attachments[:_MOST_OF_A_MESSAGE])
+        return tuple(self._keep_file(each, set_aside) for each in message.attachments[:_MOST_OF_A_MESSAGE])
 
-    def _one(self, file: Attachment, set_aside: SetAsides) -> AttachedFile:
-        if self._most_bytes <= 0:
-            return _describe(file)
+    def _keep_file(self, file: Attachment, set_aside: SetAsides) -> AttachedFile:
+        description = AttachedFile(
+            filename=file.name, media_type=file.media_type, size_bytes=file.size_bytes, sha256=None
+        )
+        if self._most_bytes <= 0 or (file.data is None and file.member is None):
+            return description
         try:
-            stream = self._open(file)
-            if stream is None:
-                return _describe(file)
-            with stream as held:
+            content = io.BytesIO(file.data) if file.data is not None else self._source.open(file.member or "")
+            with content as stream:
                 kept = attachments.keep_stream(
                     self._home,
-                    held,
+                    stream,
                     name=file.name,
                     media_type=file.media_type,
                     most_bytes=self._most_bytes,
@@ -145,11 +146,11 @@ class KeptFiles:
                 )
         except (OSError, EOFError, KeyError) as error:
             set_aside.add(f"an attachment is damaged: {error}", file.member or file.name or "")
-            return _describe(file)
+            return description
         if kept is None:
             reason = f"an attachment is larger than {self._most_bytes:,} bytes; only its name is kept"
             set_aside.add(reason, file.member or file.name or "")
-            return _describe(file)
+            return description
         return AttachedFile(
             filename=file.name,
             media_type=kept.media_type,
@@ -157,18 +158,6 @@ class KeptFiles:
             sha256=kept.sha256,
             path=kept.path,
         )
-
-    def _open(self, file: Attachment) -> Any:
-        """Return a context manager that gives the bytes of a file; None where the export lacks them."""
-        if file.data is not None:
-            return io.BytesIO(file.data)
-        return None if file.member is None else self._source.open(file.member)
-
-
-def _describe(file: Attachment) -> AttachedFile:
-    return AttachedFile(
-        filename=file.name, media_type=file.media_type, size_bytes=file.size_bytes, sha256=None
-    )
 
 
 OWNER: Final = "owner"

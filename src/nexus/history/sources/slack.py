@@ -45,7 +45,8 @@ class Slack(Source):
         return has_users and any(map(_DAY.fullmatch, names))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        users, rooms = self._users(), self._rooms()
+        rooms = self._rooms()
+        users = {as_text(user.get("id")) or "": user for user in self._list("users.json")}
         for name, start in remaining_files(self.files.names(), cursor):
             if found := _DAY.fullmatch(name):
                 room = rooms.get(found.group(1)) or {"id": found.group(1), "name": found.group(1)}
@@ -124,9 +125,6 @@ class Slack(Source):
             size_bytes=size if isinstance(size, int) else None,
             member=member if member in self.members else None,
         )
-
-    def _users(self) -> dict[str, dict[str, Any]]:
-        return {as_text(user.get("id")) or "": user for user in self._list("users.json")}
 
     def _rooms(self) -> dict[str, dict[str, Any]]:
         """By the name of their folder: a channel's name, or the id of a direct conversation."""
