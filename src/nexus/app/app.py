@@ -140,7 +140,7 @@ class App(Lifecycle):
 
     async def forget_import(self, import_id: str) -> forgetting.Report | None:
         """Undo an import: what it recorded, and what was learned from it. This can't be undone."""
-        if self.imports.importing:
+        if self.imports.is_importing:
             raise UsageError("An import is under way", hint="Undo it when that is done.")
         target = await forgetting.find(self.ledgers, forgetting.import_, wanted=import_id)
         return await self._erase(target)

@@ -169,14 +169,14 @@ class Reception:
         found = await self.ledgers.identity.read(senders.find, channel=channel, identifier=sender)
         if found is None or found.is_owner:
             return found is not None
-        return await self.ledgers.identity.read(grants.of, entity_id=found.entity_id) is not None
+        return await self.ledgers.identity.read(grants.find_grant, entity_id=found.entity_id) is not None
 
     async def _is_working(self, execution_id: str) -> bool:
         """Whether a run has still to answer, and doesn't wait for the owner."""
         found = await self.ledgers.runtime.read(executions.get, execution_id=execution_id)
         if found is None or found.status in executions.FINAL or found.taken_by is not None:
             return False
-        return not await self.ledgers.runtime.read(approvals.waiting, session_label=found.session_label)
+        return not await self.ledgers.runtime.read(approvals.list_waiting, session_label=found.session_label)
 
     async def _with_files(
         self, channel: str, message: Message

@@ -320,7 +320,7 @@ class Channels:
         if after is None:
             after = await self._ledgers.events.read(events.last_seq)
             await self._ledgers.runtime.write(ledger.queue, name=name, outgoing=(), seq=after)
-        outgoing, until = await self._ledgers.events.read(events.outgoing, channel=name, after=after)
+        outgoing, until = await self._ledgers.events.read(events.list_outgoing, channel=name, after=after)
         if outgoing or until - after > _SEEN_EVENTS:
             await self._ledgers.runtime.write(ledger.queue, name=name, outgoing=outgoing, seq=until)
 

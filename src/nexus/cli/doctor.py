@@ -285,7 +285,7 @@ def _check_engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
 
 def _check_failed_embeddings(home: Home) -> Iterator[Finding]:
     try:
-        with health.reading(home.ledger("embeddings"), "embeddings") as connection:
+        with health.open_to_read(home.ledger("embeddings"), "embeddings") as connection:
             failed = connection.execute(sql.queries("embeddings")["failed"]).get
     except LedgerError:
         return  # reported above
@@ -300,7 +300,7 @@ def _check_failed_embeddings(home: Home) -> Iterator[Finding]:
 
 def _check_failed_invocations(home: Home) -> Iterator[Finding]:
     try:
-        with health.reading(home.ledger("runtime"), "runtime") as connection:
+        with health.open_to_read(home.ledger("runtime"), "runtime") as connection:
             dead = invocations.count_dead(connection)
     except LedgerError:
         return  # reported above

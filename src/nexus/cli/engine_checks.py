@@ -70,7 +70,7 @@ def _compare_with_ledger(home: Home, settings: Settings, found: health.Health) -
         return
     runs = [id_ for id_, work in found.unfinished.items() if work == WORK]
     try:
-        with ledger_health.reading(home.ledger("runtime"), "runtime") as connection:
+        with ledger_health.open_to_read(home.ledger("runtime"), "runtime") as connection:
             recorded = executions.find_known(connection, runs)
             unfinished = set(executions.list_unfinished(connection))
     except LedgerError:

@@ -150,7 +150,7 @@ def _check_clock(home: Home) -> Iterator[Finding]:
 
 def _load_newest_event(home: Home) -> str | None:
     try:
-        with health.reading(home.ledger("events"), "events") as connection:
+        with health.open_to_read(home.ledger("events"), "events") as connection:
             return connection.execute(sql.queries("events")["newest_created_at"]).get
     except LedgerError:
         return None  # reported above

@@ -36,7 +36,7 @@ def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool
         history.export_markdown(ctx, file, as_json=as_json)
         return
     home = locate_home(ctx)
-    with transfer.writing(file) as stream, lines_shown("Exporting") as progress:
+    with transfer.open_output(file) as stream, lines_shown("Exporting") as progress:
         done = transfer.write(home, stream, embeddings=not without_embeddings, progress=progress)
     # The file itself may be on standard output, so the rest must not be.
     aside = file == "-"
@@ -98,7 +98,7 @@ def import_(
 
 def _import_home(ctx: click.Context, file: str, *, trust: bool, as_json: bool) -> None:
     home = locate_home(ctx)
-    with transfer.reading(file) as stream, lines_shown("Importing") as progress:
+    with transfer.open_input(file) as stream, lines_shown("Importing") as progress:
         imported = transfer.read(stream, home, progress, trust=trust)
     tally = imported.tally
     if as_json:

@@ -106,7 +106,7 @@ def _longmemeval(row: Row) -> Life:
 
 
 def _conversations(folder: Path) -> Iterator[Life]:
-    """A folder with `corpus.jsonl.gz` and `queries.jsonl.gz`: turns and questions of many conversations."""
+    """Read a folder with `corpus.jsonl.gz` and `queries.jsonl.gz`: turns and questions of conversations."""
     turns: dict[str, list[Row]] = {}
     for row in _rows(folder / "corpus.jsonl.gz"):
         turns.setdefault(row["conversation"], []).append(row)

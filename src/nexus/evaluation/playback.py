@@ -152,7 +152,7 @@ class PlayedSession:
 
 
 def prepare_config(life: Life, config: Config, model: str) -> Config:
-    """The settings of a life's home: one model for the memory's work, and an embedder of its language."""
+    """Make the settings of a life's home: one model for the memory's work, an embedder of its language."""
     models = replace(
         config.models,
         manager=(model,),

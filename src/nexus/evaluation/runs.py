@@ -153,7 +153,7 @@ class LifeRun:
     async def _verdicts(
         self, judge: Judge, played: dict[str, PlayedSession], answers: dict[str, Answer]
     ) -> Verdicts:
-        """What the judge says. A verdict that is on disk is asked for again only where its object changed."""
+        """Ask the judge. A verdict that is on disk is asked for again only if its object changed."""
         file = self.folder / "verdicts.jsonl"
         known = {(row["kind"], row["key"], row["of"], row["judge"]): row["verdict"] for row in _rows(file)}
         scorer = Scorer(self.life, played)

@@ -80,8 +80,8 @@ class Matcher:
         """Return the words of a text without its dates and numbers, which may follow from what was said."""
         return self.read(_ISO_DATE.sub(" ", text)).words
 
-    def stating(self, text: str, rows: Sequence[str]) -> list[int]:
-        """The places of the rows that state a text, alone or a few together; none where it isn't stated."""
+    def find_stating(self, text: str, rows: Sequence[str]) -> list[int]:
+        """Return the places of the rows that state a text, alone or together; none if it isn't stated."""
         wanted = self.read(text)
         held = [self.read(row).all & wanted.all for row in rows]
         order = [place for place in range(len(rows)) if held[place]]
@@ -346,11 +346,11 @@ class Scorer:
     def _find_stored(self, session: str, text: str) -> list[str]:
         """Return the memories of a session that state a text, or one that an earlier session left."""
         own = self._memories(session)
-        places = self.matcher.stating(text, [memory.text for memory in own])
+        places = self.matcher.find_stating(text, [memory.text for memory in own])
         if places:
             return [own[place].text for place in places]
         earlier = [memory for name in self._until(session) for memory in self._memories(name)]
-        return [memory.text for memory in earlier if self.matcher.stating(text, [memory.text])][:1]
+        return [memory.text for memory in earlier if self.matcher.find_stating(text, [memory.text])][:1]
 
     def _memories(self, session: str) -> list[Memory]:
         played = self.played.get(session)

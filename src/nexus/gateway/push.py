@@ -176,7 +176,7 @@ class Notifier:
         # A browser that subscribes wants to hear what happens from then on.
         since = max(min(each.created_at for each in browsers), clock.timestamp(self._now() - _NEWS))
         found = await self._news(since)
-        new = await self._ledgers.runtime.read(push.unsent, [each.tag for each in found])
+        new = await self._ledgers.runtime.read(push.list_unsent, [each.tag for each in found])
         sent = 0
         for each in found:
             if each.tag in new:

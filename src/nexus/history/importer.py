@@ -73,7 +73,7 @@ class Chunk:
 
 
 def chunks(source: Source, cursor: str | None) -> Iterator[Chunk]:
-    """The items of a source in groups that fit into memory; each ends at a mark where that is possible."""
+    """Group the items of a source so that they fit into memory; each group ends at a mark if possible."""
     chunk = Chunk()
     for item in source.read(cursor):
         if isinstance(item, Mark):
@@ -125,19 +125,20 @@ class KeptFiles:
 
     def keep(self, message: Message, set_aside: SetAsides) -> tuple[AttachedFile, ...]:
         """Copy the files of a message. What can't be copied is described, and counted as set aside."""
-        return tuple(self._one(each, set_aside) for each in message.attachments[:_MOST_OF_A_MESSAGE])
+        return tuple(self._keep_file(each, set_aside) for each in message.attachments[:_MOST_OF_A_MESSAGE])
 
-    def _one(self, file: Attachment, set_aside: SetAsides) -> AttachedFile:
-        if self._most_bytes <= 0:
-            return _describe(file)
+    def _keep_file(self, file: Attachment, set_aside: SetAsides) -> AttachedFile:
+        description = AttachedFile(
+            filename=file.name, media_type=file.media_type, size_bytes=file.size_bytes, sha256=None
+        )
+        if self._most_bytes <= 0 or (file.data is None and file.member is None):
+            return description
         try:
-            stream = self._open(file)
-            if stream is None:
-                return _describe(file)
-            with stream as held:
+            content = io.BytesIO(file.data) if file.data is not None else self._source.open(file.member or "")
+            with content as stream:
                 kept = attachments.keep_stream(
                     self._home,
-                    held,
+                    stream,
                     name=file.name,
                     media_type=file.media_type,
                     most_bytes=self._most_bytes,
@@ -145,11 +146,11 @@ class KeptFiles:
                 )
         except (OSError, EOFError, KeyError) as error:
             set_aside.add(f"an attachment is damaged: {error}", file.member or file.name or "")
-            return _describe(file)
+            return description
         if kept is None:
             reason = f"an attachment is larger than {self._most_bytes:,} bytes; only its name is kept"
             set_aside.add(reason, file.member or file.name or "")
-            return _describe(file)
+            return description
         return AttachedFile(
             filename=file.name,
             media_type=kept.media_type,
@@ -157,18 +158,6 @@ class KeptFiles:
             sha256=kept.sha256,
             path=kept.path,
         )
-
-    def _open(self, file: Attachment) -> Any:
-        """Return a context manager that gives the bytes of a file; None where the export lacks them."""
-        if file.data is not None:
-            return io.BytesIO(file.data)
-        return None if file.member is None else self._source.open(file.member)
-
-
-def _describe(file: Attachment) -> AttachedFile:
-    return AttachedFile(
-        filename=file.name, media_type=file.media_type, size_bytes=file.size_bytes, sha256=None
-    )
 
 
 OWNER: Final = "owner"
@@ -463,7 +452,7 @@ class Importer:
         return found
 
     def _time(self, message: Message, chunk: Chunk, started: datetime) -> datetime:
-        """When it was said; without a time, as the message before it in the thread, else as the thread."""
+        """Return when a message was said; without a time, as the one before it, else as its thread."""
         at = message.at
         if at is not None and at > started + timedelta(days=1):
             at = None

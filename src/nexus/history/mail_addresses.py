@@ -44,7 +44,7 @@ def normalize_domain(text: str) -> str:
 
 
 def organization(domain: str) -> str:
-    """The domain that somebody registered, by the public suffix list; empty for a suffix such as `co.uk`."""
+    """Return the registered domain, by the public suffix list; empty for a suffix such as `co.uk`."""
     return _suffixes().privatesuffix(normalize_domain(domain)) or ""
 
 

@@ -3,7 +3,7 @@
 import io
 import json
 import mimetypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
@@ -70,7 +70,7 @@ class Source:
 
 
 def parse_moment(value: object, zone: tzinfo = UTC) -> datetime | None:
-    """A time as exports write it: seconds or milliseconds since 1970, or ISO text. None if it is no time."""
+    """Parse a time as exports write it: seconds or milliseconds since 1970, or ISO text; else None."""
     try:
         if isinstance(value, bool) or value is None:
             return None
@@ -111,7 +111,7 @@ def guess_type(name: str | None) -> str:
 
 
 def set_failures_aside(items: Iterator[Item], place: str) -> Iterator[Item]:
-    """What one entry of an export yields. It is set aside if its fields are of kinds that nobody foresaw."""
+    """Yield the items of one entry. It is set aside if its fields are of kinds that nobody foresaw."""
     try:
         yield from items
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -138,6 +138,12 @@ def parse_cursor(cursor: str | None) -> tuple[str, int]:
         return "", 0
     name, position = json.loads(cursor)
     return str(name), int(position)
+
+
+def remaining_files(names: Iterable[str], cursor: str | None) -> Iterator[tuple[str, int]]:
+    """Yield the files from a cursor on, each with the position in it to begin at."""
+    after, position = parse_cursor(cursor)
+    return ((name, position if name == after else 0) for name in names if name >= after)
 
 
 def find_zone(name: str) -> tzinfo:

@@ -256,7 +256,7 @@ class ImportJobs:
         return self._jobs.get(upload_id)
 
     @property
-    def importing(self) -> bool:
+    def is_importing(self) -> bool:
         """Whether an import is waiting or under way."""
         return any(job.kind == "import" and not job.is_over for job in self._jobs.values())
 

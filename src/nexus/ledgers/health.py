@@ -75,7 +75,7 @@ def inspect(path: Path, ledger: str, *, thorough: bool = False) -> Iterator[Prob
 
 
 @contextmanager
-def reading(path: Path, ledger: str) -> Generator[apsw.Connection]:
+def open_to_read(path: Path, ledger: str) -> Generator[apsw.Connection]:
     """Open a file that may be damaged for reading: whatever SQLite refuses is a LedgerError."""
     try:
         with translate_errors(ledger, path):

@@ -49,7 +49,7 @@ def version(connection: apsw.Connection, ledger: str) -> int:
 
 
 def known_version(connection: apsw.Connection, ledger: str) -> int:
-    """The schema version of an open file; SchemaError where this program has no way from it to the newest.
+    """Return the schema version of an open file; SchemaError if no way leads from it to the newest.
 
     A number alone says little: a file from another line of development may have the same one. So the names
     of the steps that the file took are compared too, and the tables that they left.

@@ -86,7 +86,7 @@ def _move(moves: list[tuple[Path, Path]]) -> None:
 
 
 def _kept_beside(home: Home) -> Path:
-    """A new folder for the old content: beside the home, or inside where the home is a disk of its own."""
+    """Make a folder for the old content: beside the home, or inside if the home is a disk of its own."""
     name = f"before-restore-{clock.timestamp(clock.now()).replace(':', '-')}"
     beside = home.root.with_name(f"{home.root.name}.{name}")
     same_disk = home.root.stat().st_dev == home.root.parent.stat().st_dev

@@ -34,7 +34,7 @@ class Table:
     order: tuple[str, ...]
 
 
-def present(connection: apsw.Connection) -> list[Table]:
+def list_tables(connection: apsw.Connection) -> list[Table]:
     """Return the tables of an open file, by name."""
     found = cast("list[tuple[str, int]]", connection.execute(_TABLES).fetchall())
     return [_table(connection, name, without_rowid=bool(flag)) for name, flag in found]
@@ -46,14 +46,14 @@ def load_expected(ledger: str) -> dict[str, Table]:
     connection = apsw.Connection(":memory:")
     try:
         connection.execute(sql.text(ledger, "schema.sql"))
-        return {table.name: table for table in present(connection)}
+        return {table.name: table for table in list_tables(connection)}
     finally:
         connection.close()
 
 
 def counts(connection: apsw.Connection) -> dict[str, int]:
     """Count how many rows each table has."""
-    names = [table.name for table in present(connection)]
+    names = [table.name for table in list_tables(connection)]
     count = "SELECT count(*) FROM {}"
     return {name: cast("int", connection.execute(count.format(quote(name))).get) for name in names}
 

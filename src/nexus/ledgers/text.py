@@ -19,6 +19,11 @@ def storable(text: str) -> str:
     return text
 
 
+def storable_or_none(text: str | None) -> str | None:
+    """Return the text as `storable` does; None stays None."""
+    return None if text is None else storable(text)
+
+
 def match_any(words: list[str]) -> str:
     """Return a full-text query for rows that hold any of the words. Nothing in them is an operator."""
     return " OR ".join(_quote(word) for word in words)

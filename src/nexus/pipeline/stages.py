@@ -144,7 +144,7 @@ class Stages:
             # What the owner is told in a group, everybody there reads.
             request.access = replace(held, memory="own") if journey.incoming.is_group else held
             return
-        granted = await self.ledgers.identity.read(grants.of, entity_id=sender.entity_id)
+        granted = await self.ledgers.identity.read(grants.find_grant, entity_id=sender.entity_id)
         if granted is None and not journey.incoming.wants_answer:
             journey.denied = "an unknown sender that wants no answer"
             return

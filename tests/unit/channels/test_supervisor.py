@@ -205,7 +205,7 @@ async def test_what_was_recorded_before_the_clock_was_set_back_is_sent(ledgers: 
     async with _running(ledgers, _Adapter()):
         await _connected(ledgers)
     await _say(ledgers, "Hello")
-    outgoing, seq = await ledgers.events.read(events.outgoing, channel=_NAME, after=0)
+    outgoing, seq = await ledgers.events.read(events.list_outgoing, channel=_NAME, after=0)
     await ledgers.runtime.write(ledger.queue, name=_NAME, outgoing=outgoing, seq=seq)
     await ledgers.runtime.write(
         lambda connection: connection.execute("UPDATE deliveries SET next_at = '2126-01-01T00:00:00.000Z'")

@@ -22,9 +22,9 @@ from nexus.history.source import (
     as_text,
     guess_type,
     make_cursor,
-    parse_cursor,
     parse_moment,
     read_beginning,
+    remaining_files,
     set_failures_aside,
 )
 from nexus.history.sources import blocks
@@ -46,10 +46,8 @@ class Conversations(Source):
         return any(cls.sign in read_beginning(files, name, _LOOKED_AT_BYTES) for name in _names(files))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = parse_cursor(cursor)
-        for name in _names(self.files):
-            if name >= after:
-                yield from self._file(name, done if name == after else 0)
+        for name, start in remaining_files(_names(self.files), cursor):
+            yield from self._file(name, start)
 
     @abstractmethod
     def conversation(self, whole: dict[str, Any], place: str) -> Iterator[Item]:

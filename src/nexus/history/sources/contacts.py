@@ -13,7 +13,13 @@ from nexus.history import parser_process
 from nexus.history.files import Files
 from nexus.history.items import Card, Item, Mark, Message, Person, SetAside, Thread
 from nexus.history.parser_process import UnreadableError
-from nexus.history.source import Source, make_cursor, parse_cursor, read_beginning, read_lines
+from nexus.history.source import (
+    Source,
+    make_cursor,
+    read_beginning,
+    read_lines,
+    remaining_files,
+)
 
 _LARGEST_BYTES: Final = 4 * 1024 * 1024
 
@@ -34,10 +40,9 @@ class _Components(Source):
         raise NotImplementedError
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = parse_cursor(cursor)
-        for name in self.files.names():
-            if name.endswith(self.suffixes) and name >= after:
-                yield from self._file(name, done if name == after else 0)
+        for name, start in remaining_files(self.files.names(), cursor):
+            if name.endswith(self.suffixes):
+                yield from self._file(name, start)
 
     def _file(self, name: str, start: int) -> Iterator[Item]:
         yield Thread(external_id=name, title=name.rpartition("/")[2], kind="document")

@@ -128,7 +128,7 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _read_attributed(body: Any) -> str | None:
-    """The plain text of an archived NSAttributedString, which newer versions store instead of `text`."""
+    """Read the text of an archived NSAttributedString, which newer versions store instead of `text`."""
     if not isinstance(body, bytes):
         return None
     _, found, rest = body.partition(b"NSString")

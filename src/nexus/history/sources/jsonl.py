@@ -15,10 +15,10 @@ from nexus.history.source import (
     as_object,
     as_text,
     make_cursor,
-    parse_cursor,
     parse_moment,
     read_beginning,
     read_lines,
+    remaining_files,
 )
 
 # What is looked for where the mapping doesn't say.
@@ -52,10 +52,8 @@ class Jsonl(Source):
         return any(read_beginning(files, name, 64).lstrip()[:1] == b"{" for name in _names(files))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = parse_cursor(cursor)
-        for name in _names(self.files):
-            if name >= after:
-                yield from self._file(name, done if name == after else 0)
+        for name, start in remaining_files(_names(self.files), cursor):
+            yield from self._file(name, start)
 
     def _file(self, name: str, start: int) -> Iterator[Item]:
         announced: set[str] = set()

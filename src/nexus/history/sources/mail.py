@@ -18,7 +18,15 @@ from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAsid
 from nexus.history.mail_addresses import normalize_address
 from nexus.history.mime import Mail
 from nexus.history.parser_process import UnreadableError
-from nexus.history.source import Source, make_cursor, parse_cursor, parse_moment, read_beginning, read_lines
+from nexus.history.source import (
+    Source,
+    make_cursor,
+    parse_cursor,
+    parse_moment,
+    read_beginning,
+    read_lines,
+    remaining_files,
+)
 
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _MOST_PEOPLE: Final = 100
@@ -48,13 +56,12 @@ class Mbox(Source):
         return any(read_beginning(files, name, 5) == b"From " for name in files.names()[:100])
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = parse_cursor(cursor)
-        for name in self.files.names():
-            if name < after or read_beginning(self.files, name, 5) != b"From ":
+        for name, start in remaining_files(self.files.names(), cursor):
+            if read_beginning(self.files, name, 5) != b"From ":
                 continue
             try:
                 with self.files.open(name) as stream:
-                    for end, data, is_cut in _split(stream, done if name == after else 0):
+                    for end, data, is_cut in _split(stream, start):
                         yield from mail_items(
                             data, self, name, f"{name}, mail that ends at byte {end}", is_cut
                         )

@@ -15,9 +15,9 @@ from nexus.history.source import (
     as_object,
     as_text,
     make_cursor,
-    parse_cursor,
     parse_moment,
     read_beginning,
+    remaining_files,
     set_failures_aside,
 )
 from nexus.history.sources import blocks
@@ -48,10 +48,9 @@ class _ListSource(Source):
         return path == ("*",) or (len(path) == 2 and path[0] in _LISTS and path[1] == "*")
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = parse_cursor(cursor)
-        for name in _names(self.files):
-            if name >= after and self.is_list(read_beginning(self.files, name, 16_384)):
-                yield from self._file(name, done if name == after else 0)
+        for name, start in remaining_files(_names(self.files), cursor):
+            if self.is_list(read_beginning(self.files, name, 16_384)):
+                yield from self._file(name, start)
 
     def _file(self, name: str, skip: int) -> Iterator[Item]:
         number = 0

@@ -23,10 +23,10 @@ from nexus.history.source import (
     as_object,
     as_text,
     make_cursor,
-    parse_cursor,
     parse_moment,
     read_beginning,
     read_lines,
+    remaining_files,
     set_failures_aside,
 )
 from nexus.history.sources import blocks
@@ -79,10 +79,9 @@ class Sessions(Source):
         raise NotImplementedError
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = parse_cursor(cursor)
-        for name in self.session_files(self.files):
-            if name >= after and self.is_session(read_beginning(self.files, name, 8192)):
-                yield from self._file(name, done if name == after else 0)
+        for name, start in remaining_files(self.session_files(self.files), cursor):
+            if self.is_session(read_beginning(self.files, name, 8192)):
+                yield from self._file(name, start)
 
     def _file(self, name: str, start: int) -> Iterator[Item]:
         thread = re.sub(r"\.jsonl$", "", name)
@@ -117,7 +116,7 @@ class Sessions(Source):
             yield from set_failures_aside(self.entry(entry, transcript, offset), place)
         yield Mark(make_cursor(name, offset))
 
-    def spoken(
+    def read_blocks(
         self,
         role: object,
         content: object,
@@ -129,7 +128,7 @@ class Sessions(Source):
         in_session: str | None = None,
         model: str | None = None,
     ) -> Iterator[Message | SessionMessage]:
-        """A message of blocks: its words, each tool call as a message of its own, then all of it in full.
+        """Read a message of blocks: its words, each tool call as its own message, then all of it in full.
 
         `in_session` is what the program calls the message, where `id_` rests on the name of the file.
         """
@@ -212,7 +211,7 @@ class ClaudeCode(Sessions):
         if id_ is None or entry.get("isMeta"):
             return
         model = as_text(message.get("model"))
-        yield from self.spoken(
+        yield from self.read_blocks(
             message.get("role"),
             message.get("content"),
             transcript,
@@ -256,7 +255,7 @@ class Codex(Sessions):
         item = as_object(entry.get("payload")) if entry.get("type") == "response_item" else entry
         is_message = item.get("type") == "message"
         if is_message or blocks.brief_call(item) is not None:
-            yield from self.spoken(
+            yield from self.read_blocks(
                 item.get("role") if is_message else None,
                 item.get("content") if is_message else [item],
                 transcript,
@@ -296,7 +295,7 @@ class OpenClaw(Sessions):
             result = {"type": "toolResult", "content": content, "is_error": message.get("isError")}
             role, content = None, [{**result, "call_id": message.get("toolCallId")}]
         above = as_text(entry.get("parentId"))
-        yield from self.spoken(
+        yield from self.read_blocks(
             role,
             content,
             transcript,

@@ -14,9 +14,9 @@ from nexus.history.source import (
     as_text,
     guess_type,
     make_cursor,
-    parse_cursor,
     parse_moment,
     read_beginning,
+    remaining_files,
     set_failures_aside,
 )
 
@@ -45,14 +45,12 @@ class Slack(Source):
         return has_users and any(map(_DAY.fullmatch, names))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        users, rooms = self._users(), self._rooms()
-        after, done = parse_cursor(cursor)
-        for name in self.files.names():
-            found = _DAY.fullmatch(name)
-            if found is None or name < after:
-                continue
-            room = rooms.get(found.group(1)) or {"id": found.group(1), "name": found.group(1)}
-            yield from self._day(name, done if name == after else 0, room, users)
+        rooms = self._rooms()
+        users = {as_text(user.get("id")) or "": user for user in self._list("users.json")}
+        for name, start in remaining_files(self.files.names(), cursor):
+            if found := _DAY.fullmatch(name):
+                room = rooms.get(found.group(1)) or {"id": found.group(1), "name": found.group(1)}
+                yield from self._day(name, start, room, users)
 
     def _day(
         self, name: str, skip: int, room: dict[str, Any], users: dict[str, dict[str, Any]]
@@ -127,9 +125,6 @@ class Slack(Source):
             size_bytes=size if isinstance(size, int) else None,
             member=member if member in self.members else None,
         )
-
-    def _users(self) -> dict[str, dict[str, Any]]:
-        return {as_text(user.get("id")) or "": user for user in self._list("users.json")}
 
     def _rooms(self) -> dict[str, dict[str, Any]]:
         """By the name of their folder: a channel's name, or the id of a direct conversation."""

@@ -13,9 +13,9 @@ from nexus.history.source import (
     as_text,
     guess_type,
     make_cursor,
-    parse_cursor,
     parse_moment,
     read_beginning,
+    remaining_files,
     set_failures_aside,
 )
 
@@ -44,10 +44,8 @@ class Telegram(Source):
         )
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = parse_cursor(cursor)
-        for name in _names(self.files):
-            if name >= after:
-                yield from self._file(name, done if name == after else 0)
+        for name, start in remaining_files(_names(self.files), cursor):
+            yield from self._file(name, start)
 
     def _file(self, name: str, skip: int) -> Iterator[Item]:
         chat: dict[str, Any] = {}

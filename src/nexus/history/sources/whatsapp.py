@@ -17,7 +17,14 @@ from typing import ClassVar, Final
 
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.source import Source, guess_type, make_cursor, parse_cursor, read_beginning, read_lines
+from nexus.history.source import (
+    Source,
+    guess_type,
+    make_cursor,
+    read_beginning,
+    read_lines,
+    remaining_files,
+)
 
 _MARKS: Final = str.maketrans({"\u200e": None, "\u200f": None, "\u202a": None, "\u202c": None, "\ufeff": None,
                                "\u202f": " ", "\u00a0": " "})  # fmt: skip
@@ -49,10 +56,9 @@ class WhatsApp(Source):
         return any(_looks_so(read_beginning(files, name)) for name in _names(files))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = parse_cursor(cursor)
-        for name in _names(self.files):
-            if name >= after and _looks_so(read_beginning(self.files, name)):
-                yield from self._chat(name, done if name == after else 0)
+        for name, start in remaining_files(_names(self.files), cursor):
+            if _looks_so(read_beginning(self.files, name)):
+                yield from self._chat(name, start)
 
     def _chat(self, name: str, start: int) -> Iterator[Item]:
         order = self._order(name)

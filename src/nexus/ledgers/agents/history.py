@@ -259,7 +259,7 @@ def _turn(rows: Sequence[tuple[Any, ...]]) -> Turn:
 
 
 def _repair_unfinished(messages: list[StoredMessage], status: str, note: str) -> list[StoredMessage]:
-    """What an unfinished turn leaves: up to the last message to the model, and a note in the model's place.
+    """Cut an unfinished turn after the last message to the model, and put a note in the model's place.
 
     An answer at the end may call tools that never gave a result, and a provider refuses a history with
     such a call in it. Of one that was stopped, the text is kept.

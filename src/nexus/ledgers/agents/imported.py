@@ -145,7 +145,7 @@ class _Recording:
         return label, None
 
     def _open_turn(self, message: PastMessage) -> str:
-        """The turn that a message belongs to: a person's begins one, unless only the program has spoken."""
+        """Find the turn of a message: a person's begins one, unless only the program has spoken."""
         is_open = self._turn is not None
         if is_open and message.role == "user":
             is_open = not self._connection.execute(self._queries["has_begun"], (self._turn,)).get

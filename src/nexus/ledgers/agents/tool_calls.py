@@ -10,7 +10,7 @@ import apsw
 from nexus import ids
 from nexus.ledgers import sql
 from nexus.ledgers.agents.turns import OpenTurn
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 _RECENT_CALLS = 2_000
 
@@ -87,8 +87,8 @@ def end(
         {
             "id": tool_call_id,
             "status": status,
-            "result": None if result is None else storable(result),
-            "error": None if error is None else storable(error),
+            "result": storable_or_none(result),
+            "error": storable_or_none(error),
         },
     )
     return connection.changes() > 0
@@ -121,7 +121,7 @@ def results_of(connection: apsw.Connection, request_id: str, tool: str) -> list[
 
 
 def list_done(connection: apsw.Connection, turn: OpenTurn) -> list[tuple[int, str]]:
-    """The calls of a turn that gave a result: the offset of the message that asked, and the id of each."""
+    """Return the calls of a turn that gave a result: each by the offset of its message, and its id."""
     rows = connection.execute(sql.queries("agents")["done_calls"], (turn.id,))
     return [(position - turn.first_position, call_id) for position, call_id in cast("Any", rows)]
 

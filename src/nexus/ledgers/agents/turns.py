@@ -10,7 +10,7 @@ import apsw
 from nexus import ids
 from nexus.ledgers import sql
 from nexus.ledgers.agents import sessions
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable_or_none
 
 Kind = Literal["exchange", "summary"]
 End = Literal["done", "failed", "cancelled"]
@@ -107,7 +107,7 @@ def failed_summaries(connection: apsw.Connection, turn: OpenTurn) -> int:
 def through(
     connection: apsw.Connection, session_label: str, execution_id: str, *, limit: int
 ) -> list[tuple[str, str]]:
-    """The exchanges that ended well, up to that of a run: their runs and requests, the newest first."""
+    """Return the exchanges that ended well, up to that of a run: runs and requests, the newest first."""
     values = {"label": session_label, "through": execution_id, "limit": limit}
     rows = connection.execute(sql.queries("agents")["turns_through"], values).fetchall()
     return cast("list[tuple[str, str]]", rows)
@@ -127,7 +127,7 @@ def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | 
     queries = sql.queries("agents")
     connection.execute(
         queries["end_turn"],
-        {"id": turn_id, "status": status, "error": None if error is None else storable(error)},
+        {"id": turn_id, "status": status, "error": storable_or_none(error)},
     )
     ended = connection.changes() > 0
     if ended:

@@ -11,7 +11,7 @@ import apsw
 from nexus import clock, ids
 from nexus.attachments import Attachment
 from nexus.ledgers import sql
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 Direction = Literal["inbound", "outbound", "internal"]
 ParticipantRole = Literal["sender", "recipient", "cc", "observer"]
@@ -211,7 +211,7 @@ def list_received_after(connection: apsw.Connection, seq: int) -> list[str]:
     return [cast("str", row[0]) for row in found]
 
 
-def outgoing(
+def list_outgoing(
     connection: apsw.Connection, *, channel: str, after: int
 ) -> tuple[list[tuple[str, str, bool]], int]:
     """Return what a home has to say on a channel, recorded after an event, and up to where.
@@ -260,7 +260,7 @@ def was_written(connection: apsw.Connection, thread_id: str, text: str) -> bool:
 def list_unasked(
     connection: apsw.Connection, *, channel: str, external_id: str, after: int | None = None, limit: int = 20
 ) -> list[Unasked]:
-    """What was sent into a thread unasked, in order: after one of them, or since anything was last said.
+    """Return what was sent into a thread unasked, in order: after one, or since anything was last said.
 
     The terminal and the browser show the same sessions, so each shows what was sent to the other.
     """
@@ -310,8 +310,8 @@ def _row(event_id: str, event: NewEvent, recorded_at: str) -> tuple[str | None, 
         event.channel,
         event.direction,
         event.kind,
-        _optional(event.external_id),
-        _optional(event.sender),
+        storable_or_none(event.external_id),
+        storable_or_none(event.sender),
         storable(event.content),
         event.content_type,
         event.reply_to_event_id,
@@ -327,11 +327,7 @@ def _participant_row(event_id: str, participant: Participant) -> tuple[str | Non
         event_id,
         participant.role,
         storable(participant.identifier),
-        _optional(participant.display_name),
+        storable_or_none(participant.display_name),
         participant.contact_id,
         participant.entity_id,
     )
-
-
-def _optional(text: str | None) -> str | None:
-    return None if text is None else storable(text)

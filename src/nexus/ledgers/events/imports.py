@@ -17,7 +17,7 @@ from nexus import clock, ids
 from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.ledgers import sql
 from nexus.ledgers.events import Direction, Participant
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 _EXAMPLES: Final = 50
 _LONGEST_ID: Final = 500
@@ -218,7 +218,7 @@ class RecordedEvent:
 def find_recorded_events(
     connection: apsw.Connection, *, channel: str, external_ids: Sequence[str]
 ) -> dict[str, RecordedEvent]:
-    """Those of these messages that a channel has recorded, by the ids that they were asked for with."""
+    """Return those of these messages that a channel has recorded, by the ids that were passed."""
     wanted = {key(each): each for each in external_ids}
     values = {"channel": channel, "external_ids": json.dumps(list(wanted))}
     rows = connection.execute(sql.queries("events")["recorded_events"], values).fetchall()
@@ -275,7 +275,7 @@ class Batch:
                 "channel": self.channel,
                 "external_id": thread.external_id,
                 "kind": thread.kind,
-                "title": None if thread.title is None else storable(thread.title),
+                "title": storable_or_none(thread.title),
                 "parent": thread.parent,
                 "metadata": json.dumps(thread.metadata, sort_keys=True) if thread.metadata else "{}",
                 "at": thread.at,
@@ -285,7 +285,7 @@ class Batch:
         return made
 
     def _find_known(self, connection: apsw.Connection) -> tuple[dict[str, str], set[str]]:
-        """The ids of those messages, and of those that they answer, that are recorded; which are our own."""
+        """Return the recorded ones of the messages and of those that they answer, and which are our own."""
         wanted = {event.external_id for event in self.events}
         wanted |= {event.reply_to for event in self.events if event.reply_to is not None}
         values = {
@@ -325,7 +325,7 @@ class Batch:
     def _row(self, event: PastEvent, thread_id: str | None, answered: str | None) -> tuple[str | None, ...]:
         return (
             event.id, thread_id, self.channel, event.direction, event.kind, event.external_id,
-            None if event.sender is None else storable(event.sender), storable(event.content),
+            storable_or_none(event.sender), storable(event.content),
             event.content_type, answered, None,
             json.dumps(event.metadata, sort_keys=True) if event.metadata else "{}",
             event.occurred_at, self.recorded_at,
@@ -351,7 +351,7 @@ def _participants(events: Sequence[PastEvent]) -> list[tuple[str | None, ...]]:
     for event in events:
         for each in event.participants:
             identifier = storable(each.identifier)
-            name = None if each.display_name is None else storable(each.display_name)
+            name = storable_or_none(each.display_name)
             rows.setdefault(
                 (event.id, each.role, identifier),
                 (event.id, each.role, identifier, name, each.contact_id, each.entity_id),
@@ -363,7 +363,7 @@ def _attachments(events: Sequence[PastEvent], now: str) -> list[tuple[Any, ...]]
     return [
         (
             ids.derived("att", event.id, str(number)), event.id,
-            None if each.filename is None else storable(each.filename), each.media_type, each.size_bytes,
+            storable_or_none(each.filename), each.media_type, each.size_bytes,
             each.sha256, each.path, now,
         )
         for event in events

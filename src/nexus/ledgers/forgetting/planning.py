@@ -10,8 +10,8 @@ import apsw
 
 from nexus.ledgers import events, sql
 from nexus.ledgers.forgetting import targets
-from nexus.ledgers.forgetting.rules import Ref, Table, Then, Time
-from nexus.ledgers.forgetting.sets import FILES, Bindings, Sets, any_gone, referring
+from nexus.ledgers.forgetting.rules import Table, Then, Time
+from nexus.ledgers.forgetting.sets import FILES, Bindings, Sets, gone_condition, referring_condition
 from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
 from nexus.ledgers.forgetting.targets import Kind, Target, bounds
 
@@ -229,17 +229,14 @@ def _seed_again(sets: Sets, forget_id: str) -> None:
 def _follow_references(sets: Sets, target: Target) -> None:
     for table in TOUCHED.values():
         for ref in table.refs:
-            if ref.table in sets.new and not ref.implied and ref.then is not Then.CLEAR:
-                _follow(sets, table, ref, named=target.mentions)
-
-
-def _follow(sets: Sets, table: Table, ref: Ref, *, named: bool) -> None:
-    where = f"{referring(ref, _NEW)} AND NOT coalesce({ref.unless or 'FALSE'}, FALSE)"
-    if table.name in RECORDED:
-        sets.add(table.name, f"SELECT {table.key_sql} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
-    if ref.then is Then.OWNER or (ref.then is Then.NAMED and named):
-        owner = ref.owner or table.owner
-        sets.add(table.referred(owner), f"SELECT {owner} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
+            if ref.table not in sets.new or ref.implied or ref.then is Then.CLEAR:
+                continue
+            where = f"{referring_condition(ref, _NEW)} AND NOT coalesce({ref.unless or 'FALSE'}, FALSE)"
+            if table.name in RECORDED:
+                sets.add(table.name, f"SELECT {table.key_sql} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
+            if ref.then is Then.OWNER or (ref.then is Then.NAMED and target.mentions):
+                owner = ref.owner or table.owner
+                sets.add(table.referred_table(owner), f"SELECT {owner} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
 
 
 def _follow_meaning(sets: Sets) -> None:
@@ -273,7 +270,7 @@ def _finish(sets: Sets) -> None:
     sets.empty("automations", "last_error", queries["last_errors"])
     for kind, _ in _count_emptied(sets):
         table = TOUCHED[kind.partition(".")[0]]
-        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {any_gone(table, _GONE)}"  # noqa: S608 - names are constants of the program, values are bound
+        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {gone_condition(table, _GONE)}"  # noqa: S608 - names are constants of the program, values are bound
         sets.connection.execute(f"DELETE FROM emptied WHERE kind = '{kind}' AND key IN ({going})")  # noqa: S608 - names are constants of the program, values are bound
     sets.add("embeddings", queries["vectors_of_summaries"])
     sets.advance()
@@ -286,7 +283,7 @@ def _count_plan(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
     )
     removed: dict[str, int] = {}
     for table in TOUCHED.values():
-        query = f"SELECT count(*) FROM {table.path} WHERE {any_gone(table, _GONE)}"  # noqa: S608 - names are constants of the program, values are bound
+        query = f"SELECT count(*) FROM {table.path} WHERE {gone_condition(table, _GONE)}"  # noqa: S608 - names are constants of the program, values are bound
         removed[table.path] = cast("int", sets.connection.execute(query).get)
     return Plan(
         target=target,

@@ -24,7 +24,13 @@ from nexus.ledgers.events import imports
 from nexus.ledgers.forgetting import planning, tables
 from nexus.ledgers.forgetting.planning import Beside, Counts, Entry, Nothing, Plan
 from nexus.ledgers.forgetting.rules import Table
-from nexus.ledgers.forgetting.sets import Sets, attach_all, referring, removal_conditions, with_key
+from nexus.ledgers.forgetting.sets import (
+    Sets,
+    attach_all,
+    key_condition,
+    list_removal_conditions,
+    referring_condition,
+)
 from nexus.ledgers.forgetting.targets import Names, Target, fold
 from nexus.ledgers.ledgers import Ledgers
 from nexus.ledgers.memory import seals
@@ -236,11 +242,11 @@ async def remove(database: Database, home: Home, forget_id: str, kinds: set[str]
     """
     # Parts before what they are parts of, so that no reader meets a part of nothing.
     for table in reversed(tables.of(database.ledger)):
-        for kind, condition in removal_conditions(table, _batch):
+        for kind, condition in list_removal_conditions(table, _batch):
             last: str | None = "" if kind in kinds else None
             while last is not None:
                 last = await database.maintain(_Removal(home, table, kind, condition, forget_id, last))
-        for assignment, condition in _emptying(table, kinds):
+        for assignment, condition in _list_assignments(table, kinds):
             await database.maintain(_Emptying(home, table, assignment, condition, forget_id))
 
 
@@ -262,7 +268,7 @@ class _Removal:
             last = connection.execute(self._next, self._bindings).get
             if last is not None:
                 bindings = {**self._bindings, "last": last}
-                with _unguarded(connection, self._table):
+                with _suspend_guards(connection, self._table):
                     _lift_seals(connection, self._first, bindings)
                     connection.execute(self._remove, bindings)
         return cast("str | None", last)
@@ -282,7 +288,7 @@ class _Emptying:
     def __call__(self, connection: apsw.Connection) -> None:
         with _plan_beside(connection, self._home):
             if connection.execute(self._wanted, self._bindings).get:
-                with _unguarded(connection, self._table):
+                with _suspend_guards(connection, self._table):
                     _lift_seals(connection, self._first, self._bindings)
                     connection.execute(self._empty, self._bindings)
 
@@ -299,16 +305,16 @@ def _lift_seals(connection: apsw.Connection, query: str | None, bindings: dict[s
         seals.lift(connection, cast("int", first))
 
 
-def _emptying(table: Table, kinds: set[str]) -> Iterator[tuple[str, str]]:
+def _list_assignments(table: Table, kinds: set[str]) -> Iterator[tuple[str, str]]:
     """Yield what is assigned to which rows of a table."""
     for ref in table.refs:
         if ref.table in kinds and not (ref.removes or ref.implied):
-            yield f"{ref.column} = NULL", referring(ref, _planned_keys)
+            yield f"{ref.column} = NULL", referring_condition(ref, _planned_keys)
     for text in table.texts:
         if f"{table.name}.{text.column}" in kinds:
             blank = "NULL" if text.blank is None else f"'{text.blank}'"
             keys = _planned_keys(f"{table.name}.{text.column}")
-            yield f"{text.column} = {blank}", with_key(table, keys)
+            yield f"{text.column} = {blank}", key_condition(table, keys)
 
 
 def _planned_keys(kind: str) -> str:
@@ -330,7 +336,7 @@ def _plan_beside(connection: apsw.Connection, home: Home) -> Generator[None]:
 
 
 @contextmanager
-def _unguarded(connection: apsw.Connection, table: str) -> Generator[None]:
+def _suspend_guards(connection: apsw.Connection, table: str) -> Generator[None]:
     """Open a transaction in which rows of a table may change and go.
 
     Only that table's guards are lifted, because every other connection reads the schema anew then.

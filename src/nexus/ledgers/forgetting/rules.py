@@ -110,8 +110,8 @@ class Table:
     @property
     def owner_table(self) -> str:
         """The table that `owner` refers to."""
-        return self.referred(self.owner)
+        return self.referred_table(self.owner)
 
-    def referred(self, column: str) -> str:
+    def referred_table(self, column: str) -> str:
         """Return the table that a column refers to."""
         return next(ref.table for ref in self.refs if ref.column == column)

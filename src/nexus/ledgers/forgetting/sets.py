@@ -99,30 +99,32 @@ class Sets:
 Keys = Callable[[str], str]
 
 
-def removal_conditions(table: Table, keys: Keys) -> list[tuple[str, str]]:
+def list_removal_conditions(table: Table, keys: Keys) -> list[tuple[str, str]]:
     """Return conditions, any of which lets a row go, each with the name of the one set of keys that it asks.
 
     Each is a look-up by an index where there is one.
     """
-    conditions = [(table.name, with_key(table, keys(table.name)))]
+    conditions = [(table.name, key_condition(table, keys(table.name)))]
     if table.name not in RECORDED:
         conditions += [
-            (ref.table, referring(ref, keys)) for ref in table.refs if ref.removes and not ref.implied
+            (ref.table, referring_condition(ref, keys))
+            for ref in table.refs
+            if ref.removes and not ref.implied
         ]
     return conditions
 
 
-def any_gone(table: Table, keys: Keys) -> str:
+def gone_condition(table: Table, keys: Keys) -> str:
     """Return the condition that a row goes."""
-    return " OR ".join(f"({condition})" for _, condition in removal_conditions(table, keys))
+    return " OR ".join(f"({condition})" for _, condition in list_removal_conditions(table, keys))
 
 
-def referring(ref: Ref, keys: Keys) -> str:
+def referring_condition(ref: Ref, keys: Keys) -> str:
     """Return rows that refer to something that goes."""
     return f"{ref.column} IN {keys(ref.table)} AND {ref.when}"
 
 
-def with_key(table: Table, keys: str) -> str:
+def key_condition(table: Table, keys: str) -> str:
     """Return rows whose key is in a set."""
     if len(table.key) == 1:
         return f"{table.key[0]} IN {keys}"

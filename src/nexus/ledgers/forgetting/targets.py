@@ -15,7 +15,7 @@ from nexus import clock
 from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.forgetting.rules import Table, Text, Then
-from nexus.ledgers.forgetting.sets import Sets, any_gone
+from nexus.ledgers.forgetting.sets import Sets, gone_condition
 from nexus.ledgers.forgetting.tables import TOUCHED
 from nexus.ledgers.memory import find_fact
 
@@ -143,7 +143,7 @@ class Target:
 def entity(
     connection: apsw.Connection, wanted: str, *, mentions: bool = True, without: tuple[str, ...] = ()
 ) -> Target:
-    """The entity with that id or name; one that was merged stands for the one that it was merged into."""
+    """Return the entity with that id or name; a merged one stands for the one that it was merged into."""
     queries = sql.queries("forgetting")
     bindings = {"wanted": wanted.strip(), "folded": wanted.strip().casefold()}
     found = _texts(connection, queries["entities_called"], bindings)
@@ -181,7 +181,7 @@ def event(connection: apsw.Connection, wanted: str) -> Target:
 
 
 def scope(channel: str) -> Target:
-    """Everything of one scope: what was recorded on its channel, what was learned from it, its entities."""
+    """Return everything of one scope: what its channel recorded, what was learned from it, its entities."""
     return Target(kind="scope", value=channel)
 
 
@@ -276,7 +276,7 @@ def count_kept(sets: Sets, names: Names) -> dict[str, int]:
     for table in TOUCHED.values() if names.all else ():
         for text in table.texts:
             if text.then is Then.TELL:
-                goes = any_gone(table, "gone_{}".format)
+                goes = gone_condition(table, "gone_{}".format)
                 query = f"{table.path} WHERE names_it({text.column}, -1) AND NOT coalesce({goes}, FALSE)"
                 counts[f"{table.path}.{text.column}"] = cast(
                     "int",

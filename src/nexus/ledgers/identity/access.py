@@ -51,7 +51,7 @@ class Pairing:
     expires_at: str
 
 
-def of(connection: apsw.Connection, entity_id: str) -> Granted | None:
+def find_grant(connection: apsw.Connection, entity_id: str) -> Granted | None:
     """Return what an entity was granted; None: nothing at all."""
     row = connection.execute(sql.queries("identity")["grant"], (entity_id,)).fetchone()
     return None if row is None else _parse_grant(row)
@@ -88,7 +88,7 @@ def list_grantees(connection: apsw.Connection) -> list[Grantee]:
 
 
 def ask(connection: apsw.Connection, contact_id: str, now: clock.Clock = clock.now) -> tuple[str, bool]:
-    """The code by which a sender can be approved, the same one while it is valid; and whether it is new."""
+    """Return the code by which a sender can be approved, the same while valid; and whether it is new."""
     queries = sql.queries("identity")
     values = {"contact_id": contact_id, "now": clock.timestamp(now())}
     standing = cast("str | None", connection.execute(queries["pairing_of"], values).get)

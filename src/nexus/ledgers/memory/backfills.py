@@ -11,7 +11,7 @@ import apsw
 from nexus import clock, ids
 from nexus.ledgers import sql
 from nexus.ledgers.memory import processing
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable_or_none
 
 Sort = Literal["newest", "oldest", "relevant"]
 Status = Literal["running", "paused", "done", "canceled"]
@@ -187,7 +187,7 @@ def set_status(
     values = {
         "id": backfill_id,
         "status": status,
-        "reason": None if reason is None else storable(reason),
+        "reason": storable_or_none(reason),
         "now": clock.timestamp(now()),
     }
     connection.execute(sql.queries("memory")["set_backfill"], values)

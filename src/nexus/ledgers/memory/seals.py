@@ -74,7 +74,7 @@ def head(connection: apsw.Connection) -> str:
 
 
 def count_broken_before(connection: apsw.Connection) -> int:
-    """How many facts were broken when a forget made the seals again, and have not been accepted since."""
+    """Count facts that were broken when a forget made the seals again, and not accepted since."""
     return cast("int", connection.execute(sql.queries("memory")["broken_before_reseal"]).get)
 
 

@@ -14,7 +14,7 @@ import apsw
 
 from nexus import ids
 from nexus.ledgers import sql
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 Status = Literal["waiting", "allowed", "denied", "withdrawn"]
 Scope = Literal["once", "session", "always"]
@@ -89,7 +89,7 @@ def ask(
         "arguments": _exact(arguments),
         "call_hash": call_hash,
         "reason": storable(reason),
-        "tainted_by": None if tainted_by is None else storable(tainted_by),
+        "tainted_by": storable_or_none(tainted_by),
         "preview": storable(preview),
     }
     connection.execute(sql.queries("runtime")["withdraw_approvals"], (execution_id, call_key, call_hash))
@@ -114,13 +114,13 @@ def get(connection: apsw.Connection, approval_id: str) -> Approval | None:
     return found[0] if found else None
 
 
-def waiting(connection: apsw.Connection, session_label: str | None = None) -> list[Approval]:
+def list_waiting(connection: apsw.Connection, session_label: str | None = None) -> list[Approval]:
     """Return the calls that wait, the oldest first; of one session, or of all."""
     return _all(connection, "waiting_approvals", {"session_label": session_label})
 
 
 def rules(connection: apsw.Connection, approval: Approval) -> list[str]:
-    """The rules that may serve a call: those that the owner gave for their own calls, and only for those."""
+    """Return the rules that may serve a call: those that the owner gave, and for their own calls only."""
     if not approval.may_become_rule:
         return []
     values = {"session_label": approval.session_label, "request_id": approval.request_id}

@@ -11,7 +11,7 @@ import apsw
 
 from nexus import ids
 from nexus.ledgers import sql
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 CircuitState = Literal["closed", "open", "half_open"]
 DEFAULT_HOOK_POINT = "runAutomations"
@@ -97,7 +97,7 @@ class Automation:
 
 def list_current(connection: apsw.Connection) -> list[Automation]:
     """Of every name the row that counts, in the order in which a hook point runs them."""
-    return [_automation(row) for row in connection.execute(_selecting("automations"))]
+    return [_automation(row) for row in connection.execute(_select_statement("automations"))]
 
 
 def get(connection: apsw.Connection, name: str) -> Automation | None:
@@ -107,13 +107,13 @@ def get(connection: apsw.Connection, name: str) -> Automation | None:
 
 def by_id(connection: apsw.Connection, automation_id: str) -> Automation | None:
     """Return one version."""
-    row = connection.execute(_selecting("automation_by_id"), (automation_id,)).fetchone()
+    row = connection.execute(_select_statement("automation_by_id"), (automation_id,)).fetchone()
     return None if row is None else _automation(row)
 
 
 def versions(connection: apsw.Connection, name: str) -> list[Automation]:
     """Return every version of a name, the newest first."""
-    return [_automation(row) for row in connection.execute(_selecting("automation_versions"), (name,))]
+    return [_automation(row) for row in connection.execute(_select_statement("automation_versions"), (name,))]
 
 
 def count_names(connection: apsw.Connection, prefix: str) -> int:
@@ -158,7 +158,8 @@ def enable(connection: apsw.Connection, automation_id: str) -> None:
 def disable(connection: apsw.Connection, automation_id: str, reason: str | None) -> None:
     """Let it run no more, until it is enabled."""
     connection.execute(
-        sql.queries("runtime")["disable_automation"], {"id": automation_id, "reason": _text(reason)}
+        sql.queries("runtime")["disable_automation"],
+        {"id": automation_id, "reason": storable_or_none(reason)},
     )
 
 
@@ -167,7 +168,7 @@ def adopt(connection: apsw.Connection, automation_id: str, script_hash: str) -> 
     connection.execute(sql.queries("runtime")["adopt_script"], {"id": automation_id, "hash": script_hash})
 
 
-def _selecting(name: str) -> str:
+def _select_statement(name: str) -> str:
     queries = sql.queries("runtime")
     return queries[name].replace("{columns}", queries["automation_columns"])
 
@@ -175,7 +176,7 @@ def _selecting(name: str) -> str:
 def _columns(new: NewAutomation) -> dict[str, Any]:
     values: dict[str, Any] = {name: getattr(new, name) for name in NewAutomation.__slots__}
     return {
-        **{name: _text(value) if isinstance(value, str) else value for name, value in values.items()},
+        **{name: storable(value) if isinstance(value, str) else value for name, value in values.items()},
         "triggers_json": json.dumps(new.triggers, sort_keys=True) if new.triggers else None,
         "config_json": json.dumps(new.config, sort_keys=True) if new.config else None,
         "peer_workspaces": json.dumps(new.peer_workspaces) if new.peer_workspaces else None,
@@ -213,7 +214,3 @@ def _json(text: str | None) -> object:
         return json.loads(text or "null")
     except ValueError:
         return None
-
-
-def _text(text: str | None) -> str | None:
-    return None if text is None else storable(text)

@@ -85,7 +85,7 @@ def of_session(
     dispatch_id: str | None = None,
     limit: int = 20,
 ) -> list[Dispatch]:
-    """The tasks that a session gave on behalf of a request's principal, with its access; the newest first."""
+    """Return the tasks that a session gave for a request's principal, with its access; the newest first."""
     values = {"session_label": session_label, "request_id": request_id, "id": dispatch_id, "limit": limit}
     return _all(connection, "dispatches_of_session", values)
 
@@ -101,7 +101,7 @@ def list_claimed_by(connection: apsw.Connection, execution_id: str) -> list[Disp
 
 
 def list_undelivered(connection: apsw.Connection) -> list[Dispatch]:
-    """Every task whose result no run has got, be it under way or ended. Look through them after a crash."""
+    """Return every task whose result no run has got, under way or ended: to look through after a crash."""
     return _all(connection, "undelivered_dispatches", ())
 
 

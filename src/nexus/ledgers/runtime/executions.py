@@ -10,7 +10,7 @@ import apsw
 from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.runtime import reservations, steps
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 Mode = Literal["followup", "collect", "steer", "interrupt"]
 Status = Literal["queued", "running", "done", "failed", "timeout", "cancelled"]
@@ -120,7 +120,7 @@ def end(
     The first end stands; False where it had one already.
     """
     queries = sql.queries("runtime")
-    text = None if error is None else storable(error)
+    text = storable_or_none(error)
     connection.execute(
         queries["end_execution"],
         {"id": execution_id, "status": status, "result": json.dumps(result), "error": text},
@@ -197,7 +197,7 @@ def load_said_to(connection: apsw.Connection, execution_ids: Sequence[str]) -> d
 
 
 def list_begun_in(connection: apsw.Connection, session_label: str, after: str) -> list[str]:
-    """The runs of a session after another one, but for those that were cancelled or answered by others."""
+    """Return the runs of a session after another one, without those cancelled or answered by others."""
     values = {"session_label": session_label, "after": after}
     rows = connection.execute(sql.queries("runtime")["begun_in_session"], values)
     return [cast("str", row[0]) for row in rows]

@@ -134,20 +134,20 @@ def of_automation(
 
 
 def list_gone_wrong(connection: apsw.Connection, name: str, since: str, limit: int) -> list[Invocation]:
-    """The invocations of a name that went wrong since a time and whose input is kept, the newest first."""
+    """Return the invocations of a name that went wrong since a time, with kept input; the newest first."""
     values = {"name": name, "since": since, "limit": limit}
     rows = connection.execute(sql.queries("runtime")["invocations_gone_wrong"], values)
     return [parse_row(row) for row in rows]
 
 
 def list_unfinished(connection: apsw.Connection) -> list[tuple[str, int]]:
-    """The async ones that have not ended, in the order in which they were asked for: id and attempts."""
+    """Return the async ones that have not ended, in the order of their requests: id and attempts."""
     rows = connection.execute(sql.queries("runtime")["unfinished_invocations"]).fetchall()
     return cast("list[tuple[str, int]]", rows)
 
 
 def count_unfinished_of(connection: apsw.Connection, *, automation: str, root_request_id: str) -> int:
-    """How many of an automation for a message have not ended, without those that are tried again later."""
+    """Count those of an automation for a message that have not ended, without those tried again later."""
     values = {"automation": automation, "root_request_id": root_request_id}
     return cast("int", connection.execute(sql.queries("runtime")["unfinished_of_root"], values).get)
 
@@ -162,7 +162,7 @@ def lose(connection: apsw.Connection, invocation_id: str, attempts: int, error: 
 def list_missed(
     connection: apsw.Connection, *, automation: str, since: str, limit: int
 ) -> list[tuple[str, str]]:
-    """The requests that an automation failed on or was skipped for, with their sessions; the oldest first."""
+    """Return the requests that an automation failed on or was skipped for, with sessions; oldest first."""
     given = {"automation": automation, "since": since, "limit": limit}
     rows = connection.execute(sql.queries("runtime")["missed_requests"], given).fetchall()
     return cast("list[tuple[str, str]]", rows)

@@ -84,7 +84,7 @@ def record_failed(connection: apsw.Connection, id_: str, failure: str) -> None:
     connection.execute(sql.queries("runtime")["push_failed"], {"id": id_, "failure": storable(failure)})
 
 
-def unsent(connection: apsw.Connection, item_ids: Iterable[str]) -> set[str]:
+def list_unsent(connection: apsw.Connection, item_ids: Iterable[str]) -> set[str]:
     """Return those of some items that no browser was notified of."""
     wanted = set(item_ids)
     rows = sql.rows(connection, sql.queries("runtime")["pushed"], (json.dumps(sorted(wanted)),))

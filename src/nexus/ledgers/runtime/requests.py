@@ -10,7 +10,7 @@ import apsw
 from nexus.ledgers import events, sql
 from nexus.ledgers.ledgers import Ledgers
 from nexus.ledgers.runtime import dispatches
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 from nexus.request import Access, AccessLevel, Agent, Event, Grant, Request
 
 Status = Literal["running", "done", "denied", "failed", "cancelled"]
@@ -170,7 +170,7 @@ def end(
     error: str | None = None,
 ) -> bool:
     """Record how a request ended. The first end stands; False where it had one already."""
-    text = None if error is None else storable(error)
+    text = storable_or_none(error)
     connection.execute(
         sql.queries("runtime")["end_request"], {"id": request_id, "status": status, "error": text}
     )

@@ -45,7 +45,7 @@ class Node:
 
 
 def find(connection: apsw.Connection, text: str) -> str:
-    """The request that an id means: of a request, event, execution, dispatch or span, or how one begins."""
+    """Find the request that an id means: of a request, event, execution, dispatch or span, or a beginning."""
     wanted = text if "_" in text else f"req_{text}"
     rows = connection.execute(sql.queries("runtime")["request_named"], {"text": wanted}).fetchall()
     found = [cast("str", row[0]) for row in rows]
@@ -58,7 +58,7 @@ def find(connection: apsw.Connection, text: str) -> str:
 
 
 def load(connection: apsw.Connection, request_id: str) -> Node:
-    """The tree of a request and all that it led to. Of one that was forgotten, what it cost is left."""
+    """Load the tree of a request and all that it led to. Of a forgotten one, what it cost is left."""
     root = connection.execute(sql.queries("runtime")["root_of"], {"id": request_id}).get
     nodes = _Nodes(connection, cast("str", root))
     if request_id in nodes.requests:

@@ -64,7 +64,7 @@ def of_root(connection: apsw.Connection, root_request_id: str) -> Totals:
 
 
 def of_roots(connection: apsw.Connection, root_request_ids: Sequence[str]) -> dict[str, Totals]:
-    """What each of some requests and everything below it cost so far; without those that cost nothing."""
+    """Return what some requests and everything below them cost so far, without those that cost nothing."""
     values = (json.dumps(list(root_request_ids)),)
     rows = connection.execute(sql.queries("runtime")["usage_of_roots"], values)
     return {root: sql.make(Totals, sums) for root, *sums in cast("Iterable[tuple[str, int]]", rows)}
@@ -129,7 +129,7 @@ def automation_of_dispatcher(connection: apsw.Connection, worker_request_id: str
 def last_of_session(
     connection: apsw.Connection, session_label: str, but_of_execution: str, request_id: str | None = None
 ) -> int | None:
-    """How many tokens the last call in a session read and wrote, leaving out one run; None: none is known.
+    """Return how many tokens the last call in a session read and wrote, leaving out one run; None: unknown.
 
     With a request, only calls with its rights count: others are shown another history.
     """

@@ -72,7 +72,7 @@ def _write(stream: BinaryIO, lines: Iterator[bytes], tally: Tally, progress: Pro
 def _foreign(connection: apsw.Connection, ledger: str) -> Iterator[str]:
     """Yield tables and columns that somebody added: their meaning is not ours to carry to another home."""
     known = tables.load_expected(ledger)
-    for table in tables.present(connection):
+    for table in tables.list_tables(connection):
         if table.name not in known:
             yield f"the table {table.name} in the {ledger} ledger"
         else:

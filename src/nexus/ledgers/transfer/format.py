@@ -64,7 +64,7 @@ def decode(row: tuple[Any, ...]) -> tuple[Value, ...]:
 
 
 def parse_line(line: bytes) -> Any:
-    """One line of JSON. What only looks like JSON, such as a bare `NaN`, is refused with ValueError."""
+    """Parse a line of JSON. What only looks like JSON, such as a bare `NaN`, raises ValueError."""
     text = line.decode()
     value, end = _decoder.raw_decode(text)
     if text[end:] != "\n":
@@ -223,7 +223,7 @@ def dump_line(record: dict[str, Any]) -> bytes:
 
 
 @contextmanager
-def writing(name: str) -> Generator[BinaryIO]:
+def open_output(name: str) -> Generator[BinaryIO]:
     """Open a new private file that gets its name when it is complete, or standard output for `-`."""
     if name == PIPE:
         yield sys.stdout.buffer
@@ -255,7 +255,7 @@ def writing(name: str) -> Generator[BinaryIO]:
 
 
 @contextmanager
-def reading(name: str) -> Generator[BinaryIO]:
+def open_input(name: str) -> Generator[BinaryIO]:
     """Open the file of that name, or standard input for `-`; unpacks what is compressed."""
     if name == PIPE:
         yield _unpack(sys.stdin.buffer)
@@ -276,7 +276,7 @@ def is_export(name: str) -> bool:
         return True
     if not Path(name).expanduser().is_file():
         return False
-    with reading(name) as stream:
+    with open_input(name) as stream:
         try:
             return stream.read(len(_HEADER)) == _HEADER
         except (OSError, EOFError, zlib.error):

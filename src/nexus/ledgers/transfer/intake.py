@@ -111,7 +111,7 @@ class Loader:
     def __init__(self, connection: apsw.Connection, ledger: str) -> None:
         self.ledger = ledger
         self._connection = connection
-        self._tables = {table.name: table for table in tables.present(connection)}
+        self._tables = {table.name: table for table in tables.list_tables(connection)}
         self._counters: list[Row] = []
 
     def table(self, name: str) -> Table:
@@ -127,14 +127,14 @@ class Loader:
             return
         line = first_line - 1
 
-        def counted() -> Iterator[Any]:
+        def count_rows() -> Iterator[Any]:
             nonlocal line
             for row in rows:
                 line += 1
                 yield row
 
         try:
-            self._connection.executemany(_insertion(table, rows[0]), counted())
+            self._connection.executemany(_insertion(table, rows[0]), count_rows())
         except (
             apsw.ConstraintError,
             apsw.MismatchError,
@@ -169,7 +169,7 @@ class Loader:
 
 
 @contextmanager
-def loading(path: Path, ledger: str, version: int) -> Generator[Loader]:
+def build_ledger(path: Path, ledger: str, version: int) -> Generator[Loader]:
     """Make a ledger at an older schema version to fill; in the end complete, durable and at the newest."""
     files.new(path).close()
     with translate_errors(ledger, path):
@@ -316,7 +316,7 @@ def _fill(place: Home, tally: Tally, lines: Iterator[bytes], progress: Progress)
         tree = stack.enter_context(Tree(place.root))
         rows = Rows(
             {
-                name: stack.enter_context(loading(place.ledger(name), name, version))
+                name: stack.enter_context(build_ledger(place.ledger(name), name, version))
                 for name, version in tally.header.schema.items()
             },
             tally,

@@ -140,16 +140,16 @@ async def test_people_are_let_in_changed_and_revoked(client: httpx.AsyncClient, 
         "network": "yes",
     }
     assert (await client.post(f"/people/codes/{code}/approve", data=granted)).status_code == 303
-    found = await app.ledgers.identity.read(access.of, entity_id=entity_id)
+    found = await app.ledgers.identity.read(access.find_grant, entity_id=entity_id)
     assert found == Granted(tools=("web_fetch", "send_file"), directories=("~/notes:rw",), network=True)
     assert (await client.post(f"/people/codes/{code}/approve", data=granted)).status_code == 404
     assert (await client.post(f"/people/{entity_id}/grant", data={"memory": "none"})).status_code == 303
-    found = await app.ledgers.identity.read(access.of, entity_id=entity_id)
+    found = await app.ledgers.identity.read(access.find_grant, entity_id=entity_id)
     assert found == Granted(memory="none")
     assert (await client.post(f"/people/{entity_id}/grant", data={"memory": "every"})).status_code == 400
     assert (await client.post(f"/people/{entity_id}/explode")).status_code == 400
     assert (await client.post(f"/people/{entity_id}/revoke")).status_code == 303
-    assert await app.ledgers.identity.read(access.of, entity_id=entity_id) is None
+    assert await app.ledgers.identity.read(access.find_grant, entity_id=entity_id) is None
     for to in ("grant", "revoke"):
         assert (await client.post(f"/people/{entity_id}/{to}", data={})).status_code == 404
     assert (await client.post("/people/codes/NOTHING/refuse")).status_code == 404

@@ -28,7 +28,7 @@ async def list_imports(request: Request, app: App) -> Response:
         imports=[each for each in done[::-1] if each.created_at in days],
         uploading=UPLOADS,
         max_bytes=app.imports.uploads.max_bytes,
-        importing=app.imports.importing,
+        importing=app.imports.is_importing,
     )
 
 

@@ -51,7 +51,7 @@ async def change(request: Request, app: App) -> Response:
     def put(connection: apsw.Connection) -> bool:
         if granted is None:
             return access.revoke(connection, id_)
-        if access.of(connection, id_) is None:
+        if access.find_grant(connection, id_) is None:
             return False
         access.grant(connection, id_, granted, _OWNER)
         return True
