@@ -118,10 +118,10 @@ class ChatGpt(Conversations):
             at=parse_moment(whole.get("create_time")),
             metadata={"model": model} if (model := as_text(whole.get("default_model_slug"))) else {},
         )
-        yield from _Tree(id_, nodes, as_text(whole.get("current_node")), self._stored).items()
+        yield from _Tree(id_, nodes, as_text(whole.get("current_node")), self._stored_files).items()
 
     @cached_property
-    def _stored(self) -> dict[str, str]:
+    def _stored_files(self) -> dict[str, str]:
         """The uploaded and generated files of the archive, by their id."""
         found = ((_FILE_ID.fullmatch(name), name) for name in sorted(self.members, reverse=True))
         return {match.group(1): name for match, name in found if match}
@@ -134,7 +134,7 @@ class _Tree:
         self, id_: str, nodes: dict[str, Any], current: str | None, stored: Mapping[str, str]
     ) -> None:
         self._id = id_
-        self._stored = stored
+        self._stored_files = stored
         self._nodes = nodes
         self._current = current
         self._seen: set[str] = set()
@@ -170,7 +170,7 @@ class _Tree:
         for id_ in path:
             self._seen.add(id_)
             message = as_object(as_object(self._nodes[id_]).get("message"))
-            yield from _chatgpt_message(message, id_, thread, self._find_answered(id_), self._stored)
+            yield from _chatgpt_message(message, id_, thread, self._find_answered(id_), self._stored_files)
 
     def _find_answered(self, id_: str) -> str | None:
         """Return the message before this one; nodes without any content are passed over."""
