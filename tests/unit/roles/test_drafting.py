@@ -8,8 +8,7 @@ import pytest
 
 from nexus.ledgers import Ledgers
 from nexus.roles.memory_writer.drafting import Drafting
-from nexus.roles.memory_writer.extraction import Draft, Extraction, Person
-from nexus.roles.memory_writer.transcript import Source
+from nexus.roles.memory_writer.extraction import Draft, Extraction, Person, Source
 from unit.roles.test_evidence import Case
 
 

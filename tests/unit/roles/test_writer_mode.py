@@ -9,7 +9,7 @@ from nexus.home import Home
 from nexus.ledgers.runtime import models
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.roles.memory_writer import TIMEOUT_MS
-from nexus.roles.memory_writer.time_limit import limit_ms
+from nexus.roles.memory_writer.extractor import limit_ms
 from nexus.roles.memory_writer.writer import mode, reads_notes
 from nexus.testing import ModelServer
 

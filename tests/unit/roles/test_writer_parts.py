@@ -7,7 +7,7 @@ import pytest
 from nexus.errors import AutomationError
 from nexus.memory.gate import is_confidential
 from nexus.roles.memory_writer import names
-from nexus.roles.memory_writer.frequency import Frequency
+from nexus.roles.memory_writer.turns import Frequency
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,8 @@ from nexus.memory.writing import Provenance
 from nexus.roles.memory_writer import extraction
 from nexus.roles.memory_writer.drafting import Drafting
 from nexus.roles.memory_writer.evidence import Evidence, Heard
-from nexus.roles.memory_writer.extraction import Extraction
+from nexus.roles.memory_writer.extraction import Extraction, Source
 from nexus.roles.memory_writer.gate import Gate
-from nexus.roles.memory_writer.transcript import Source
 from unit.roles.test_writer_gate import message
 
 WRITER = Provenance(actor="memory-writer", kind="writer")

@@ -13,7 +13,7 @@ from nexus.ledgers import sql
 from nexus.ledgers.memory import backfills
 from nexus.memory import grouping
 from nexus.roles.backfill.reading import Reader, past
-from nexus.roles.memory_writer import extraction, names, transcript
+from nexus.roles.memory_writer import extraction, names
 from nexus.roles.memory_writer.extractor import ROLE
 from nexus.runs import Totals
 
@@ -193,7 +193,7 @@ async def _prepared(reader: Reader, episode: "Past") -> _Call:
     per_token = reader.model.bytes_per_token or _BYTES_PER_TOKEN
     prompt = cached = output = 0.0
     for number, chunk in enumerate(chunks, start=1):
-        task = transcript.task(chunk, shown)
+        task = extraction.task(chunk, shown)
         assembled = await extractor.assembled(f"estimate:{number}", task)
         schema = json.dumps(extraction.schema(with_notes=False))
         fixed = len((assembled.system_prompt + schema).encode()) / per_token

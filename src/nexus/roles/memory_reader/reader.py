@@ -18,7 +18,7 @@ from nexus.home import PRIVATE_DIRECTORY
 from nexus.memory.writing import Provenance
 from nexus.request import Request, Visibility
 from nexus.roles import instructions, role_sandbox
-from nexus.roles.memory_writer import known, names
+from nexus.roles.memory_writer import names
 from nexus.roles.services import Services
 from nexus.skills.memory import longest_read_ms
 
@@ -101,7 +101,7 @@ class Reader:
         if not visible.everything:
             return []
         named = await asyncio.to_thread(names.found, request.event.content)
-        return await self._services.ledgers.identity.read(known.entities, names=named)
+        return await self._services.ledgers.identity.read(names.entities, names=named)
 
     async def _run(self, ctx: Context, place: Path, found: list[str], visible: Visibility) -> str:
         request, workspace = ctx.request, ctx.workspace

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from nexus.automations.loading import Plugin
 from nexus.roles.instructions import role_text
-from nexus.roles.memory_writer.frequency import DEFAULTS
 
 if TYPE_CHECKING:
     from nexus.automations.context import Context
@@ -15,6 +14,11 @@ NAME = "memory-writer"
 PEER = "memory-reader"
 TIMEOUT_MS = 300_000
 """Where the speed of the model is not known. Nobody waits for it."""
+DEFAULTS: dict[str, Any] = {
+    "frequency": "every_turn",
+    "n": 5,
+    "roles": ["manager", "worker"],
+}
 # The tokens of a short turn in structured mode, whose instructions are most of them.
 _TURN_INPUT, _TURN_OUTPUT = 1_100, 100
 

@@ -19,9 +19,8 @@ from nexus.memory.recall.roles import is_role, roles_called
 from nexus.memory.references import called, meant
 from nexus.roles.memory_writer import anchors
 from nexus.roles.memory_writer.evidence import UNNAMED, Heard, words
-from nexus.roles.memory_writer.extraction import Draft, Extraction
+from nexus.roles.memory_writer.extraction import Draft, Extraction, Source
 from nexus.roles.memory_writer.names import EMAIL
-from nexus.roles.memory_writer.transcript import Source
 
 
 def _set(words: str) -> frozenset[str]:

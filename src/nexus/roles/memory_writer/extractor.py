@@ -1,6 +1,7 @@
 """Structured mode: one call per chunk of a turn, in a session of its own, without tools."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +13,7 @@ from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
 from nexus.errors import UnusableAnswerError, UsageError
 from nexus.ledgers.memory import newest_about
+from nexus.ledgers.runtime.models import Capabilities
 from nexus.memory.operations import BATCH
 from nexus.memory.recall.item import Item, Query
 from nexus.memory.recall.question import find_referents
@@ -19,12 +21,12 @@ from nexus.memory.recall.reading import Deadline, LateError
 from nexus.memory.writing import Provenance
 from nexus.request import EVERYTHING, Access, Request
 from nexus.roles import instructions
-from nexus.roles.memory_writer import extraction, known, transcript
+from nexus.roles.memory_writer import extraction
 from nexus.roles.memory_writer.drafting import Drafting
 from nexus.roles.memory_writer.evidence import Heard
-from nexus.roles.memory_writer.extraction import Extraction, structured_text
+from nexus.roles.memory_writer.extraction import Chunk, Extraction, structured_text
 from nexus.roles.memory_writer.gate import Gate
-from nexus.roles.memory_writer.transcript import Chunk
+from nexus.roles.memory_writer.names import called_by, told
 from nexus.roles.services import Services
 
 ROLE: Final = "writer"
@@ -41,6 +43,12 @@ _NOTES_MS: Final = 1_000
 _LEARNED: Final = 1_500
 _NOTHING: Final = "Nothing to remember"
 _AGAIN: Final = "That was not the JSON object ({reason}). Answer again with the object alone."
+# What a call is taken to be: instructions and a few messages, and as many facts as they can hold.
+_PROMPT_TOKENS: Final = 3_000
+_OUTPUT_TOKENS: Final = 1_000
+# A shared machine gets slower than it was, and a person's messages go first.
+_SLOWER_TIMES: Final = 4
+_LEAST_MS: Final = 60_000
 # It calls nothing, whatever its messages ask for.
 ACCESS: Final = Access(level="known", tools=frozenset(), directories=(), memory="own")
 
@@ -65,7 +73,7 @@ class Extractor:
     provenance: Provenance
     time_limit_ms: Callable[[int], int | None] = lambda calls: None
     """How long so many calls may take."""
-    most_calls: int = transcript.MOST_CHUNKS
+    most_calls: int = extraction.MOST_CHUNKS
     write: Callable[[Operations], Awaitable[object]] | None = None
     """What is done with what it found; None: it is written to the memory."""
     shows_notes: bool = True
@@ -101,7 +109,7 @@ class Extractor:
             heard = self.gate.evidence.heard
             first = next((n for n, each in enumerate(heard) if each is due[0]), 0)
             before = [each for each in heard[:first] if each.message is not None]
-            return *transcript.chunks(due, before, self.most_calls), due
+            return *extraction.chunks(due, before, self.most_calls), due
 
         return await asyncio.to_thread(cut)
 
@@ -109,7 +117,7 @@ class Extractor:
         """What an agent passed on to another is written from its own turn; a question teaches nothing."""
         if self.gate.is_delegated and heard.tool is None:
             return False
-        return transcript.says_something(heard)
+        return extraction.says_something(heard)
 
     async def _chunk(
         self,
@@ -147,7 +155,7 @@ class Extractor:
         """What the model finds. An answer that cannot be read is asked for once more."""
         label = f"meeseeks:{_NAME}:{self.label}:{number}"
         lines = [f"N{place} ({note.at[:10]}) {note.text}" for place, note in enumerate(notes, start=1)]
-        task = transcript.task(chunk, shown, lines)
+        task = extraction.task(chunk, shown, lines)
         for attempt in range(_TURNS):
             answer = await self.ask(await self.assembled(label, task, with_notes=bool(notes)), attempt)
             try:
@@ -221,8 +229,8 @@ class Extractor:
         """What the model is shown of whom the messages name."""
         if not self.gate.is_owners:
             return []
-        lines = await self.services.ledgers.identity.read(known.told, names=names)
-        called = await self.services.ledgers.identity.read(known.called_by, ids=list(meant.values()))
+        lines = await self.services.ledgers.identity.read(told, names=names)
+        called = await self.services.ledgers.identity.read(called_by, ids=list(meant.values()))
         return lines + [f"{said} = {called[id_]}" for said, id_ in meant.items() if id_ in called]
 
 
@@ -238,3 +246,11 @@ def _drafted(
         connection=connection, sources=chunk.sources, meant=meant, notes=notes, phone_region=phone_region
     )
     return drafting.operations(found)
+
+
+def limit_ms(known: Capabilities, calls: int) -> int | None:
+    """The time for so many calls of a model; None where its speed is not known."""
+    if not known.prompt_tokens_per_s or not known.output_tokens_per_s:
+        return None
+    call_s = _PROMPT_TOKENS / known.prompt_tokens_per_s + _OUTPUT_TOKENS / known.output_tokens_per_s
+    return max(_LEAST_MS, math.ceil(_SLOWER_TIMES * max(1, calls) * call_s * 1000))

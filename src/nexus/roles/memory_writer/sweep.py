@@ -8,8 +8,7 @@ from nexus import clock
 from nexus.automations.context import Occasion
 from nexus.engine import Context, Schedule
 from nexus.ledgers.runtime import invocations, requests
-from nexus.roles.memory_writer.frequency import Frequency
-from nexus.roles.memory_writer.turns import PROCESSOR, Turn, of_requests, settled
+from nexus.roles.memory_writer.turns import PROCESSOR, Frequency, Turn, of_requests, settled
 from nexus.runs import Response, Result
 
 if TYPE_CHECKING:

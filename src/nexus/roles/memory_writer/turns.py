@@ -1,15 +1,17 @@
-"""The turns of a conversation that have not been written to the memory yet, and what was said in them."""
+"""The turns of a conversation that the memory has not learned from yet: when they are due, what was said."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+from nexus.errors import AutomationError
 from nexus.ledgers import events, sql
 from nexus.ledgers.agents import tool_calls, turns
 from nexus.ledgers.identity import senders
 from nexus.ledgers.memory import processing
 from nexus.ledgers.runtime import requests
+from nexus.roles.memory_writer import DEFAULTS
 
 if TYPE_CHECKING:
     import apsw
@@ -20,12 +22,57 @@ if TYPE_CHECKING:
     from nexus.ledgers.identity.senders import Sender
     from nexus.ledgers.runtime.requests import Answered
 
+Mode = Literal["every_turn", "every_n_turns", "before_compaction"]
 PROCESSOR = "memory-writer"
 _MOST_RESULTS = 200
 # Of a longer conversation the older part stands in summaries.
 _MOST_TURNS = 200
 # Commands that look into the memory: what they print is remembered, not found out.
 _READS_MEMORY = ("memory-search", "memory-models", "cortex-search", "sqlite3")
+# How full a conversation's budget may get before its older part is about to be summarised.
+_NEARLY_FULL = 0.75
+# Turns that a run failed on are due again, together with the next; older ones are let go.
+_AT_ONCE = 5
+_ALL = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frequency:
+    """When turns are due."""
+
+    mode: Mode
+    n: int
+    roles: frozenset[str]
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "Frequency":
+        """The settings of the automation, checked."""
+        given = {**DEFAULTS, **config}
+        mode, n, roles = given["frequency"], given["n"], given["roles"]
+        if mode not in get_args(Mode):
+            raise AutomationError(
+                f"`frequency` is {mode!r}", hint=f"Set it to one of {', '.join(get_args(Mode))}."
+            )
+        if type(n) is not int or n < 1:
+            raise AutomationError(f"`n` is {n!r}", hint="Set it to a whole number of turns.")
+        if not isinstance(roles, list):
+            raise AutomationError(f"`roles` is {roles!r}", hint='Set it to a list such as ["manager"].')
+        return cls(mode=mode, n=n, roles=frozenset(map(str, cast("list[object]", roles))))
+
+    @property
+    def most_turns(self) -> int:
+        """How many turns one run works on at most."""
+        return {"every_turn": _AT_ONCE, "every_n_turns": self.n + _AT_ONCE, "before_compaction": _ALL}[
+            self.mode
+        ]
+
+    def waits_for(self, due: int, *, used_tokens: int, budget_tokens: int) -> str | None:
+        """Why it does not work yet; None: it is time."""
+        if self.mode == "every_n_turns" and due < self.n:
+            return f"{due} of {self.n} turns"
+        if self.mode == "before_compaction" and used_tokens < budget_tokens * _NEARLY_FULL:
+            return f"{used_tokens} of {round(budget_tokens * _NEARLY_FULL)} tokens"
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ looks things up with sqlite3 and writes with the scripts of the memory skill. Bo
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -23,15 +23,12 @@ from nexus.memory.profile import newest
 from nexus.memory.writing import Provenance
 from nexus.request import Request
 from nexus.roles import instructions, role_sandbox
-from nexus.roles.memory_writer import known, names, time_limit, turns
-from nexus.roles.memory_writer.attribution import speakers
+from nexus.roles.memory_writer import TIMEOUT_MS, names, turns
 from nexus.roles.memory_writer.evidence import Evidence, Heard
-from nexus.roles.memory_writer.extraction import code_text
-from nexus.roles.memory_writer.extractor import ACCESS, Extractor
-from nexus.roles.memory_writer.frequency import Frequency
+from nexus.roles.memory_writer.extraction import code_text, says_something
+from nexus.roles.memory_writer.extractor import ACCESS, Extractor, limit_ms
 from nexus.roles.memory_writer.gate import Gate
-from nexus.roles.memory_writer.transcript import says_something
-from nexus.roles.memory_writer.turns import Message, Turn
+from nexus.roles.memory_writer.turns import Frequency, Message, Turn
 from nexus.roles.services import Services
 from nexus.runs import Result
 from nexus.skills.memory import longest_read_ms
@@ -133,7 +130,7 @@ class Writer:
         request = ctx.request
         visible = request.access.visibility(request.event.thread_id, in_company=not work.is_owners)
         name = f"{NAME}/{ctx.invocation_id}"
-        time_limit.apply(ctx, model, _MAX_TURNS)
+        apply_time_limit(ctx, model, _MAX_TURNS)
         async with role_sandbox.desk(
             self.services, name, provenance, rules=gate, visible=visible, in_workspace=work.is_owners
         ) as place:
@@ -145,8 +142,8 @@ class Writer:
     ) -> Extractor:
         assert ctx.workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
 
-        def limit_ms(calls: int) -> int | None:
-            time_limit.apply(ctx, model, calls)
+        def time_limit_ms(calls: int) -> int | None:
+            apply_time_limit(ctx, model, calls)
             return round(ctx.timeout_ms) or None
 
         async def ask(assembled: AssembledContext, attempt: int) -> str:
@@ -161,7 +158,7 @@ class Writer:
             ask=ask,
             gate=gate,
             provenance=provenance,
-            time_limit_ms=limit_ms,
+            time_limit_ms=time_limit_ms,
             shows_notes=reads_notes(model),
         )
 
@@ -171,7 +168,7 @@ class Writer:
         _, found = await turns.remembered(ledgers, work.turns)
         remembered, shown = await turns.remembered(ledgers, work.history)
         told = await turns.answers(ledgers, work.history[-_REPLIED:])
-        called = await ledgers.identity.read(known.names_of, messages=_messages(work.history))
+        called = await ledgers.identity.read(names.names_of, messages=_messages(work.history))
         due = {message.event.id for message in work.messages}
         profile = await newest(ledgers) if work.is_owners else None
 
@@ -221,7 +218,7 @@ class Writer:
             lines.append(
                 "An agent gave this task to another: what these messages say is written from its turn."
             )
-        found = await self.services.ledgers.identity.read(known.entities, names=work.names)
+        found = await self.services.ledgers.identity.read(names.entities, names=work.names)
         shown = wrapped("known_entities", "\n".join(found)) + "\n\n" if found and work.is_owners else ""
         return _TASK.format(turns=which, messages=wrapped("messages", "\n".join(lines)) + "\n\n", known=shown)
 
@@ -246,7 +243,7 @@ class Writer:
         if await ledgers.memory.read(memory.learned_by, request_id=id_, event_ids=shown):
             return True
         new = [message.event.id for message in work.messages]
-        return bool(await ledgers.identity.read(known.met_in, event_ids=new))
+        return bool(await ledgers.identity.read(names.met_in, event_ids=new))
 
     async def _mark(self, ctx: Context, due: Sequence[Turn], status: Any, detail: str | None) -> None:
         await turns.mark(self.services.ledgers, due, status, detail=detail, request_id=ctx.request.request_id)
@@ -308,3 +305,23 @@ def reads_notes(model: Capabilities) -> bool:
     """
     speed = model.output_tokens_per_s
     return model.tested_at is None or speed is None or speed >= _NOTES_TOKENS_PER_S
+
+
+def apply_time_limit(ctx: Context, model: Capabilities, calls: int) -> None:
+    """Give an invocation that time, unless the owner has set another."""
+    limit = limit_ms(model, calls)
+    if limit is not None and ctx.automation.timeout_ms == TIMEOUT_MS:
+        ctx.take(limit)
+
+
+def speakers(messages: Iterable[Message]) -> list[str]:
+    """One line for each message: its id, when and where it was said, and by whom."""
+    return [_speaker(message) for message in messages]
+
+
+def _speaker(message: Message) -> str:
+    event, sender = message.event, message.sender
+    who = f"{event.sender or 'unknown'}{' (the owner)' * message.is_owners}"
+    return (
+        f"{event.id} {event.occurred_at} {event.channel} said by {who}, entity {sender and sender.entity_id}"
+    )
