@@ -67,7 +67,7 @@ async def _consolidated(home: Home, settings: config.Config, *, again: bool) -> 
 
 
 def _print_plan(ctx: click.Context, as_json: bool) -> None:
-    from nexus.roles.consolidation.plan import planned
+    from nexus.roles.consolidation.consolidation import planned
 
     _, settings = opened_home(ctx)
     plan = with_ledgers(ctx, planned, settings)

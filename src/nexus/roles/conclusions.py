@@ -9,8 +9,7 @@ from nexus.memory.profile import OwnerProfile, versions
 from nexus.roles.consolidation import profile
 from nexus.roles.consolidation.consolidation import SETTLED, Consolidating, Report, why_off
 from nexus.roles.reflection import tools
-from nexus.roles.reflection.reflection import reflect_tool
-from nexus.roles.reflection.refreshing import refreshed
+from nexus.roles.reflection.reflection import reflect_tool, refreshed
 
 if TYPE_CHECKING:
     from nexus.roles.services import Services

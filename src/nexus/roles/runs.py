@@ -1,21 +1,25 @@
-"""Runs of a role in sessions of their own: asked for once, and told apart by how they failed."""
+"""Runs of the roles that work by the clock: asked for once, told apart by how they failed, limited a day."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from nexus import clock
 from nexus.engine.errors import EndedError
-from nexus.ledgers.runtime import executions, requests
+from nexus.ledgers.runtime import executions, requests, usage
+from nexus.runs import MICRO
 
 if TYPE_CHECKING:
+    from nexus.config import MemoryConfig
     from nexus.context import AssembledContext
     from nexus.ledgers import Ledgers
     from nexus.request import Request
     from nexus.roles.services import Services
-    from nexus.runs import Result
+    from nexus.runs import Result, Totals
 
 Failure = Literal["refused", "unreachable", "stopped"]
 """`refused`: this request gets no answer. `unreachable`: no model answers now. `stopped`: from outside."""
 
+ROLES: Final = ("consolidation", "reflection")
 _UNREACHABLE: Final = frozenset({"ModelError", "ConfigError", "SecretError"})
 
 
@@ -47,3 +51,19 @@ async def _failed(ledgers: "Ledgers", execution_id: str, ended: EndedError) -> F
         return Failed(kind="stopped", reason=ended.message)
     kind = (run.error or "").partition(":")[0]
     return Failed(kind="unreachable" if kind in _UNREACHABLE else "refused", reason=ended.message, error=kind)
+
+
+async def spent_today(ledgers: "Ledgers", now: clock.Clock = clock.now) -> "Totals":
+    """What consolidation and reflection used since midnight (UTC)."""
+    return await ledgers.runtime.read(usage.of_roles, roles=ROLES, day=clock.day(now()))
+
+
+async def reached(ledgers: "Ledgers", limits: "MemoryConfig", now: clock.Clock = clock.now) -> str:
+    """Which limit of the day is reached, in words; empty where none is."""
+    spent = await spent_today(ledgers, now)
+    tokens, usd = limits.conclusions_tokens_a_day, limits.conclusions_usd_a_day
+    if tokens and spent.tokens >= tokens:
+        return f"today's {tokens:,} tokens are used (conclusions_tokens_a_day in [memory])"
+    if usd and spent.cost_microusd >= usd * MICRO:
+        return f"today's ${usd:.2f} are used (conclusions_usd_a_day in [memory])"
+    return ""

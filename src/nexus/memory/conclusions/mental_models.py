@@ -16,7 +16,7 @@ from nexus.ledgers.text import storable
 from nexus.memory.arguments import Arguments
 from nexus.memory.conclusions import batches
 from nexus.memory.conclusions.batches import SQL, most
-from nexus.memory.conclusions.citations import check_citations, cited_ids
+from nexus.memory.conclusions.support import check_citations, cited_ids
 from nexus.memory.writing import ActorKind, Scope, Step
 
 OPERATION: Final = "mental-model"

@@ -19,7 +19,7 @@ from nexus.ledgers.runtime import requests
 from nexus.memory.conclusions import batches, observations
 from nexus.memory.conclusions.batches import Batch, Limits
 from nexus.request import Agent, Event, Request
-from nexus.roles import runs, spending
+from nexus.roles import runs
 from nexus.roles.consolidation import prompt
 from nexus.roles.instructions import role_of
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nexus.config import Config
     from nexus.context import AssembledContext
     from nexus.engine import Context
+    from nexus.ledgers import Ledgers
     from nexus.roles.services import Services
 
 ROLE: Final = "consolidation"
@@ -36,6 +37,7 @@ _TURNS: Final = 2
 _TIMEOUT_MS: Final = 180_000
 # So often no model answers before it is taken for an outage, in which nothing is the batch's fault.
 _OUTAGE: Final = 3
+_BYTES_PER_TOKEN = 4
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -124,7 +126,7 @@ class Consolidating:
         most = self.services.config.memory.consolidation_batches
         if self.report.batches == most:
             return f"{most} batches are done, the most of one run (consolidation_batches in [memory])"
-        return await spending.reached(self.services.ledgers, self.services.config.memory)
+        return await runs.reached(self.services.ledgers, self.services.config.memory)
 
     async def _consolidate(self, batch: Batch) -> None:
         execution_id = ids.derived("exe", self.context.id, batch.key)
@@ -229,3 +231,32 @@ class Consolidating:
             (batch.root_request_id, part) for part in (facts[:middle], facts[middle:]) if facts[1:]
         )
         return len(facts) > 1
+
+
+async def planned(ledgers: "Ledgers", config: "Config") -> dict[str, Any]:
+    """The batches of the next run, what waits, what was set aside and why, and what keeps it from running."""
+    counted = await observations.counts(ledgers)
+    spent = await runs.spent_today(ledgers)
+    return {
+        "off": why_off(config) or await runs.reached(ledgers, config.memory),
+        "batches": await _batches(ledgers, config),
+        **counted,
+        "facts_set_aside": await observations.those_set_aside(ledgers),
+        "spent_today": {"tokens": spent.tokens, "cost_microusd": spent.cost_microusd},
+    }
+
+
+async def _batches(ledgers: "Ledgers", config: "Config") -> list[dict[str, Any]]:
+    taken: frozenset[str] = frozenset()
+    found: list[dict[str, Any]] = []
+    until, after_seq = clock.timestamp(clock.now()), 0
+    while len(found) < config.memory.consolidation_batches:
+        batch, after_seq = await batches.choose(
+            ledgers, limits_of(config), until=until, after_seq=after_seq, leave=taken
+        )
+        if batch is None:
+            break
+        taken |= frozenset(batch.fact_ids)
+        text = await prompt.task(ledgers, batch)
+        found.append({**batch.to_json(), "tokens": -(-len(text.encode()) // _BYTES_PER_TOKEN)})
+    return found

@@ -18,7 +18,7 @@ from nexus.memory.conclusions.batches import labels_of
 from nexus.memory.gate import is_confidential
 from nexus.memory.profile import Line, NewVersion, OwnerProfile, Version, local, versions
 from nexus.request import Agent, Event, Request
-from nexus.roles import runs, spending
+from nexus.roles import runs
 
 if TYPE_CHECKING:
     from nexus.engine import Context
@@ -69,7 +69,7 @@ async def written(services: "Services", context: "Context") -> Version | None:
     made = ids.derived("pro", chosen[0], " ".join((since or "", *chosen)))
     if await versions.exists(services.ledgers, made):
         return None
-    if await spending.reached(services.ledgers, services.config.memory):
+    if await runs.reached(services.ledgers, services.config.memory):
         return None
     facts = {id_: found.facts[id_] for id_ in chosen if id_ in found.facts}
     execution_id = ids.derived("exe", context.id, made)

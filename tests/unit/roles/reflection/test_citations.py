@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nexus.memory.conclusions.citations import Cited, check_citations
+from nexus.memory.conclusions.support import Cited, check_citations
 from nexus.roles.instructions import role_text
 from nexus.roles.reflection import tools
 
