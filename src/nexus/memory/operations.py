@@ -179,7 +179,7 @@ class Memory:
         steps = [_parsed(*each, number, len(admitted)) for number, each in enumerate(admitted, start=1)]
         scope = await self._write(steps, provenance)
         for name, given in admitted:
-            gate.written(name, given)
+            gate.note_write(name, given)
         noted = {"placeholders": scope.placeholders} if scope.placeholders else {}
         if operation == BATCH:
             return {"ok": True, "count": len(steps), "results": [step.answer() for step in steps], **noted}
@@ -195,12 +195,12 @@ class Memory:
             results[place] = _refusal(error)
 
         def refuse(place: int, error: UsageError) -> None:
-            rules.refused(asked[place][0], error.message)
+            rules.note_refusal(asked[place][0], error.message)
             results[place] = _refusal(error)
 
         scope = await self._write_in_part(steps, gate.provenance, refuse)
         for place, step in steps.items():
-            gate.written(asked[place][0], given[place])
+            gate.note_write(asked[place][0], given[place])
             results[place] = step.answer()
         refused = [each for each in results[: len(listed)] if "error" in each]
         if not steps:
@@ -362,11 +362,11 @@ async def _judged(
     for place in sorted(range(len(asked)), key=lambda place: asked[place][0] != "entity"):
         name, arguments = asked[place]
         try:
-            given[place] = await gate.admitted(name, arguments)
+            given[place] = await gate.admit(name, arguments)
             steps[place] = _parsed_as(name, given[place], arguments.get("id"))
         except UsageError as error:
             if place in given:
-                rules.refused(name, error.message)
+                rules.note_refusal(name, error.message)
             refusals[place] = error
     return given, steps, refusals
 
@@ -377,7 +377,7 @@ async def _admitted(gate: Gate, operation: str, arguments: object) -> list[tuple
     admitted: list[tuple[str, dict[str, Any]]] = []
     for number, (name, given) in enumerate(asked, start=1):
         try:
-            admitted.append((name, await gate.admitted(name, given)))
+            admitted.append((name, await gate.admit(name, given)))
         except UsageError as error:
             raise placed(error, number, len(asked)) from error
     return admitted

@@ -272,7 +272,7 @@ class Commands:
         search = Search.of(*flags([each for each in arguments if each != "--json"], EXAMPLE))
         answer = await search.run(self._memory.ledgers, await self._recall())
         if self._rules is not None:
-            self._rules.recalled(answer)
+            self._rules.note_recall(answer)
         return answer
 
     async def models(self, arguments: list[str]) -> dict[str, Any] | list[dict[str, Any]]:

@@ -27,7 +27,7 @@ async def drafted(
 def _operations(
     connection: apsw.Connection, sources: list[Source], found: Extraction
 ) -> list[dict[str, Any]]:
-    return Drafting(connection=connection, sources=sources, meant={}).operations(found)
+    return Drafting(connection=connection, sources=sources, meant={}).draft_operations(found)
 
 
 def of(operations: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

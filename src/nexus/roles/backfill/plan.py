@@ -185,17 +185,17 @@ class _Call:
 async def _prepared(reader: Reader, episode: "Past") -> _Call:
     """The prompts of an episode, made as if they were to be sent."""
     extractor, _ = reader.extractor(episode)
-    chunks, _, due = await extractor.chunks()
+    chunks, _, due = await extractor.cut_chunks()
     if not chunks:
         return _Call(episode_id=episode.episode_id)
-    said = await asyncio.to_thread(names.found, "\n".join(each.text for each in due))
-    shown = await extractor.known(said, {})
+    said = await asyncio.to_thread(names.find_names, "\n".join(each.text for each in due))
+    shown = await extractor.describe_known(said, {})
     per_token = reader.model.bytes_per_token or _BYTES_PER_TOKEN
     prompt = cached = output = 0.0
     for number, chunk in enumerate(chunks, start=1):
-        task = extraction.task(chunk, shown)
-        assembled = await extractor.assembled(f"estimate:{number}", task)
-        schema = json.dumps(extraction.schema(with_notes=False))
+        task = extraction.write_task(chunk, shown)
+        assembled = await extractor.assemble(f"estimate:{number}", task)
+        schema = json.dumps(extraction.make_schema(with_notes=False))
         fixed = len((assembled.system_prompt + schema).encode()) / per_token
         prompt += fixed + len(assembled.user_turn().encode()) / per_token
         cached += fixed if fixed >= _LEAST_CACHED else 0

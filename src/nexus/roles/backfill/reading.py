@@ -27,7 +27,7 @@ from nexus.roles import runs
 from nexus.roles.instructions import role_text
 from nexus.roles.memory_writer import NAME, PEER, names
 from nexus.roles.memory_writer.evidence import Evidence, Heard
-from nexus.roles.memory_writer.extractor import ROLE, Extractor, limit_ms
+from nexus.roles.memory_writer.extractor import ROLE, Extractor, estimate_limit_ms
 from nexus.roles.memory_writer.gate import Gate
 from nexus.roles.memory_writer.turns import Message
 from nexus.runs import Totals
@@ -81,7 +81,7 @@ class Past:
 
     async def names(self) -> list[str]:
         """The names that are said in what the writer has not read yet."""
-        return await asyncio.to_thread(names.found, "\n".join(each.text for each in self.due))
+        return await asyncio.to_thread(names.find_names, "\n".join(each.text for each in self.due))
 
     @property
     def request_id(self) -> str:
@@ -172,7 +172,7 @@ class Reader:
             ask=ask,
             gate=gate,
             provenance=Provenance(actor=NAME, kind="writer", request_id=request.request_id, event_id=last),
-            time_limit_ms=lambda calls: limit_ms(self.model, calls) or _TIMEOUT_MS,
+            time_limit_ms=lambda calls: estimate_limit_ms(self.model, calls) or _TIMEOUT_MS,
             most_calls=MOST_CALLS,
             # What is known now is mostly newer than what an old conversation says.
             shows_notes=False,
@@ -294,4 +294,4 @@ def _senders(
         id_: Sender(entity_id=found, contact_id="", is_owner=found == owner_root)
         for id_, found in roots.items()
     }
-    return senders, names.called_by(connection, sorted(set(roots.values())))
+    return senders, names.load_names(connection, sorted(set(roots.values())))

@@ -84,7 +84,7 @@ class Reader:
         provenance = Provenance(actor=NAME, request_id=request.request_id)
         name = f"{NAME}/{ctx.invocation_id}"
         is_owners = request.access.level == "owner"
-        async with role_sandbox.desk(
+        async with role_sandbox.open_sandbox(
             self._services, name, provenance, visible=visible, writes=False, in_workspace=is_owners
         ) as place:
             try:
@@ -100,8 +100,8 @@ class Reader:
         """The entities that the task names, as far as its principal may see all."""
         if not visible.everything:
             return []
-        named = await asyncio.to_thread(names.found, request.event.content)
-        return await self._services.ledgers.identity.read(names.entities, names=named)
+        named = await asyncio.to_thread(names.find_names, request.event.content)
+        return await self._services.ledgers.identity.read(names.list_entities, names=named)
 
     async def _run(self, ctx: Context, place: Path, found: list[str], visible: Visibility) -> str:
         request, workspace = ctx.request, ctx.workspace
@@ -109,7 +109,9 @@ class Reader:
         is_owners = request.access.level == "owner"
         folders = [workspace.home, *(peer.dir for peer in workspace.peers.values())] if is_owners else []
         notes = await asyncio.to_thread(_notes, workspace.home) if is_owners else None
-        access = role_sandbox.access(self._services, place, folders, ledgers=visible.everything, notes=notes)
+        access = role_sandbox.make_access(
+            self._services, place, folders, ledgers=visible.everything, notes=notes
+        )
         shown = "\n\n" + wrapped("known_entities", "\n".join(found)) if found else ""
         assembled = await self._services.broker.assemble_context(
             replace(request, access=access),

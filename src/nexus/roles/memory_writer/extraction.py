@@ -17,7 +17,7 @@ from nexus.roles.memory_writer.evidence import Heard, words
 _TEXT: Final = {"type": "string"}
 HOW: Final = ("corrected", "changed", "cancelled")
 
-# So many characters of messages go into one call: some six hundred tokens.
+# Characters of messages in one call: some six hundred tokens.
 _CHUNK: Final = 2_400
 MOST_CHUNKS: Final = 4
 # Of what was said before, and of what the agent said, the end is what a message refers to.
@@ -30,7 +30,7 @@ _MOST_FACTS: Final = 60
 _LONGEST: Final = 600
 _BEGUN: Final = re.compile(r'"(?:facts|people)"\s*:')
 _OBJECT: Final = re.compile(r"\{[^{}]*\}")
-# What models call the fields when they are not made to use our names.
+# What models call the fields if no schema makes them use ours.
 _FACT_KEYS: Final = ("fact", "statement", "text", "content", "value")
 _ABOUT_KEYS: Final = ("about", "subject", "entity", "who", "person")
 _MESSAGE_KEYS: Final = ("message", "message_number", "source", "id", "n")
@@ -49,25 +49,31 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """What one call is about."""
+    """The messages that one call is about."""
 
     sources: tuple[Source, ...]
     before: tuple[str, ...]
 
 
 def says_something(heard: Heard) -> bool:
-    """Whether anything can be learned from it: it states something, or answers what the agent asked."""
+    """Whether a message can teach anything: it states something, or answers what the agent asked."""
     if heard.tool is not None or words(heard.stated):
         return True
     asked = any(clause.asks for clause in speech.clauses(heard.answers))
     return asked and (speech.answers_yes(heard.text) or speech.answers_no(heard.text))
 
 
-def chunks(due: Sequence[Heard], before: Sequence[Heard], most: int = MOST_CHUNKS) -> tuple[list[Chunk], int]:
-    """The messages in pieces that fit into a call each, and how many characters are too many to be read."""
+def cut_chunks(
+    due: Sequence[Heard], before: Sequence[Heard], most: int = MOST_CHUNKS
+) -> tuple[list[Chunk], int]:
+    """Cut messages into pieces that fit into a call each; returns how many characters are left unread."""
+    parts = (
+        (heard, text)
+        for heard in due
+        for text in _cut_text(heard.text if heard.tool is None else heard.text[:_TOOL])
+    )
     sources = [
-        Source(number=number, heard=heard, text=text)
-        for number, (heard, text) in enumerate(_parts(due), start=1)
+        Source(number=number, heard=heard, text=text) for number, (heard, text) in enumerate(parts, start=1)
     ]
     found: list[list[Source]] = [[]]
     for source in sources:
@@ -77,7 +83,7 @@ def chunks(due: Sequence[Heard], before: Sequence[Heard], most: int = MOST_CHUNK
     kept, left = found[:most], found[most:]
     # Small models write down again what they are shown: of people only what a pronoun may mean.
     reference = tuple(
-        _clipped(f"{_who(each)}: {each.text}")
+        _clip(f"{_name_speaker(each)}: {each.text}")
         for each in before[-1:]
         if due and speech.names_nobody(due[0].text)
     )
@@ -85,35 +91,36 @@ def chunks(due: Sequence[Heard], before: Sequence[Heard], most: int = MOST_CHUNK
     return made, sum(len(source.text) for chunk in left for source in chunk)
 
 
-def task(chunk: Chunk, known: Sequence[str], notes: Sequence[str] = ()) -> str:
-    """The user turn of one call."""
+def write_task(chunk: Chunk, known: Sequence[str], notes: Sequence[str] = ()) -> str:
+    """Write the user turn of one call."""
+    before = [*chunk.before]
+    if len(chunk.sources[0].heard.answers.split()) >= _TELLING:
+        before.append(f"assistant (not a source): {_clip(chunk.sources[0].heard.answers)}")
     parts = [
         wrapped("known", "\n".join(known)) if known else "",
         wrapped("notes", "\n".join(notes)) if notes else "",
-        wrapped("before", "\n".join(_reference(chunk))),
-        wrapped("messages", "\n".join(_lines(chunk.sources))),
+        wrapped("before", "\n".join(before)) if before else "",
+        wrapped("messages", "\n".join(_number_lines(chunk.sources))),
         "What do these messages teach that will still matter in a month? Answer with the JSON object.",
     ]
-    return "\n\n".join(part for part in parts if part and not part.startswith("<before>\n\n"))
+    return "\n\n".join(filter(None, parts))
 
 
-def _reference(chunk: Chunk) -> Iterator[str]:
-    yield from chunk.before
-    if len(chunk.sources[0].heard.answers.split()) >= _TELLING:
-        yield f"assistant (not a source): {_clipped(chunk.sources[0].heard.answers)}"
-
-
-def _lines(sources: Sequence[Source]) -> Iterator[str]:
+def _number_lines(sources: Sequence[Source]) -> Iterator[str]:
     said = sources[0].heard.answers
     for source in sources:
         heard = source.heard
         if len(heard.answers.split()) >= _TELLING and heard.answers != said:
             said = heard.answers
-            yield f"assistant (not a source): {_clipped(said)}"
-        yield f"[{source.number}] {_who(heard)}{_when(heard)}: {source.text}"
+            yield f"assistant (not a source): {_clip(said)}"
+        when = ""
+        if heard.message is not None:
+            at = clock.parse(heard.message.event.occurred_at)
+            when = f", {at:%a} {at:%Y-%m-%d %H:%M}"
+        yield f"[{source.number}] {_name_speaker(heard)}{when}: {source.text}"
 
 
-def _who(heard: Heard) -> str:
+def _name_speaker(heard: Heard) -> str:
     if heard.quoted_in is not None:
         return f"{heard.name} (quoted)"
     if heard.tool is not None:
@@ -127,21 +134,8 @@ def _who(heard: Heard) -> str:
     )
 
 
-def _when(heard: Heard) -> str:
-    if heard.message is None:
-        return ""
-    at = clock.parse(heard.message.event.occurred_at)
-    return f", {at:%a} {at:%Y-%m-%d %H:%M}"
-
-
-def _parts(due: Sequence[Heard]) -> Iterator[tuple[Heard, str]]:
-    for heard in due:
-        text = heard.text[:_TOOL] if heard.tool is not None else heard.text
-        yield from ((heard, piece) for piece in _cut(text))
-
-
-def _cut(text: str) -> Iterator[str]:
-    """A long text, cut between sentences where it has any."""
+def _cut_text(text: str) -> Iterator[str]:
+    """Cut a long text between sentences where it has any."""
     if len(text) <= _CHUNK:
         yield text
         return
@@ -157,13 +151,13 @@ def _cut(text: str) -> Iterator[str]:
         yield piece
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     plain = " ".join(text.split())
     return plain if len(plain) <= _REFERENCE else f"…{plain[-_REFERENCE:]}"
 
 
 @cache
-def schema(*, with_notes: bool) -> dict[str, Any]:
+def make_schema(*, with_notes: bool) -> dict[str, Any]:
     """Return what the model fills in: flat, so that a small one can. Only notes can be replaced."""
     fact: dict[str, Any] = {"message": {"type": "integer"}, "about": _TEXT, "fact": _TEXT}
     if with_notes:
@@ -186,17 +180,17 @@ def _array(items: dict[str, Any]) -> dict[str, Any]:
 
 
 def structured_text() -> str:
-    """How to answer by the schema."""
-    return _text("STRUCTURED.md")
+    """Load the instructions for answering by the schema."""
+    return _load_text("STRUCTURED.md")
 
 
 def code_text() -> str:
-    """How to look things up and write with scripts."""
-    return _text("CODE.md")
+    """Load the instructions for looking things up and writing with scripts."""
+    return _load_text("CODE.md")
 
 
 @cache
-def _text(name: str) -> str:
+def _load_text(name: str) -> str:
     return resources.files(__package__ or "").joinpath(name).read_text(encoding="utf-8").strip()
 
 
@@ -228,24 +222,24 @@ class Extraction:
     facts: tuple[Draft, ...] = ()
 
 
-def read(text: str) -> Extraction:
-    """The facts of an answer. Fences, words around it, other names of fields and a cut-off end do no harm."""
-    answer = _json(text)
+def read_answer(text: str) -> Extraction:
+    """Read the facts of an answer, despite fences, words around it, other field names or a cut-off end."""
+    answer = _parse_json(text)
     if isinstance(answer, list):
         answer = {"facts": cast("list[object]", answer)}
     if not isinstance(answer, Mapping):
         raise UnusableAnswerError("The answer holds no JSON object")
     fields = cast("Mapping[str, Any]", answer)
-    if not fields.keys() & {"facts", "people"} and _first(fields, _FACT_KEYS):
+    if not fields.keys() & {"facts", "people"} and _get_first(fields, _FACT_KEYS):
         fields = {"facts": [fields]}
     return Extraction(
-        people=tuple(dict.fromkeys(_people(fields.get("people")))),
-        facts=tuple(dict.fromkeys(_drafts(fields.get("facts"))))[:_MOST_FACTS],
+        people=tuple(dict.fromkeys(_read_people(fields.get("people")))),
+        facts=tuple(dict.fromkeys(_read_drafts(fields.get("facts"))))[:_MOST_FACTS],
     )
 
 
-def _json(text: str) -> object:
-    """The first JSON value of a text, or the complete objects of one that breaks off."""
+def _parse_json(text: str) -> object:
+    """Parse the first JSON value of a text, or the complete objects of one that breaks off."""
     decoder = json.JSONDecoder()
     for start in (place for place, sign in enumerate(text) if sign in "{["):
         try:
@@ -261,15 +255,15 @@ def _json(text: str) -> object:
         }:
             break  # an object inside one that breaks off, or no answer at all
         return cast("object", value)
-    pieces = [piece for match in _OBJECT.finditer(text) if (piece := _piece(match[0]))]
+    pieces = [piece for match in _OBJECT.finditer(text) if (piece := _parse_object(match[0]))]
     people = [piece for piece in pieces if "name" in piece]
-    facts = [piece for piece in pieces if _first(piece, _FACT_KEYS) and "name" not in piece]
+    facts = [piece for piece in pieces if _get_first(piece, _FACT_KEYS) and "name" not in piece]
     if not people and not facts:
         raise UnusableAnswerError("The answer is not JSON")
     return {"people": people, "facts": facts}
 
 
-def _piece(text: str) -> dict[str, Any] | None:
+def _parse_object(text: str) -> dict[str, Any] | None:
     try:
         value: object = json.loads(text)
     except ValueError:
@@ -277,47 +271,43 @@ def _piece(text: str) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-def _drafts(given: object) -> Iterator[Draft]:
+def _read_drafts(given: object) -> Iterator[Draft]:
     for each in cast("list[object]", given) if isinstance(given, list) else []:
         if isinstance(each, str) and each.strip():
-            yield Draft(fact=_line(each))
+            yield Draft(fact=_flatten(each))
         elif isinstance(each, Mapping):
             fields = cast("Mapping[str, Any]", each)
-            fact = _line(_first(fields, _FACT_KEYS))
-            note = _NOTE.search(_line(fields.get("replaces")))
-            how = _line(fields.get("how")).casefold()
+            fact = _flatten(_get_first(fields, _FACT_KEYS))
+            number = re.search(r"\d+", str(_get_first(fields, _MESSAGE_KEYS) or ""))
+            note = _NOTE.search(_flatten(fields.get("replaces")))
+            how = _flatten(fields.get("how")).casefold()
             if fact:
                 yield Draft(
                     fact=fact,
-                    about=_line(_first(fields, _ABOUT_KEYS)),
-                    message=_number(fields),
+                    about=_flatten(_get_first(fields, _ABOUT_KEYS)),
+                    message=int(number[0]) if number else None,
                     replaces=int(note[1]) if note else None,
                     how=how if how in HOW else None,
                 )
 
 
-def _people(given: object) -> Iterator[Person]:
+def _read_people(given: object) -> Iterator[Person]:
     for each in cast("list[object]", given) if isinstance(given, list) else []:
         if isinstance(each, str) and each.strip():
-            yield Person(name=_line(each))
+            yield Person(name=_flatten(each))
         elif isinstance(each, Mapping):
             fields = cast("Mapping[str, Any]", each)
-            name = _line(fields.get("name"))
+            name = _flatten(fields.get("name"))
             if name:
-                also = _line(_first(fields, _ALIAS_KEYS))
+                also = _flatten(_get_first(fields, _ALIAS_KEYS))
                 yield Person(name=name, also_called="" if also.casefold() == name.casefold() else also)
 
 
-def _first(fields: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+def _get_first(fields: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
     return next((fields[key] for key in keys if fields.get(key)), None)
 
 
-def _number(fields: Mapping[str, Any]) -> int | None:
-    found = re.search(r"\d+", str(_first(fields, _MESSAGE_KEYS) or ""))
-    return int(found[0]) if found else None
-
-
-def _line(value: object) -> str:
+def _flatten(value: object) -> str:
     if isinstance(value, list):
         value = next(iter(cast("list[object]", value)), "")
     return " ".join(str(value).split())[:_LONGEST] if isinstance(value, str | int | float) else ""

@@ -37,8 +37,8 @@ _MOST = 30
 _MOST_TOLD = 12
 
 
-def found(text: str) -> list[str]:
-    """The names in a text, each once, in order. A capital at the start of a sentence alone is no sign."""
+def find_names(text: str) -> list[str]:
+    """Find the names in a text, each once, in order. A capital that only starts a sentence is no sign."""
     text = text[:_LONGEST]
     names = dict.fromkeys(EMAIL.findall(text))
     for match in _CAPITALISED.finditer(text):
@@ -62,8 +62,8 @@ def _is_common(word: str) -> bool:
     return word.casefold().replace("\u2019", "'") in _NO_NAMES
 
 
-def entities(connection: apsw.Connection, names: Iterable[str]) -> list[str]:
-    """One line for each entity that goes by one of the names, or by a word of it."""
+def list_entities(connection: apsw.Connection, names: Iterable[str]) -> list[str]:
+    """List the entities that go by one of the names, or by a word of it, with their ids."""
     forms = dict.fromkeys(form for name in names for form in (name, *name.split()))
     found = dict.fromkeys(id_ for form in forms for id_ in called(connection, form))
     ids = json.dumps(list(found)[:_MOST])
@@ -71,19 +71,21 @@ def entities(connection: apsw.Connection, names: Iterable[str]) -> list[str]:
     return [f"{id_} {name} ({type_})" for id_, name, type_ in rows]
 
 
-def names_of(connection: apsw.Connection, messages: Iterable["Message"]) -> dict[str, str]:
-    """What the senders of some messages are called, by their entities."""
-    return called_by(connection, sorted({message.sender.entity_id for message in messages if message.sender}))
+def load_sender_names(connection: apsw.Connection, messages: Iterable["Message"]) -> dict[str, str]:
+    """Load what the senders of some messages are called, by their entities."""
+    return load_names(
+        connection, sorted({message.sender.entity_id for message in messages if message.sender})
+    )
 
 
-def called_by(connection: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
-    """The names of some entities, by their ids."""
+def load_names(connection: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
+    """Load the names of some entities, by their ids."""
     rows = connection.execute(sql.queries("identity")["told_of"], (json.dumps(list(ids)),)).fetchall()
     return {str(id_): str(name) for id_, name, _ in rows}
 
 
-def told(connection: apsw.Connection, names: Iterable[str]) -> list[str]:
-    """The entities that go by one of the names, as a model is shown them: without ids."""
+def describe_entities(connection: apsw.Connection, names: Iterable[str]) -> list[str]:
+    """Describe the entities that go by one of the names, as a model sees them: without ids."""
     forms = dict.fromkeys(form for name in names for form in (name, *name.split()))
     ids = json.dumps(
         list(dict.fromkeys(id_ for form in forms for id_ in called(connection, form)))[:_MOST_TOLD]
@@ -99,7 +101,7 @@ def told(connection: apsw.Connection, names: Iterable[str]) -> list[str]:
     return lines
 
 
-def met_in(connection: apsw.Connection, event_ids: Iterable[str]) -> bool:
+def has_names_from(connection: apsw.Connection, event_ids: Iterable[str]) -> bool:
     """Whether some events taught a name or an address."""
     found = connection.execute(sql.queries("identity")["named_in"], (json.dumps(list(event_ids)),)).get
     return bool(found)
