@@ -30,7 +30,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import automations, requests
 from nexus.ledgers.runtime.invocations import Invocation
-from nexus.roles.bundled import bundled
+from nexus.roles.bundled import bundled_plugins
 
 
 def run_tests(script_path: Path) -> None:
@@ -108,7 +108,9 @@ async def _replayed(
     home: Home, config: Config, name: str, request_id: str | None, limit: int, file: Path | None
 ) -> list[_Again]:
     async with Ledgers(home, config.ledgers) as ledgers:
-        loaded = await asyncio.to_thread(load, home, registration.writer(ledgers), bundled(config=config))
+        loaded = await asyncio.to_thread(
+            load, home, registration.writer(ledgers), bundled_plugins(config=config)
+        )
         entry = await _entry(ledgers, name, loaded.handlers)
         code = await asyncio.to_thread(_code, home, entry, file)
         wanted = [request_id] if request_id else await _latest(ledgers, limit)

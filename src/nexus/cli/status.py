@@ -88,9 +88,9 @@ def _troubled(home: Home, registered: list[Automation]) -> dict[str, str]:
 
 async def _embedding(ledgers: Ledgers, settings: config.Config) -> dict[str, Any]:
     # Imported here, because it brings numpy with it.
-    from nexus.memory.embedding import backlog, chosen_id
+    from nexus.memory.embedding import backlog, choose_model_id
 
-    found = await backlog(ledgers, chosen_id(settings.memory))
+    found = await backlog(ledgers, choose_model_id(settings.memory))
     return {
         "model_id": found.model_id,
         "serving_model_id": found.serving_model_id,

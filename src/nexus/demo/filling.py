@@ -18,7 +18,7 @@ from nexus.demo.narration import Calendar, Telling
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
-from nexus.roles.bundled import bundled
+from nexus.roles.bundled import bundled_plugins
 
 _TOLD_EVERY = 4
 Told = Callable[[int, int], None]
@@ -48,7 +48,7 @@ async def fill(home: Home, config: Config, demo: Demo, told: Told = lambda _, __
             await _tell(home, config, telling, scenes, demo.until, told)
             # After the month, whose ids they don't change.
             write = registration.writer(ledgers)
-            await asyncio.to_thread(load, home, write, bundled(config=config))
+            await asyncio.to_thread(load, home, write, bundled_plugins(config=config))
     return len(scenes)
 
 

@@ -116,19 +116,19 @@ class Rules(Protocol):
     """What one run may write beyond what its kind may. It hears what became of it."""
 
     async def admit(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as they are to be written; a `UsageError` says why they may not be."""
+        """Check a write and give its arguments as they are to be written; a `UsageError` refuses it."""
         ...
 
     def note_refusal(self, operation: str, reason: str) -> None:
-        """The gate let something not pass."""
+        """Note that the gate refused something."""
         ...
 
     def note_write(self, operation: str, arguments: Mapping[str, Any]) -> None:
-        """Something was written."""
+        """Note that something was written."""
         ...
 
     def note_recall(self, answer: Mapping[str, Any]) -> None:
-        """The run looked something up."""
+        """Note that the run looked something up."""
         ...
 
 
@@ -142,7 +142,7 @@ class Gate:
     """Whether door codes and account numbers may be kept. Passwords, keys and card numbers never are."""
 
     async def admit(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as they are to be written; a `UsageError` says why they may not be."""
+        """Check a write and give its arguments as they are to be written; a `UsageError` refuses it."""
         given = {str(name).replace("-", "_"): value for name, value in arguments.items()}
         try:
             self._check(operation, given)
@@ -155,7 +155,7 @@ class Gate:
         return self._limit_claims(operation, given)
 
     def note_write(self, operation: str, arguments: Mapping[str, Any]) -> None:
-        """Tell the run's own rules what came of it."""
+        """Note that something was written."""
         if self.rules is not None:
             self.rules.note_write(operation, arguments)
 
@@ -218,7 +218,7 @@ def _list_strings(value: object) -> Iterator[str]:
 
 
 def _least(given: object, ceiling: float) -> object:
-    """The smaller of the two; what is no number is left for the operation to refuse."""
+    """Return the smaller of the two; what is no number is left for the operation to refuse."""
     try:
         return min(float(cast("Any", given)), ceiling) if given is not None else ceiling
     except (TypeError, ValueError):

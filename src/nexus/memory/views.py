@@ -17,8 +17,8 @@ from nexus.ledgers.sql import rows
 from nexus.ledgers.text import match_all, words
 from nexus.memory import merging
 from nexus.memory.digest import make_digests
-from nexus.memory.normalisation import normalised
-from nexus.memory.references import meant
+from nexus.memory.normalisation import normalize
+from nexus.memory.references import find_meant
 
 _NEAR: Final = 5
 _FACT: Final = (
@@ -46,7 +46,7 @@ async def find(ledgers: Ledgers, reference: str) -> list[str]:
     """The entity that an id, a name or another alias means, with all that is the same: the root first."""
 
     def work(connection: apsw.Connection) -> list[str]:
-        found = meant(connection, reference)
+        found = find_meant(connection, reference)
         if found is None:
             raise _unknown(connection, reference)
         return merging.family(connection, found)
@@ -240,12 +240,12 @@ def _named(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
 
 def like(text: str) -> str:
     """A pattern that a normalised name matches where it holds the text."""
-    escaped = normalised(text).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    escaped = normalize(text).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 
 
 def _unknown(connection: apsw.Connection, reference: str) -> MissingError:
-    word = max(normalised(reference).split() or [""], key=len)
+    word = max(normalize(reference).split() or [""], key=len)
     bindings = {"type": None, "like": like(word[:3]), "limit": _NEAR}
     near = rows(connection, sql.queries("identity")["listed_entities"], bindings) if word else []
     listed = ", ".join(f"{row[2]} ({row[0]})" for row in near)

@@ -38,7 +38,7 @@ async def open_sandbox(
     writes: bool = True,
     in_workspace: bool = False,
 ) -> AsyncGenerator[Path]:
-    """The folder of a socket that writes with this provenance while the context lasts.
+    """Open the folder of a socket that writes with this provenance while the context lasts.
 
     It holds `skills/memory` too, unless the role works in its workspace.
     """
@@ -54,7 +54,7 @@ async def open_sandbox(
 def make_access(
     services: Services, place: Path, workspaces: Iterable[Path], *, ledgers: bool, notes: Path | None = None
 ) -> Access:
-    """What the run's tools may reach: its workspaces and its socket, read-only, and perhaps the ledgers.
+    """Grant a run's tools its workspaces and its socket, read-only, and perhaps the ledgers.
 
     They write to `notes` alone.
     """

@@ -24,7 +24,7 @@ _UNREACHABLE: Final = frozenset({"ModelError", "ConfigError", "SecretError"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Failed:
+class FailedRun:
     """A run that gave no answer."""
 
     kind: Failure
@@ -33,34 +33,36 @@ class Failed:
     """What was raised in the run, by name."""
 
 
-async def answered(
+async def run_once(
     services: "Services", request: "Request", context: "AssembledContext", execution_id: str
-) -> "Result | Failed":
-    """The result of a run, begun now unless one of that id is known: it is never paid for twice."""
+) -> "Result | FailedRun":
+    """Run once: begin now unless a run of that id is known, as it is never paid for twice."""
     await services.ledgers.runtime.write(requests.create, request=request)
     run = await services.broker.start_execution(request, context, execution_id=execution_id)
     try:
         return await run.result()
     except EndedError as ended:
-        return await _failed(services.ledgers, execution_id, ended)
+        return await _classify_failure(services.ledgers, execution_id, ended)
 
 
-async def _failed(ledgers: "Ledgers", execution_id: str, ended: EndedError) -> Failed:
+async def _classify_failure(ledgers: "Ledgers", execution_id: str, ended: EndedError) -> FailedRun:
     run = await ledgers.runtime.read(executions.get, execution_id=execution_id)
     if run is None or run.status != "failed":
-        return Failed(kind="stopped", reason=ended.message)
+        return FailedRun(kind="stopped", reason=ended.message)
     kind = (run.error or "").partition(":")[0]
-    return Failed(kind="unreachable" if kind in _UNREACHABLE else "refused", reason=ended.message, error=kind)
+    return FailedRun(
+        kind="unreachable" if kind in _UNREACHABLE else "refused", reason=ended.message, error=kind
+    )
 
 
-async def spent_today(ledgers: "Ledgers", now: clock.Clock = clock.now) -> "Totals":
-    """What consolidation and reflection used since midnight (UTC)."""
+async def sum_spent_today(ledgers: "Ledgers", now: clock.Clock = clock.now) -> "Totals":
+    """Sum what consolidation and reflection used since midnight (UTC)."""
     return await ledgers.runtime.read(usage.of_roles, roles=ROLES, day=clock.day(now()))
 
 
-async def reached(ledgers: "Ledgers", limits: "MemoryConfig", now: clock.Clock = clock.now) -> str:
-    """Which limit of the day is reached, in words; empty where none is."""
-    spent = await spent_today(ledgers, now)
+async def find_limit(ledgers: "Ledgers", limits: "MemoryConfig", now: clock.Clock = clock.now) -> str:
+    """Find which limit of the day is reached, in words; empty if none is."""
+    spent = await sum_spent_today(ledgers, now)
     tokens, usd = limits.conclusions_tokens_a_day, limits.conclusions_usd_a_day
     if tokens and spent.tokens >= tokens:
         return f"today's {tokens:,} tokens are used (conclusions_tokens_a_day in [memory])"

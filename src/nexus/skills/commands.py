@@ -293,7 +293,7 @@ class Commands:
         if words:
             return await mental_models.describe(self._memory.ledgers, " ".join(words).strip())
         limit = _number({name: str(value) for name, value in values.items()}, "limit", 50)
-        found = await mental_models.listed(self._memory.ledgers, stale=stale, limit=limit)
+        found = await mental_models.list_models(self._memory.ledgers, stale=stale, limit=limit)
         return [each.to_json() for each in found]
 
     async def _run(self, operation: str, arguments: object) -> dict[str, Any]:

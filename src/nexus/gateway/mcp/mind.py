@@ -28,7 +28,7 @@ from nexus.ledgers.runtime import requests
 from nexus.memory import views
 from nexus.memory.recall import item
 from nexus.memory.recall.item import Match, Query
-from nexus.memory.references import meant
+from nexus.memory.references import find_meant
 from nexus.memory.writing import Provenance
 from nexus.request import Access, Event, Request
 from nexus.roles.reflection import Asking
@@ -148,7 +148,9 @@ class Mind:
 
         def missing(connection: apsw.Connection) -> dict[str, str]:
             region = self.app.config.memory.phone_region
-            return {name: type_ for name, type_ in given.items() if meant(connection, name, region) is None}
+            return {
+                name: type_ for name, type_ in given.items() if find_meant(connection, name, region) is None
+            }
 
         return await self.app.ledgers.identity.read(missing)
 

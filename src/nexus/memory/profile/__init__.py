@@ -27,8 +27,8 @@ class OwnerProfile:
         self._through = ""
 
     async def text(self) -> str:
-        """What every agent of the owner is told; empty if nothing is known yet."""
-        version, through = await self._ledgers.memory.read_now(versions.with_known_through)
+        """Load what every agent of the owner is told; empty if nothing is known yet."""
+        version, through = await self._ledgers.memory.read_now(versions.load_with_mark)
         # What a model wrote stays until it is written again, unless it says what is no longer true.
         if version is None or (
             self._is_due()
@@ -37,21 +37,21 @@ class OwnerProfile:
                 or await versions.rests_on_replaced(self._ledgers, version.id)
             )
         ):
-            version = await self._refreshed(version, through) or version
+            version = await self._refresh(version, through) or version
         return "" if version is None else version.content
 
     async def refresh(self) -> Version | None:
         """Make the profile of the facts again, around what the owner wrote; None if nothing is known."""
-        return await self._refreshed(*await self._ledgers.memory.read(versions.with_known_through))
+        return await self._refresh(*await self._ledgers.memory.read(versions.load_with_mark))
 
-    async def _refreshed(self, before: Version | None, through: str) -> Version | None:
+    async def _refresh(self, before: Version | None, through: str) -> Version | None:
         self._looked_at = now = clock.timestamp(self._now())
         if through == self._through:
             return before
         self._through = through
         written = None if before is None else before.written
         since = None if before is None else before.written_at
-        lines = await local.built(self._ledgers, now=now, after=since, written=written or "")
+        lines = await local.make_lines(self._ledgers, now=now, after=since, written=written or "")
         if not lines and before is None:
             return None
         new = NewVersion(lines=lines, origin="facts", written=written, written_at=since)
@@ -66,7 +66,7 @@ class OwnerProfile:
     async def reset(self) -> Version | None:
         """Drop what the owner wrote, and make the profile of the facts alone."""
         now = clock.timestamp(self._now())
-        lines = await local.built(self._ledgers, now=now)
+        lines = await local.make_lines(self._ledgers, now=now)
         return await versions.append(self._ledgers, NewVersion(lines=lines, origin="facts"), now=now)
 
     def _is_due(self) -> bool:

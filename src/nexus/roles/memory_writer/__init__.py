@@ -24,7 +24,7 @@ _TURN_INPUT, _TURN_OUTPUT = 1_100, 100
 
 
 def plugin(services: "Services | None", config: "Config | None") -> Plugin:
-    """The automation. Without the services of an open home it can be listed, not run."""
+    """Return the automation. Without the services of an open home it can be listed, not run."""
 
     async def run(ctx: "Context") -> dict[str, Any] | None:
         # Imported when it first runs: listing automations needs neither the engine nor recall.
@@ -44,7 +44,7 @@ def plugin(services: "Services | None", config: "Config | None") -> Plugin:
         workspace=True,
         peers=(PEER,),
         self_improvement=True,
-        off=_off(config),
+        off=_explain_off(config),
         role=role_text(__package__ or ""),
     )
 
@@ -68,7 +68,7 @@ def describe_cost(config: "Config") -> str:
     return told
 
 
-def _off(config: "Config | None") -> str | None:
+def _explain_off(config: "Config | None") -> str | None:
     if config is None or config.models.writers:
         return None
     if not config.models.manager:

@@ -140,9 +140,9 @@ class Mentions:
         )
 
     def _spans_date(self, moment: Moment) -> bool:
-        return any(_fits(moment, span) for span in self._shifted())
+        return any(_fits(moment, span) for span in self._shift_spans())
 
-    def _shifted(self) -> Iterator[Span]:
+    def _shift_spans(self) -> Iterator[Span]:
         for first, last in self.spans:
             yield first, last
             if first == last and first.weekday() in self.weekdays:
@@ -233,7 +233,7 @@ def _opens_with_name(word: str, after: str) -> bool:
 
 def is_common(word: str, language: str) -> bool:
     """Whether a word with a capital names nobody: a function word, a month, a weekday."""
-    plain = speech.folded(word)
+    plain = speech.normalize(word)
     if plain in _COMMON or plain in _TITLES:
         return True
     known = lexicon(language)
@@ -242,7 +242,7 @@ def is_common(word: str, language: str) -> bool:
         or plain in known.time_words
         or any(
             re.fullmatch(each, plain)
-            for code in speech.known()
+            for code in speech.list_languages()
             for each in (*speech.section(code)["months"], *speech.section(code)["weekdays"])
         )
     )
@@ -263,7 +263,7 @@ def _split_words(text: str) -> Iterator[str]:
 
 
 def _normalize(word: str) -> str:
-    return fold(speech.folded(_POSSESSIVE.sub("", word)))
+    return fold(speech.normalize(_POSSESSIVE.sub("", word)))
 
 
 def _is_among(word: str, words: frozenset[str]) -> bool:
@@ -297,7 +297,7 @@ def _format_date(moment: Moment) -> str:
 
 
 def _cut_out(text: str, places: Iterable[tuple[int, int]]) -> str:
-    if len(speech.folded(text)) != len(text):
+    if len(speech.normalize(text)) != len(text):
         return text
     for start, end in sorted(places, reverse=True):
         text = f"{text[:start]} {text[end:]}"

@@ -14,9 +14,9 @@ import apsw
 from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.memory.languages import moments, speech
-from nexus.memory.normalisation import normalised
+from nexus.memory.normalisation import normalize
 from nexus.memory.recall.roles import is_role, roles_called
-from nexus.memory.references import called, meant
+from nexus.memory.references import find_called, find_meant
 from nexus.roles.memory_writer import anchors
 from nexus.roles.memory_writer.evidence import UNNAMED, Heard, words
 from nexus.roles.memory_writer.extraction import Draft, Extraction, Source
@@ -107,7 +107,7 @@ class Drafting:
 
     def draft_operations(self, found: Extraction) -> list[dict[str, Any]]:
         """Draft what is to be written, entities first."""
-        self._people = {normalised(person.name) for person in found.people}
+        self._people = {normalize(person.name) for person in found.people}
         named = list(self._draft_introductions(found))
         facts = [operation for draft in found.facts for operation in self._draft_fact(draft)]
         aliases = [
@@ -124,13 +124,13 @@ class Drafting:
             speaker, name = heard.speaker, _find_introduction(heard)
             if speaker is None or name is None:
                 continue
-            said = {*self._people, *(normalised(draft.about) for draft in found.facts)}
-            told = normalised(" ".join(draft.fact for draft in found.facts))
-            if not _list_forms(name) & said and normalised(name) not in told:
+            said = {*self._people, *(normalize(draft.about) for draft in found.facts)}
+            told = normalize(" ".join(draft.fact for draft in found.facts))
+            if not _list_forms(name) & said and normalize(name) not in told:
                 continue
             self._introductions[speaker] = name
-            self._entities[normalised(name)] = speaker
-            self._entities.setdefault(normalised(name.split()[0]), speaker)
+            self._entities[normalize(name)] = speaker
+            self._entities.setdefault(normalize(name.split()[0]), speaker)
             if heard.is_unnamed and heard.message is not None and heard.message.is_owners:
                 yield {"operation": "describe", "entity": speaker, "name": name, "event": heard.event_id}
 
@@ -185,16 +185,16 @@ class Drafting:
         kin = _KIN.match(draft.fact)
         opening = " ".join(anchors.find_opening(draft.fact))
         own = _list_forms(heard.name) | _list_forms(self._introductions.get(speaker or "", ""))
-        if kin and is_role(speech.folded(kin["role"])) and _is_proper(kin["name"], heard):
+        if kin and is_role(speech.normalize(kin["role"])) and _is_proper(kin["name"], heard):
             name = kin["name"]
-        elif speech.is_first_person(name) and normalised(opening) not in own and _is_proper(opening, heard):
+        elif speech.is_first_person(name) and normalize(opening) not in own and _is_proper(opening, heard):
             name = opening  # and so is "Elin is vegetarian"
         if not name or speech.is_first_person(name) or _USER.fullmatch(name):
             return speaker
-        if speaker is not None and heard.name and normalised(name) in _list_forms(heard.name):
+        if speaker is not None and heard.name and normalize(name) in _list_forms(heard.name):
             return speaker
         for said, id_ in self.meant.items():
-            if normalised(name) in (normalised(said), normalised(said.split()[-1])):
+            if normalize(name) in (normalize(said), normalize(said.split()[-1])):
                 return id_
         found = self._resolve_entity(name, heard)
         if found is not None:
@@ -204,7 +204,7 @@ class Drafting:
 
     def _resolve_entity(self, name: str, heard: Heard) -> str | None:
         """Find an entity by a name, or note that it is to be made if the name is a proper one."""
-        form = normalised(name)
+        form = normalize(name)
         if form in _list_forms(heard.name) and heard.speaker:
             return heard.speaker
         if form not in self._entities:
@@ -218,18 +218,18 @@ class Drafting:
 
     def _find_known(self, name: str) -> str | None:
         try:
-            known = meant(self.connection, name, self.phone_region)
+            known = find_meant(self.connection, name, self.phone_region)
         except UsageError:
             return None
         if known is not None or " " not in name.strip():
             return known
         # "Hana Novak" is the Hana who is known, where there is one and she has no other name.
-        first = called(self.connection, name.split()[0], self.phone_region)
+        first = find_called(self.connection, name.split()[0], self.phone_region)
         rows = [self.connection.execute(sql.queries("identity")["name_of"], (id_,)).get for id_ in first]
         same = [
             id_
             for id_, full in zip(first, rows, strict=True)
-            if normalised(str(full)) == normalised(name.split()[0])
+            if normalize(str(full)) == normalize(name.split()[0])
         ]
         return same[0] if len(same) == 1 else None
 
@@ -250,10 +250,10 @@ class Drafting:
         if _ORGANIZATION.search(name):
             return "Organization"
         if re.search(rf"\b(?:in|to|from|at|near|nach|aus|en|à|em|de) {re.escape(name)}\b", text):
-            return "Unknown" if normalised(name) in self._people else "Place"
-        words = speech.folded(text).split()
+            return "Unknown" if normalize(name) in self._people else "Place"
+        words = speech.normalize(text).split()
         is_kin = any(is_role(word.strip(".,!?;:")) for word in words)
-        return "Person" if normalised(name) in self._people or is_kin else "Unknown"
+        return "Person" if normalize(name) in self._people or is_kin else "Unknown"
 
     def _find_entities(self, text: str, heard: Heard) -> list[str]:
         """Find the entities that a sentence names, known or to be made by this batch."""
@@ -261,8 +261,8 @@ class Drafting:
         found: dict[str, None] = {}
         for run in _find_names(text, language):
             for name in (run, *run.split()):
-                known = self._entities.get(normalised(name)) or self._find_known(name)
-                if known is None and normalised(name) in self._people:
+                known = self._entities.get(normalize(name)) or self._find_known(name)
+                if known is None and normalize(name) in self._people:
                     known = self._resolve_entity(name, heard)
                 if known is not None:
                     found[known] = None
@@ -275,7 +275,7 @@ class Drafting:
         """Find how a fact ties its subject to somebody or something else, if it says so plainly."""
         if about is None:
             return None
-        words = re.findall(r"[^\W\d_]+", speech.folded(text))
+        words = re.findall(r"[^\W\d_]+", speech.normalize(text))
         spoken = frozenset(speech.languages(text))
         roles = [role for word in words if is_role(word) for role in roles_called(word, spoken)]
         target = others[0] if others else speaker if about != speaker else None
@@ -285,9 +285,9 @@ class Drafting:
             match = pattern.search(text)
             names = list(_find_names(match["name"], speech.languages(text)[0])) if match else []
             if match and names and match["name"].startswith(names[0]):
-                known = self._entities.get(normalised(names[0])) or self._find_known(names[0])
+                known = self._entities.get(normalize(names[0])) or self._find_known(names[0])
                 if known is None:
-                    known = self._entities[normalised(names[0])] = names[0]
+                    known = self._entities[normalize(names[0])] = names[0]
                     new = {"operation": "entity", "name": names[0], "type": kind, "event": heard.event_id}
                     self._made.append(new)
                 return {"target": known, "type": type_} if known != about else None
@@ -356,14 +356,14 @@ def _complete_sentence(draft: Draft, is_speaker: bool, name: str) -> str:
     # "The owner is Mara, and she lives …" says one thing twice.
     twice = rf"(?i)^{re.escape(name)}(?:'s name)? is {re.escape(name)}(?:,? and (?:she|he|they) |\.?$)"
     text = re.sub(twice, f"{name} ", text)
-    if _PRONOUN.match(text) and not is_role(speech.folded(subject)):
+    if _PRONOUN.match(text) and not is_role(speech.normalize(subject)):
         return _PRONOUN.sub(f"{subject} ", text, count=1)
     if _POSSESSIVE.match(text):
         return _POSSESSIVE.sub(f"{subject}'s ", text, count=1)
     if is_speaker:
         text = _put_in_third_person(text, name)
     told = anchors.find_mentions([text], [])
-    if speech.folded(subject) in speech.folded(text) or any(
+    if speech.normalize(subject) in speech.normalize(text) or any(
         told.names(part) for part in subject.split() if subject != _NAMELESS
     ):
         return text
@@ -375,12 +375,12 @@ def _complete_sentence(draft: Draft, is_speaker: bool, name: str) -> str:
 
 def _add_owner(text: str, heard: Heard, name: str) -> str:
     """Add whose boss it is to "The boss is Ingrid", if the message says "my boss". English only."""
-    said = speech.folded(heard.text)
+    said = speech.normalize(heard.text)
     match = _THE.match(text)
     things = match["thing"].split() if match else []
     for length in range(len(things), 0, -1):
         thing = " ".join(things[:length])
-        if re.search(rf"\b(?:my|our) {re.escape(speech.folded(thing))}\b", said):
+        if re.search(rf"\b(?:my|our) {re.escape(speech.normalize(thing))}\b", said):
             return f"{name}'s {text[len('The ') :]}"
     return text
 
@@ -481,7 +481,7 @@ def _find_names(text: str, language: str) -> Iterator[str]:
 
 def _is_proper(name: str, heard: Heard) -> bool:
     """Whether a name is a proper one: the message has it, with a capital, and it is no role."""
-    if not name or is_role(speech.folded(name)) or len(name) > 60 or name == UNNAMED:
+    if not name or is_role(speech.normalize(name)) or len(name) > 60 or name == UNNAMED:
         return False
     words = name.split()
     has_capital = all(word[:1].isupper() or word[:1].isdigit() or len(word) <= 3 for word in words)
@@ -494,11 +494,11 @@ def _is_proper(name: str, heard: Heard) -> bool:
         or (len(words) == 1 and anchors.is_common(name, language))
     ):
         return False
-    return speech.folded(words[0]) not in _SENTENCE_STARTS
+    return speech.normalize(words[0]) not in _SENTENCE_STARTS
 
 
 def _list_forms(name: str) -> set[str]:
-    return {normalised(each) for each in (name, *name.split()[:1])}
+    return {normalize(each) for each in (name, *name.split()[:1])}
 
 
 def _drop_duplicates(operations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

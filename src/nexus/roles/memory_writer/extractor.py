@@ -184,7 +184,7 @@ class Extractor:
         assembled.tools = ()
         assembled.situation = ""
         if self.gate.is_owners:
-            lessons = await asyncio.to_thread(instructions.learned, self.workspace, _NAME)
+            lessons = await asyncio.to_thread(instructions.load_lessons, self.workspace, _NAME)
             assembled.role_context = lessons[:_LEARNED]
         assembled.output_schema = extraction.make_schema(with_notes=with_notes)
         assembled.max_turns = _TURNS

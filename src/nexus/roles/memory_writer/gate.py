@@ -18,9 +18,9 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, memory, sql
 from nexus.memory.gate import HEARSAY, MERGES, TEXTS
 from nexus.memory.languages import speech
-from nexus.memory.normalisation import IDENTIFYING, normalised, typed
+from nexus.memory.normalisation import IDENTIFYING, normalize, split_type
 from nexus.memory.operations import OPERATIONS
-from nexus.memory.references import is_known, meant
+from nexus.memory.references import find_meant, is_known
 from nexus.roles.memory_writer.evidence import Evidence, Finding, Referred
 from nexus.roles.memory_writer.turns import Message
 
@@ -301,7 +301,7 @@ def _find_who(connection: apsw.Connection, named: Sequence[str], phone_region: s
 
 def _find_meant(connection: apsw.Connection, reference: str, phone_region: str) -> str | None:
     try:
-        return meant(connection, reference, phone_region)
+        return find_meant(connection, reference, phone_region)
     except UsageError:
         return None  # more than one: the memory asks which
 
@@ -318,18 +318,18 @@ def _stands_in(texts: Iterable[str], alias: str, type_: str) -> bool:
     if type_ == "phone":
         digits = re.sub(r"\D", "", alias)[-_DIGITS:]
         return any(digits in _BETWEEN_DIGITS.sub("", text) for text in texts)
-    form = re.escape(normalised(alias, type_))
+    form = re.escape(normalize(alias, type_))
     # Part of an address is another address; part of a name is a name.
     before, after = (r"[\w.+-]", r"\w|[.-]\w") if type_ in IDENTIFYING else (r"\w", r"\w")
     whole = re.compile(rf"(?<!{before}){form}(?!{after})")
-    return any(whole.search(normalised(text)) for text in texts)
+    return any(whole.search(normalize(text)) for text in texts)
 
 
 def _parse_alias(item: object) -> tuple[str, str]:
     if not isinstance(item, Mapping):
-        return typed(str(item))
+        return split_type(str(item))
     fields = cast("Mapping[str, Any]", item)
-    text, guessed = typed(str(fields.get("alias") or ""))
+    text, guessed = split_type(str(fields.get("alias") or ""))
     return text, str(fields.get("type") or guessed)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from nexus.ledgers import sql
-from nexus.memory.references import called
+from nexus.memory.references import find_called
 
 if TYPE_CHECKING:
     from nexus.roles.memory_writer.turns import Message
@@ -65,7 +65,7 @@ def _is_common(word: str) -> bool:
 def list_entities(connection: apsw.Connection, names: Iterable[str]) -> list[str]:
     """List the entities that go by one of the names, or by a word of it, with their ids."""
     forms = dict.fromkeys(form for name in names for form in (name, *name.split()))
-    found = dict.fromkeys(id_ for form in forms for id_ in called(connection, form))
+    found = dict.fromkeys(id_ for form in forms for id_ in find_called(connection, form))
     ids = json.dumps(list(found)[:_MOST])
     rows = connection.execute(sql.queries("identity")["told_of"], (ids,)).fetchall()
     return [f"{id_} {name} ({type_})" for id_, name, type_ in rows]
@@ -88,7 +88,7 @@ def describe_entities(connection: apsw.Connection, names: Iterable[str]) -> list
     """Describe the entities that go by one of the names, as a model sees them: without ids."""
     forms = dict.fromkeys(form for name in names for form in (name, *name.split()))
     ids = json.dumps(
-        list(dict.fromkeys(id_ for form in forms for id_ in called(connection, form)))[:_MOST_TOLD]
+        list(dict.fromkeys(id_ for form in forms for id_ in find_called(connection, form)))[:_MOST_TOLD]
     )
     others: dict[str, list[str]] = {}
     for id_, alias, type_, *_ in connection.execute(sql.queries("identity")["aliases_of"], (ids,)).fetchall():

@@ -1,6 +1,6 @@
-"""By the clock: turns that the writer missed, as in an outage of its model, are written after all."""
+"""Write by the clock the turns that the writer missed, as in an outage of its model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +36,7 @@ class Sweep:
         services.engine.register(WORK, self._by_clock)
 
     async def schedule(self) -> None:
-        """See to it that the schedule is there; one that is keeps its next moment."""
+        """Make sure that the schedule exists; an existing one keeps its next run."""
         await self._services.engine.schedules.put(_SCHEDULE)
 
     async def sweep(self) -> int:
@@ -71,7 +71,7 @@ class Sweep:
         return {"runs": await self.sweep()}
 
     async def _find_missed(self) -> dict[str, list[Turn]]:
-        """The turns that were not written, by session; the oldest first."""
+        """Find the turns that were not written, by session, oldest first."""
         since = clock.timestamp(clock.now() - _LOOKS_BACK)
         missed = await self._ledgers.runtime.read(
             invocations.missed, automation=PROCESSOR, since=since, limit=_MOST_TURNS
@@ -79,13 +79,13 @@ class Sweep:
         by_session: dict[str, list[str]] = {}
         for request_id, label in missed:
             by_session.setdefault(label, []).append(request_id)
-        unwritten = {label: await self._unwritten(label, ids) for label, ids in by_session.items()}
-        return {label: turns for label, turns in unwritten.items() if turns}
-
-    async def _unwritten(self, label: str, request_ids: Sequence[str]) -> list[Turn]:
-        found = await load_turns_of(self._ledgers, label, request_ids)
-        over = await find_settled(self._ledgers, found, most_attempts=_MOST_ATTEMPTS)
-        return [turn for turn in found if turn.execution_id not in over]
+        unwritten: dict[str, list[Turn]] = {}
+        for label, request_ids in by_session.items():
+            found = await load_turns_of(self._ledgers, label, request_ids)
+            over = await find_settled(self._ledgers, found, most_attempts=_MOST_ATTEMPTS)
+            if turns := [turn for turn in found if turn.execution_id not in over]:
+                unwritten[label] = turns
+        return unwritten
 
     async def _make_occasion(self, label: str, execution_id: str, request_id: str) -> Occasion | None:
         request = await requests.restore(self._ledgers, request_id)

@@ -232,7 +232,7 @@ class Writer:
         )
         assembled.fork_through = result.execution_id
         assembled.role_context = await asyncio.to_thread(
-            instructions.role_context, workspace, NAME, is_owners=work.is_owners, further=code_text()
+            instructions.write_role_context, workspace, NAME, is_owners=work.is_owners, further=code_text()
         )
         assembled.max_turns = _MAX_TURNS
         assembled.timeout_ms = round(ctx.timeout_ms) or None

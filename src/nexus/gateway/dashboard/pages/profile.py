@@ -23,7 +23,7 @@ async def shown(request: Request, app: App) -> Response:
         active="memory",
         profile=version,
         lines=lines,
-        versions=await versions.listed(app.ledgers),
+        versions=await versions.list_versions(app.ledgers),
         max_tokens=MAX_TOKENS,
     )
 
