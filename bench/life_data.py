@@ -21,7 +21,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Embedder, Vectors, embed_new
 from nexus.memory.facts import CLAIM
-from nexus.memory.normalisation import guessed_type
+from nexus.memory.normalisation import guess_type
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import Reranker
 from nexus.memory.succession import derive
@@ -121,7 +121,7 @@ def _write_entities(connection: apsw.Connection, life: Life, entity_ids: dict[st
         for normalized, alias in aliases.items():
             connection.execute(
                 "INSERT INTO entity_aliases (id, entity_id, alias, type, normalized) VALUES (?, ?, ?, ?, ?)",
-                (ids.new("ali"), id_, alias, guessed_type(alias), normalized),
+                (ids.new("ali"), id_, alias, guess_type(alias), normalized),
             )
         if name == life.persona["owner"]:
             connection.execute(

@@ -25,7 +25,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
 from nexus.memory import aliases
 from nexus.memory.aliases import Alias
-from nexus.memory.normalisation import normalised
+from nexus.memory.normalisation import normalize
 from nexus.memory.operations import Memory
 
 FACTS_PER_S = 2_000
@@ -159,7 +159,7 @@ async def _fill(memory: Memory, count: int) -> None:
     def work(connection: apsw.Connection) -> None:
         queries = sql.queries("identity")
         for name in _names(count, seed=1):
-            entity_id, normalized = ids.new("ent"), normalised(name)
+            entity_id, normalized = ids.new("ent"), normalize(name)
             values = {"id": entity_id, "type": "Person", "name": name, "normalized": normalized}
             values |= {"summary": None, "event": None, "metadata": "{}", "now": "2026-01-01T00:00:00.000Z"}
             connection.execute(queries["add_entity"], values)

@@ -187,7 +187,7 @@ def test_old_hooks_folders_and_plugins_are_listed_and_fire(tmp_path: Path, serve
     path = {"PYTHONPATH": str(tmp_path / "site")}
 
     listed = finish(home, environment(None, **path), "automations", "list", "--json")
-    bundled = {each.name for each in nexus.roles.bundled.bundled()}
+    bundled = {each.name for each in nexus.roles.bundled.bundled_plugins()}
     found = {each["name"]: each["state"] for each in json.loads(listed.stdout)}
     states = {name: state for name, state in found.items() if name not in bundled}
     assert states == {"old": "active", "folder": "active", "tea-plugin": "active"}

@@ -174,7 +174,7 @@ class Merging(RuleBasedStateMachine):
         assert len(rows) == len(given)
         for normalized in {text for _, _, text in given}:
             owners = {self.root(entity) for entity, _, text in given if text == normalized}
-            assert set(references.called(self.connection, normalized)) == owners
+            assert set(references.find_called(self.connection, normalized)) == owners
 
     @invariant()
     def the_audit_explains_every_pointer(self) -> None:

@@ -28,7 +28,7 @@ from nexus.ledgers import Ledgers
 from nexus.library.items import Message
 from nexus.memory import operations, succession
 from nexus.memory.embedding import embed_new
-from nexus.memory.embedding import opened as open_vectors
+from nexus.memory.embedding import open_vectors as open_vectors
 from nexus.memory.recall.item import PATIENT_MS, Query
 from nexus.memory.recall.recall import Recall
 from nexus.request import Visibility

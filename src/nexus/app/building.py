@@ -35,7 +35,7 @@ from nexus.ledgers.fencing import Fence
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import Execution
 from nexus.ledgers.threads import Workers
-from nexus.memory.embedding import Vectors, chosen_id, opener
+from nexus.memory.embedding import Vectors, choose_model_id, make_opener
 from nexus.memory.embedding.background import Background, Open, Turns
 from nexus.memory.gate import Rules
 from nexus.memory.operations import Memory
@@ -89,8 +89,8 @@ class BuiltHome:
         self.engine = shared.engine if shared else Engine(Settings.of_home(home, config.engine))
         self.embedding = Background(
             self.ledgers,
-            shared.open_model if shared else opener(config.memory),
-            chosen_id(config.memory),
+            shared.open_model if shared else make_opener(config.memory),
+            choose_model_id(config.memory),
             Turns(
                 may_run=lambda: self.engine.may_run,
                 let_pass=self._let_pass,

@@ -29,7 +29,7 @@ from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import requests
 from nexus.memory.recall.recall import Recall
 from nexus.pipeline import access
-from nexus.roles.bundled import bundled
+from nexus.roles.bundled import bundled_plugins
 from nexus.roles.instructions import seed_roles
 from nexus.skills.memory_socket import OWNER
 
@@ -72,7 +72,7 @@ class Lifecycle(BuiltHome):
             await self._open_tools(opening)
             opening.push_async_callback(self.automations.close)
             await asyncio.to_thread(seed_roles, self.home)
-            await self.automations.load(bundled(self.services()))
+            await self.automations.load(bundled_plugins(self.services()))
             opening.push_async_callback(self.engine.close)
             await self.engine.open(serve=self._serve)
             if self._reconciled is not None:

@@ -15,7 +15,7 @@ from nexus.context import AssembledContext
 from nexus.errors import AutomationError, ModelFileError, NexusError, ScriptError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import requests
-from nexus.memory.embedding import Vectors, opened
+from nexus.memory.embedding import Vectors, open_vectors
 from nexus.memory.recall.item import Budget, Kind, Match, Query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import ready_reranker
@@ -73,7 +73,7 @@ class Alone:
 
     async def _vectors(self) -> Vectors | None:
         try:
-            return await opened(self._ledgers, self._settings)
+            return await open_vectors(self._ledgers, self._settings)
         except ModelFileError:
             return None  # by words alone
 

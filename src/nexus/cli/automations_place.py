@@ -22,7 +22,7 @@ from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
-from nexus.roles.bundled import bundled
+from nexus.roles.bundled import bundled_plugins
 
 _SHOWN_CHARACTERS = 160
 P = ParamSpec("P")
@@ -132,7 +132,7 @@ def open_automations(ctx: click.Context) -> Generator[Place]:
         )
         try:
             place = Place(home=home, config=config, connection=connection)
-            loaded = load(home, place.write, bundled(config=config))
+            loaded = load(home, place.write, bundled_plugins(config=config))
             place.problems, place.off = loaded.problems, loaded.off
             yield place
         finally:

@@ -29,7 +29,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import automations, requests
 from nexus.ledgers.runtime.invocations import Invocation
-from nexus.roles.bundled import bundled
+from nexus.roles.bundled import bundled_plugins
 
 
 def run_tests(script_path: Path) -> None:
@@ -107,7 +107,8 @@ async def _replay(
     home: Home, config: Config, name: str, request_id: str | None, limit: int, file: Path | None
 ) -> list[_Replay]:
     async with Ledgers(home, config.ledgers) as ledgers:
-        loaded = await asyncio.to_thread(load, home, registration.writer(ledgers), bundled(config=config))
+        write = registration.writer(ledgers)
+        loaded = await asyncio.to_thread(load, home, write, bundled_plugins(config=config))
         found = await ledgers.runtime.read(automations.get, name=name)
         if found is None:
             raise registration.unknown(name)

@@ -100,13 +100,13 @@ async def _fill(home: Home, demo: "Demo", *, embed: bool, again: bool) -> int:
 async def _embed(home: Home, settings: config.Config, written: asyncio.Event) -> None:
     """Embed new texts until all are written."""
     from nexus.ledgers import Ledgers
-    from nexus.memory.embedding import Vectors, embed_new, installed
+    from nexus.memory.embedding import Vectors, embed_new, find_installed
     from nexus.memory.embedding.embedder import load
     from nexus.memory.succession import derive
 
     async with Ledgers(home, settings.ledgers) as ledgers:
         try:
-            model = await asyncio.to_thread(load, installed(settings.memory))
+            model = await asyncio.to_thread(load, find_installed(settings.memory))
         except ModelFileError as error:
             click.echo(f"No embeddings created: {error.message}. {error.hint}", err=True)
             return

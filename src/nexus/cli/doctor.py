@@ -506,7 +506,7 @@ def _check_reach(home: Home, loaded: Config) -> Iterator[Finding]:
 
 def _check_embedding(settings: MemoryConfig) -> Iterator[Finding]:
     # Imported here, because it brings numpy with it.
-    from nexus.memory.embedding import chosen, find
+    from nexus.memory.embedding import choose_model, find
 
     path = Path(settings.embedding_model_path).expanduser() if settings.embedding_model_path else None
     if path is not None and not path.exists():
@@ -517,7 +517,7 @@ def _check_embedding(settings: MemoryConfig) -> Iterator[Finding]:
             remedy="Fix or clear `embedding_model_path` in [memory] in config.toml.",
         )
     try:
-        found = find(chosen(settings), path=path)
+        found = find(choose_model(settings), path=path)
     except NexusError as error:
         yield Finding(check="memory", level="error", message=error.message, remedy=error.hint)
     else:

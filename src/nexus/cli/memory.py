@@ -200,10 +200,10 @@ def seals(ctx: click.Context, accept: bool) -> None:
     from nexus.ledgers.memory import seals as made
 
     home, settings = open_home(ctx)
-    opened = connect(
+    open_vectors = connect(
         home.ledger("memory"), "memory", settings.ledgers, writes=True, checkpoints=not home.is_copied
     )
-    with closing(opened) as connection:
+    with closing(open_vectors) as connection:
         if accept:
             with connection:
                 click.echo(f"Accepted {pluralize(made.accept(connection), 'changed fact')}.")
@@ -250,10 +250,10 @@ def successions(ctx: click.Context, rebuild: bool, as_json: bool) -> None:
 
 async def _derive_successions(home: "Home", config: "Config", *, rebuild: bool) -> dict[str, Any]:
     from nexus.memory import succession
-    from nexus.memory.embedding import embed_new, opened
+    from nexus.memory.embedding import embed_new, open_vectors
 
     async with Ledgers(home, config.ledgers) as ledgers:
-        vectors = await opened(ledgers, config.memory)
+        vectors = await open_vectors(ledgers, config.memory)
         await embed_new(ledgers, vectors)
         derive = succession.rebuild if rebuild else succession.derive
         changed = await derive(ledgers, vectors)
@@ -284,14 +284,14 @@ def _print_answer(ctx: click.Context, run: "Callable[[Commands], Awaitable[dict[
 
 async def _open_recall(ledgers: Ledgers, config: "Config") -> "Recall":
     from nexus.errors import ModelFileError
-    from nexus.memory.embedding import embed_new, opened
+    from nexus.memory.embedding import embed_new, open_vectors
     from nexus.memory.recall.recall import Recall
     from nexus.memory.recall.reranker import installed_reranker
     from nexus.memory.succession import derive
 
     vectors: Vectors | None = None
     try:
-        vectors = await opened(ledgers, config.memory)
+        vectors = await open_vectors(ledgers, config.memory)
         await embed_new(ledgers, vectors)
         await derive(ledgers, vectors)
     except ModelFileError as error:
@@ -301,16 +301,16 @@ async def _open_recall(ledgers: Ledgers, config: "Config") -> "Recall":
 
 async def _embed(home: "Home", config: "Config", *, check: bool) -> dict[str, Any]:
     from nexus.ledgers import sql
-    from nexus.memory.embedding import backlog, chosen_id, opened
+    from nexus.memory.embedding import backlog, choose_model_id, open_vectors
     from nexus.memory.embedding.job import Pass
 
     async with Ledgers(home, config.ledgers) as ledgers:
         made: dict[str, int] = {}
         if check:
-            vectors = await opened(ledgers, config.memory)
+            vectors = await open_vectors(ledgers, config.memory)
             made["made"] = await Pass(ledgers=ledgers, vectors=vectors, whole=True).run()
             await vectors.serve()
-        found = await backlog(ledgers, chosen_id(config.memory))
+        found = await backlog(ledgers, choose_model_id(config.memory))
         failed = await ledgers.embeddings.read(sql.value, sql.queries("embeddings")["failed"])
         lag_ms = found.lag_ms(clock.now())
         return {**asdict(found), "depth": found.depth, "lag_ms": lag_ms, "failed": failed, **made}

@@ -74,10 +74,10 @@ async def _consolidate(home: Home, settings: config.Config, *, again: bool) -> d
 
 
 def _print_plan(ctx: click.Context, as_json: bool) -> None:
-    from nexus.roles.consolidation.plan import planned
+    from nexus.roles.consolidation.consolidation import plan_next_run
 
     _, settings = open_home(ctx)
-    plan = with_ledgers(ctx, planned, settings)
+    plan = with_ledgers(ctx, plan_next_run, settings)
     if as_json:
         print_unicode_json(plan)
         return
@@ -120,8 +120,8 @@ def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, 
 
     async def work(ledgers: Ledgers) -> tuple[list[dict[str, Any]], dict[str, int]]:
         same = await find_family(ledgers, what) if what else None
-        found = await stored.listed(ledgers, entities=same, stale=stale, limit=limit)
-        return found, await stored.counts(ledgers)
+        found = await stored.list_observations(ledgers, entities=same, stale=stale, limit=limit)
+        return found, await stored.count_facts(ledgers)
 
     found, counts = with_ledgers(ctx, work)
     print_found(found, _print_observations, as_json=as_json)
@@ -136,7 +136,7 @@ def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, 
 
 
 def _print_observation(ctx: click.Context, id_: str, as_json: bool) -> None:
-    found = with_ledgers(ctx, stored.shown, id_)
+    found = with_ledgers(ctx, stored.load_observation, id_)
     if found is None:
         raise UsageError(f"Unknown observation {id_}", hint="List them with `nexus memory observations`.")
     if as_json:
@@ -211,7 +211,7 @@ def models(ctx: click.Context, words: tuple[str, ...], stale: bool, limit: int, 
 
 def print_models(ctx: click.Context, as_json: bool, *, stale: bool = False, limit: int = 50) -> None:
     """Print the mental models in their newest versions."""
-    listed = with_ledgers(ctx, mental_models.listed, stale=stale, limit=limit)
+    listed = with_ledgers(ctx, mental_models.list_models, stale=stale, limit=limit)
     found = [each.to_json() for each in listed]
     print_found(found, _print_model_table, as_json=as_json)
 
@@ -259,7 +259,7 @@ def profile(
     elif reset:
         _print_profile(ctx, with_ledgers(ctx, _revise_profile, None), as_json)
     elif all_versions:
-        _print_versions(with_ledgers(ctx, versions.listed), as_json)
+        _print_versions(with_ledgers(ctx, versions.list_versions), as_json)
     else:
         _print_profile(ctx, with_ledgers(ctx, _load_profile), as_json)
 

@@ -293,10 +293,10 @@ def _to_json(value: object) -> object:
 
 
 def _check_model(settings: "Config") -> list[str]:
-    from nexus.memory.embedding import installed
+    from nexus.memory.embedding import find_installed
 
     try:
-        installed(settings.memory)
+        find_installed(settings.memory)
     except ModelFileError as error:
         return [_describe_words_only(error)]
     return []
@@ -311,7 +311,7 @@ async def _search_home(home: Home, settings: "Config", query: Query) -> tuple[Ma
     import asyncio
 
     from nexus.ledgers import Ledgers
-    from nexus.memory.embedding import embed_new, opened
+    from nexus.memory.embedding import embed_new, open_vectors
     from nexus.memory.recall.recall import Recall
     from nexus.memory.recall.reranker import installed_reranker
     from nexus.memory.succession import derive
@@ -320,7 +320,7 @@ async def _search_home(home: Home, settings: "Config", query: Query) -> tuple[Ma
     async with Ledgers(home, settings.ledgers) as ledgers:
         vectors: Vectors | None = None
         try:
-            vectors = await opened(ledgers, settings.memory)
+            vectors = await open_vectors(ledgers, settings.memory)
             await embed_new(ledgers, vectors)
             await derive(ledgers, vectors)
             await vectors.mirror.refresh()

@@ -78,9 +78,9 @@ async def _load_summary(home: Home, settings: config.Config) -> dict[str, Any]:
 
 async def _load_embedding(ledgers: Ledgers, settings: config.Config) -> dict[str, Any]:
     # Imported here, because it brings numpy with it.
-    from nexus.memory.embedding import backlog, chosen_id
+    from nexus.memory.embedding import backlog, choose_model_id
 
-    found = await backlog(ledgers, chosen_id(settings.memory))
+    found = await backlog(ledgers, choose_model_id(settings.memory))
     return {
         "model_id": found.model_id,
         "serving_model_id": found.serving_model_id,

@@ -24,7 +24,7 @@ from nexus.memory.operations import Memory
 from nexus.memory.views import entities
 from nexus.memory.views.names import find_family
 from nexus.memory.writing import Provenance
-from nexus.roles.bundled import bundled
+from nexus.roles.bundled import bundled_plugins
 
 Event = Callable[[], Awaitable[None]]
 
@@ -144,7 +144,7 @@ async def fill(home: Home, config: Config, demo: Demo, progress: Progress = lamb
             await _write_month(home, config, narrator, scenes, demo.until, progress)
             # After the month, whose ids they don't change.
             write = registration.writer(ledgers)
-            await asyncio.to_thread(load, home, write, bundled(config=config))
+            await asyncio.to_thread(load, home, write, bundled_plugins(config=config))
     return len(scenes)
 
 

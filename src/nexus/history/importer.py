@@ -37,7 +37,7 @@ from nexus.ledgers.events.imports import (
 )
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
-from nexus.memory.normalisation import normalised
+from nexus.memory.normalisation import normalize
 from nexus.memory.operations import Memory
 from nexus.memory.writing import Provenance
 
@@ -222,7 +222,7 @@ class People:
         """Record whom a contact card describes; returns the entity, or None if the memory refuses it."""
         aliases = [{"alias": _plain(text), "type": type_} for text, type_ in card.aliases]
         keys = [
-            (type_, normalised(text, type_, phone_region=self._phone_region)) for text, type_ in card.aliases
+            (type_, normalize(text, type_, phone_region=self._phone_region)) for text, type_ in card.aliases
         ]
         found = await self._ledgers.identity.read(_find_entities, keys)
         known = next(iter(found.values()), None)
@@ -261,15 +261,13 @@ class People:
         return {key: str(result["id"]) for (key, _), result in zip(unknown, results, strict=True)}
 
     def _key(self, person: Person) -> tuple[str, str]:
-        return person.kind, normalised(
-            _plain(person.identifier), person.kind, phone_region=self._phone_region
-        )
+        return person.kind, normalize(_plain(person.identifier), person.kind, phone_region=self._phone_region)
 
 
 def _entity(met: Met) -> dict[str, Any]:
     person = met.person
     name = _plain(person.name or "")
-    if not normalised(name):
+    if not normalize(name):
         name = _plain(person.identifier.rpartition("/")[2] or person.identifier)
     return {
         "operation": "entity",

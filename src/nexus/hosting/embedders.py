@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 from nexus.config import MemoryConfig
-from nexus.memory.embedding import opener
+from nexus.memory.embedding import make_opener
 from nexus.memory.embedding.embedder import Embedder
 
 
@@ -17,7 +17,7 @@ class Embedders:
 
     def opener(self, settings: MemoryConfig) -> Callable[[str | None], Embedder]:
         """As `embedding.opener`, for a home with those settings."""
-        load = opener(settings)
+        load = make_opener(settings)
 
         def opened(model_id: str | None) -> Embedder:
             key = (settings.embedding_model, settings.embedding_model_path, model_id)

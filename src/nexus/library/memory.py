@@ -25,13 +25,13 @@ from nexus.ledgers.forgetting import Beside, Target
 from nexus.ledgers.memory import find_fact
 from nexus.library.items import KINDS, Extract, Fact, Hit, Message, Recorded, make_hit, parse_time, read_text
 from nexus.memory import correction, operations
-from nexus.memory.embedding import Vectors, chosen_id, opener
+from nexus.memory.embedding import Vectors, choose_model_id, make_opener
 from nexus.memory.embedding.background import Background, Turns
-from nexus.memory.normalisation import normalised
+from nexus.memory.normalisation import normalize
 from nexus.memory.recall.item import PATIENT_MS, How, Kind, Query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import Reranker, ready_reranker
-from nexus.memory.references import called, is_known
+from nexus.memory.references import find_called, is_known
 from nexus.memory.writing import SCOPED_CHANNELS, Provenance
 from nexus.request import EVERYTHING, Visibility
 from nexus.serving import Serving, serving
@@ -82,8 +82,8 @@ class AsyncMemory:
             self._ledgers = await stack.enter_async_context(Ledgers(self.home, config.ledgers))
             self._embedding = Background(
                 self._ledgers,
-                opener(config.memory),
-                chosen_id(config.memory),
+                make_opener(config.memory),
+                choose_model_id(config.memory),
                 Turns(let_pass=self._wait_for_idle),
             )
             stack.push_async_callback(self._embedding.stop)
@@ -241,7 +241,7 @@ class AsyncMemory:
             scope = await self._find_scope(memory_id)
         provenance = _make_provenance(scope)
         async with self._correcting:
-            arguments = await correction.corrected(self._ledgers, memory_id, text, how)
+            arguments = await correction.make_correction(self._ledgers, memory_id, text, how)
             await self._memory.check("fact", arguments, provenance)
             (event_id,) = await self._record_notes([Fact(text=text)], _channel_of(scope))
             by = replace(provenance, event_id=event_id)
@@ -437,13 +437,13 @@ def _resolve_names(
         if is_known(connection, name) and scope in ("", connection.execute(scope_of, (name,)).get):
             found[name] = (name, False)
             continue
-        known = called(connection, name, phone_region, scope)
+        known = find_called(connection, name, phone_region, scope)
         if len(known) > 1:
             raise UsageError(
                 f"{len(known)} entities are called {name!r}: {', '.join(known)}", hint="Pass the id of one."
             )
         # An id that follows from the name: two processes that make the same entity make it once.
-        made = f"ent_{ids.digest(json.dumps([scope, normalised(name)]))[:26]}"
+        made = f"ent_{ids.digest(json.dumps([scope, normalize(name)]))[:26]}"
         found[name] = (known[0], False) if known else (made, True)
     return found
 

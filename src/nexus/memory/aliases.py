@@ -13,7 +13,7 @@ from nexus.ledgers.text import storable
 from nexus.memory import candidates
 from nexus.memory.arguments import Arguments
 from nexus.memory.candidates import Added, Candidate
-from nexus.memory.normalisation import NAME, normalised, typed
+from nexus.memory.normalisation import NAME, normalize, split_type
 from nexus.memory.references import resolve
 from nexus.memory.writing import Scope, Step
 
@@ -66,7 +66,7 @@ class AddAliases(Step):
 
 def parse(arguments: Arguments) -> AddAliases:
     """`alias`: entity and alias, and optionally source_type and event."""
-    entity, found = arguments.required("entity"), parse_list(arguments)
+    entity, found = arguments.require("entity"), parse_list(arguments)
     if not found:
         raise arguments.error("`alias` needs `alias`, such as `@sarahc:handle`")
     return AddAliases(
@@ -87,7 +87,7 @@ def add(
 ) -> Added:
     """Record an alias with the keys that near names are found by. One that the entity has is kept."""
     queries = sql.queries("identity")
-    normalized = normalised(alias.text, alias.type, phone_region=phone_region)
+    normalized = normalize(alias.text, alias.type, phone_region=phone_region)
     if not normalized:
         raise UsageError(f"{alias.text!r} is no alias", hint=f"For example: {EXAMPLE}")
     key = (entity_id, alias.type, normalized)
@@ -114,16 +114,16 @@ def add(
 
 
 def parse_list(arguments: Arguments) -> tuple[Alias, ...]:
-    """The argument `alias`: texts such as `Sarah:name`, or objects with `alias` and `type`."""
+    """Parse the argument `alias`: texts such as `Sarah:name`, or objects with `alias` and `type`."""
     return tuple(_parse_one(arguments, item) for item in arguments.items("alias"))
 
 
 def _parse_one(arguments: Arguments, item: object) -> Alias:
     if isinstance(item, str) and item.strip():
-        text, type_ = typed(item)
+        text, type_ = split_type(item)
         return Alias(text=text, type=type_)
     inner = Arguments("alias", item, EXAMPLE)
-    text, guessed = typed(inner.required("alias"))
+    text, guessed = split_type(inner.require("alias"))
     alias = Alias(text=text, type=inner.text("type") or guessed, confidence=inner.share("confidence"))
     inner.finish()
     return alias

@@ -21,13 +21,15 @@ class Arguments:
         self.operation = operation
         self._example = example
         if not isinstance(given, Mapping):
-            raise self.error(f"The arguments of `{operation}` must be a JSON object, not {_shown(given)}")
+            raise self.error(
+                f"The arguments of `{operation}` must be a JSON object, not {_format_value(given)}"
+            )
         items = cast("Mapping[object, object]", given).items()
         self._given = {str(key).replace("-", "_"): value for key, value in items if value is not None}
         self._asked: set[str] = set()
 
     def error(self, message: str) -> UsageError:
-        """An error that shows how the operation is written."""
+        """Make an error that shows how the operation is written."""
         return UsageError(message, hint=f"For example: {self._example}")
 
     def finish(self) -> None:
@@ -39,23 +41,23 @@ class Arguments:
                 raise self.error(f"`{self.operation}` has no argument `{name}`: {meant}")
 
     def text(self, name: str) -> str | None:
-        """A text that holds something, or nothing."""
+        """Take a text that isn't empty, or None."""
         value = self._take(name)
         if value is None:
             return None
         if not isinstance(value, str) or not value.strip():
-            raise self.error(f"`{name}` must be a text that is not empty, not {_shown(value)}")
+            raise self.error(f"`{name}` must be a text that is not empty, not {_format_value(value)}")
         return value.strip()
 
-    def required(self, name: str) -> str:
-        """A text that must be there."""
+    def require(self, name: str) -> str:
+        """Take a text that must be there."""
         value = self.text(name)
         if value is None:
             raise self.error(f"`{self.operation}` needs `{name}`")
         return value
 
     def share(self, name: str, default: float = 1.0) -> float:
-        """A number from 0 to 1."""
+        """Take a number from 0 to 1."""
         value = self._take(name)
         if value is None:
             return default
@@ -64,11 +66,11 @@ class Arguments:
         except (TypeError, ValueError):
             number = -1.0
         if not 0.0 <= number <= 1.0:
-            raise self.error(f"`{name}` must be a number from 0 to 1, not {_shown(value)}")
+            raise self.error(f"`{name}` must be a number from 0 to 1, not {_format_value(value)}")
         return number
 
     def moment(self, name: str) -> datetime | None:
-        """A time; one without a zone is taken as UTC."""
+        """Take a time; one without a zone is UTC."""
         value = self.text(name)
         if value is None:
             return None
@@ -78,7 +80,7 @@ class Arguments:
             raise self.error(f"`{name}` must be a time such as 2026-02-13T10:00:00Z, not {value!r}") from None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts, or one text with commas; each once, in order."""
+        """Take a list of texts, or one text with commas; each once, in order."""
         value = self._take(name)
         if value is None:
             return ()
@@ -86,30 +88,30 @@ class Arguments:
         if not isinstance(parts, list) or not all(
             isinstance(part, str) for part in cast("list[object]", parts)
         ):
-            raise self.error(f"`{name}` must be a list of texts, not {_shown(value)}")
+            raise self.error(f"`{name}` must be a list of texts, not {_format_value(value)}")
         return tuple(dict.fromkeys(part.strip() for part in cast("list[str]", parts) if part.strip()))
 
     def items(self, name: str) -> list[object]:
-        """A list of anything; one thing alone is a list of one."""
+        """Take a list of anything; a single value is a list of one."""
         value = self._take(name)
         if value is None:
             return []
         return cast("list[object]", value) if isinstance(value, list) else [value]
 
     def mapping(self, name: str) -> dict[str, Any]:
-        """An object of the writer's own, also as JSON text."""
+        """Take an object of the writer's own, also as JSON text."""
         value = self._take(name)
         if isinstance(value, str):
             try:
                 value = json.loads(value)
             except ValueError:
-                raise self.error(f"`{name}` must be a JSON object, not {_shown(value)}") from None
+                raise self.error(f"`{name}` must be a JSON object, not {_format_value(value)}") from None
         if value is not None and not isinstance(value, dict):
-            raise self.error(f"`{name}` must be a JSON object, not {_shown(value)}")
+            raise self.error(f"`{name}` must be a JSON object, not {_format_value(value)}")
         return cast("dict[str, Any]", value or {})
 
     def json_object(self, name: str) -> str:
-        """An object of the writer's own, as JSON text."""
+        """Take an object of the writer's own, as JSON text."""
         return json.dumps(self.mapping(name), sort_keys=True)
 
     def _take(self, name: str) -> object:
@@ -117,6 +119,6 @@ class Arguments:
         return self._given.get(name)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else f"{text[:77]}…"

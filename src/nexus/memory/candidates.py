@@ -14,7 +14,7 @@ from nexus.ledgers import sql
 from nexus.ledgers.identity import senders
 from nexus.ledgers.sql import rows
 from nexus.memory import similarity
-from nexus.memory.normalisation import IDENTIFYING, NAME, normalised
+from nexus.memory.normalisation import IDENTIFYING, NAME, normalize
 from nexus.memory.similarity import Reason
 
 _WORD = re.compile(r"\w+")
@@ -29,7 +29,7 @@ Signs = dict[str, dict[str, Reason]]
 
 
 def blocking_keys(normalized: str) -> set[str]:
-    """The keys of a normalised name: `^sar` and `rah$` of `sarah`; the whole of a short word."""
+    """Make the keys of a normalised name: `^sar` and `rah$` of `sarah`; the whole of a short word."""
     found: set[str] = set()
     for word in _WORD.findall(normalized):
         if len(word) < _LETTERS:
@@ -80,7 +80,7 @@ def note_sender(
     """
     values = {
         "id": entity_id,
-        "name": normalised(name),
+        "name": normalize(name),
         "sent": senders.normalize_name(name),
         "channel": channel,
         "limit": _NOTED,
@@ -97,7 +97,7 @@ def note_sender(
 def signs(
     connection: apsw.Connection, entity_id: str, aliases: Sequence[Added], alike: Mapping[str, float]
 ) -> Signs:
-    """What speaks for an entity being one of the others, by the other's id and the kind of sign."""
+    """Find what speaks for an entity being one of the others, by the other's id and the kind of sign."""
     scope = cast("str", connection.execute(sql.queries("identity")["scope_of"], (entity_id,)).get or "")
     found = _by_identifiers(connection, entity_id, aliases, scope)
     _add_names(found, _near_names(connection, entity_id, aliases, scope), aliases)
@@ -161,7 +161,7 @@ def _by_identifiers(
 def _near_names(
     connection: apsw.Connection, entity_id: str, aliases: Sequence[Added], scope: str
 ) -> dict[str, set[str]]:
-    """The names of other entities that share a rare key, or two common ones, with one of these."""
+    """Find the names of other entities that share a rare key, or two common ones, with one of these."""
     queries = sql.queries("identity")
     names = [alias.normalized for alias in aliases if alias.type == NAME]
     near: dict[str, set[str]] = defaultdict(set)
@@ -178,7 +178,7 @@ def _near_names(
 
 
 def _by_frequency(connection: apsw.Connection, keys: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The keys that together find few enough aliases to compare, and the next rarest ones."""
+    """Choose the keys that together find few enough aliases to compare, and the next rarest ones."""
     query = sql.queries("identity")["key_count"]
     counts = {key: cast("int", connection.execute(query, (key, _SCANNED + 1)).get) for key in keys}
     ordered = sorted(keys, key=lambda key: (counts[key], key))

@@ -13,7 +13,7 @@ from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory.arguments import Arguments
 from nexus.memory.merging import root
-from nexus.memory.normalisation import guessed_type, normalised
+from nexus.memory.normalisation import guess_type, normalize
 from nexus.memory.references import resolve
 from nexus.memory.writing import Scope, Step, storable_or_none
 
@@ -44,7 +44,7 @@ class AddContact(Step):
     def in_identity(self, connection: apsw.Connection, scope: Scope) -> None:
         queries = sql.queries("identity")
         self.entity_id = resolve(connection, self.entity, scope)
-        normalized = normalised(self.identifier, self.type, phone_region=scope.phone_region)
+        normalized = normalize(self.identifier, self.type, phone_region=scope.phone_region)
         known = rows(connection, queries["contact_by_identifier"], (self.channel, normalized))
         owner = known[0][1] if known else None
         if owner and root(connection, owner) != root(connection, self.entity_id):
@@ -119,13 +119,13 @@ class AddPersonFact(Step):
 
 def parse_contact(arguments: Arguments) -> AddContact:
     """`contact`: entity, channel and identifier, and optionally type, display_name, …"""
-    identifier = arguments.required("identifier")
+    identifier = arguments.require("identifier")
     return AddContact(
         id=ids.new("con"),
-        entity=arguments.required("entity"),
-        channel=arguments.required("channel"),
+        entity=arguments.require("entity"),
+        channel=arguments.require("channel"),
         identifier=identifier,
-        type=arguments.text("type") or guessed_type(identifier),
+        type=arguments.text("type") or guess_type(identifier),
         display_name=arguments.text("display_name"),
         confidence=arguments.share("confidence"),
         source_type=arguments.text("source_type"),
@@ -136,10 +136,10 @@ def parse_person_fact(arguments: Arguments) -> AddPersonFact:
     """`person-fact`: entity, category, type and value, and optionally as_of, confidence, …"""
     return AddPersonFact(
         id=ids.new("pfa"),
-        entity=arguments.required("entity"),
-        category=arguments.required("category"),
-        type=arguments.required("type"),
-        value=arguments.required("value"),
+        entity=arguments.require("entity"),
+        category=arguments.require("category"),
+        type=arguments.require("type"),
+        value=arguments.require("value"),
         confidence=arguments.share("confidence"),
         source_type=arguments.text("source_type"),
         event_id=arguments.text("event"),

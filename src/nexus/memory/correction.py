@@ -22,7 +22,7 @@ SPEAKER: Final = "the owner"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class OldFact:
     """A fact as it stands, to be corrected."""
 
     text: str
@@ -33,13 +33,13 @@ class Known:
     replaced_by: str | None
 
 
-async def known(ledgers: Ledgers, fact_id: str) -> Known:
-    """A fact by its id."""
+async def load_fact(ledgers: Ledgers, fact_id: str) -> OldFact:
+    """Load a fact by its id."""
     row = await ledgers.memory.read(sql.row, sql.queries("memory")["fact_to_correct"], (fact_id,))
     if row is None:
         raise MissingError(f"Unknown fact {fact_id!r}", hint="List them with `nexus memory facts`.")
     text, source, type_, target, linked, by = row
-    return Known(
+    return OldFact(
         text=text,
         source_entity_id=source,
         relation_type=type_,
@@ -49,12 +49,14 @@ async def known(ledgers: Ledgers, fact_id: str) -> Known:
     )
 
 
-async def corrected(ledgers: Ledgers, fact_id: str, statement: str, how: str | None = None) -> dict[str, Any]:
-    """The arguments of the fact that replaces another.
+async def make_correction(
+    ledgers: Ledgers, fact_id: str, statement: str, how: str | None = None
+) -> dict[str, Any]:
+    """Make the arguments of the fact that replaces another.
 
     It is about the same subject. Others stay tied to it if the new statement still names them.
     """
-    old, text = await known(ledgers, fact_id), " ".join(statement.split())
+    old, text = await load_fact(ledgers, fact_id), " ".join(statement.split())
     if old.replaced_by is not None:
         raise UsageError(
             f"{fact_id} was replaced already", hint=f"Correct the fact that replaced it: {old.replaced_by}."
@@ -64,7 +66,7 @@ async def corrected(ledgers: Ledgers, fact_id: str, statement: str, how: str | N
     if text == old.text:
         raise UsageError("The correction says the same as the fact")
     others = [id_ for id_ in (old.target_entity_id, *old.entities) if id_]
-    still = await _named_in(ledgers, others, text)
+    still = await _find_named(ledgers, others, text)
     given: dict[str, Any] = {
         "fact": text,
         "about": old.source_entity_id,
@@ -90,7 +92,7 @@ async def decide(
 ) -> State:
     """Record what the owner decided about a fact; returns what holds now."""
     require_owner(provenance)
-    await known(ledgers, fact_id)
+    await load_fact(ledgers, fact_id)
     moment = clock.timestamp(now())
     held = await ledgers.memory.write(
         reviews.add, fact_id, decision, actor=provenance.actor, now=moment, reason=reason
@@ -107,7 +109,7 @@ async def refresh_profile(ledgers: Ledgers, fact_id: str, now: clock.Clock = clo
         each.fact_id for each in await versions.citations(ledgers, version.id)
     }
     if not cited:
-        subject = (await known(ledgers, fact_id)).source_entity_id
+        subject = (await load_fact(ledgers, fact_id)).source_entity_id
         owner = await ledgers.identity.read(sql.rows, RECALL["owner"])
         if subject is None or subject not in {row[0] for row in owner}:
             return
@@ -123,13 +125,13 @@ def require_owner(provenance: Provenance) -> None:
         )
 
 
-def written_by_owner(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a fact, with the owner as its source."""
+def credit_owner(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Name the owner as the source in the arguments of a fact."""
     return {"source_type": "self_disclosed", "metadata": {"speaker": SPEAKER}, **arguments}
 
 
-async def _named_in(ledgers: Ledgers, entities: list[str], text: str) -> set[str]:
-    """Those of some entities that a text names."""
+async def _find_named(ledgers: Ledgers, entities: list[str], text: str) -> set[str]:
+    """Find those of some entities that a text names."""
     if not entities:
         return set()
     query = sql.queries("identity")["aliases_of"]

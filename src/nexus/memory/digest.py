@@ -22,7 +22,7 @@ from nexus.ledgers.sql import rows
 from nexus.ledgers.text import match_any
 from nexus.memory.languages import DEFAULT, detect
 from nexus.memory.languages.speech import sentences
-from nexus.memory.references import called
+from nexus.memory.references import find_called
 
 _EPISODES_A_ROUND: Final = 200
 _EVENTS_AN_EPISODE: Final = 200
@@ -97,7 +97,7 @@ Weigh = Callable[[str], float]
 
 
 def digest(messages: Sequence[Message], weigh: Weigh) -> Digest | None:
-    """The most telling sentences of a conversation; None if it has no words."""
+    """Find the most telling sentences of a conversation; None if it has no words."""
     found = _told_sentences(messages, weigh)
     if not found:
         return None
@@ -119,7 +119,7 @@ def digest(messages: Sequence[Message], weigh: Weigh) -> Digest | None:
 
 
 def _told_sentences(messages: Sequence[Message], weigh: Weigh) -> list[_Sentence]:
-    """The sentences that say something, each with what it is worth."""
+    """Find the sentences that say something, each with what it is worth."""
     # Imported at first use: recall brings numpy, which takes longer to import than most commands to run.
     from nexus.memory.recall.words import forms, function_words
 
@@ -154,13 +154,13 @@ def _weigh_form(form: str, sentence: str, weigh: Weigh) -> float:
 
 
 def _prior(sentence: _Sentence) -> float:
-    """What speaks for a sentence as a title: it needs no cut and nothing before it to be understood."""
+    """Weigh a sentence as a title: it needs no cut and nothing before it to be understood."""
     fits = 1.0 if len(sentence.text) <= _TITLE_CHARACTERS else 0.85
     return fits * (0.5 if _REFERS_BACK.match(sentence.text) else 1.0)
 
 
 def _plain(text: str) -> str:
-    """A message without code, quotations, addresses and marks."""
+    """Strip a message of code, quotations, addresses and marks."""
     text = _REPLY.sub("", _CODE.sub("\n", text.replace("\r\n", "\n")))
     text = _LINK.sub(r"\1", _UNTOLD_LINE.sub("", text))
     text = _EMPHASIS.sub("", _MARKER.sub("", _ADDRESS.sub("", text)))
@@ -181,7 +181,7 @@ def _join(chosen: Sequence[_Sentence]) -> str:
 
 
 def _shorten(text: str, most: int) -> str:
-    """A text in at most so many characters: its first clauses, or else its first words."""
+    """Shorten a text to its first clauses, or else its first words."""
     text = " ".join(text.split())
     if len(text) <= most:
         return text
@@ -271,7 +271,7 @@ def _digest_each(
 
 
 def _without_words(episode: _Blank, heard: Sequence[Message]) -> Digest:
-    """What can be said of a conversation that says nothing: who, where and when."""
+    """Describe a conversation that says nothing: who, where and when."""
     names = list(dict.fromkeys(each.speaker for each in heard if each.speaker and not each.is_agent))
     with_whom = f" with {', '.join(names[:3])}" if names else ""
     day = clock.parse(episode.start_time)
@@ -301,7 +301,7 @@ def _speakers(
     ids: dict[tuple[str, str], str] = {}
     for channel, sender in senders:
         contact = contacts.get((channel, normalize_name(sender)))
-        found = [str(contact)] if contact else called(connection, sender)
+        found = [str(contact)] if contact else find_called(connection, sender)
         if len(found) == 1:
             ids[channel, sender] = found[0]
     named = rows(connection, queries["names_of"], (json.dumps(sorted(set(ids.values()))),))

@@ -14,7 +14,7 @@ from nexus.memory import aliases, candidates
 from nexus.memory.aliases import Alias
 from nexus.memory.arguments import Arguments
 from nexus.memory.candidates import Added, Candidate, Signs
-from nexus.memory.normalisation import NAME, normalised
+from nexus.memory.normalisation import NAME, normalize
 from nexus.memory.references import OWN_ID, resolve
 from nexus.memory.writing import Scope, Step, storable_or_none
 
@@ -58,12 +58,12 @@ class AddEntity(Step):
         self.candidates = candidates.note(connection, self.id, added, scope.alike.get(self.id, {}), scope.now)
 
     def signs(self, connection: apsw.Connection, phone_region: str) -> Signs:
-        """What would speak for its being one of the known entities, before it is made."""
+        """Find what would speak for its being one of the known entities, before it is made."""
         given = [
             Added(
                 id="",
                 type=alias.type,
-                normalized=normalised(alias.text, alias.type, phone_region=phone_region),
+                normalized=normalize(alias.text, alias.type, phone_region=phone_region),
                 is_new=True,
             )
             for alias in self._all_aliases()
@@ -79,7 +79,7 @@ class AddEntity(Step):
             "id": self.id,
             "type": storable(self.type),
             "name": storable(self.name),
-            "normalized": normalised(self.name),
+            "normalized": normalize(self.name),
             "summary": storable_or_none(self.summary),
             "event": self.event_id or scope.provenance.event_id,
             "metadata": self.metadata_json,
@@ -136,7 +136,7 @@ class DescribeEntity(Step):
             "type": storable_or_none(self.type),
             "summary": storable_or_none(self.summary),
             "name": storable_or_none(self.name),
-            "normalized": None if self.name is None else normalised(self.name),
+            "normalized": None if self.name is None else normalize(self.name),
             "now": scope.now,
         }
         if self.name is not None:
@@ -160,8 +160,8 @@ class DescribeEntity(Step):
 
 def parse(arguments: Arguments) -> AddEntity:
     """`entity`: name, and optionally id, type, alias, summary, metadata, source_type, event."""
-    name = arguments.required("name")
-    if not normalised(name):
+    name = arguments.require("name")
+    if not normalize(name):
         raise arguments.error(f"{name!r} is not a name")
     id_ = arguments.text("id")
     if id_ is not None and not OWN_ID.fullmatch(id_):
@@ -181,14 +181,14 @@ def parse(arguments: Arguments) -> AddEntity:
 def parse_describe(arguments: Arguments) -> DescribeEntity:
     """`describe`: entity, and name, type or summary."""
     step = DescribeEntity(
-        entity=arguments.required("entity"),
+        entity=arguments.require("entity"),
         type=arguments.text("type"),
         summary=arguments.text("summary"),
         name=arguments.text("name"),
     )
     if step.type is None and step.summary is None and step.name is None:
         raise arguments.error("`describe` needs `name`, `type` or `summary`")
-    if step.name is not None and not normalised(step.name):
+    if step.name is not None and not normalize(step.name):
         raise arguments.error(f"{step.name!r} names nothing")
     return step
 

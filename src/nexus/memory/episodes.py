@@ -93,7 +93,7 @@ class RecordEpisode(Step):
         self.times_together = cast("int", together)
 
     def _earlier(self, connection: apsw.Connection) -> dict[str, Any]:
-        """What the version before this one says."""
+        """Load what the version before this one says."""
         if self.previous is None:
             return dict.fromkeys(_INHERITED) | {"version": 0, "events": 0, "tokens": 0}
         queries = sql.queries("memory")
@@ -143,7 +143,7 @@ def parse(arguments: Arguments) -> RecordEpisode:
     previous = arguments.text("previous")
     start, end = arguments.moment("start"), arguments.moment("end")
     missing = [name for name, given in (("start", start), ("end", end)) if given is None and not previous]
-    channel = arguments.text("channel") if previous else arguments.required("channel")
+    channel = arguments.text("channel") if previous else arguments.require("channel")
     if missing:
         raise arguments.error(f"`episode` needs `{missing[0]}`, a time such as 2026-02-13T10:00:00Z")
     if start and end and start > end:

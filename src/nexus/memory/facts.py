@@ -154,12 +154,12 @@ def parse_fact(arguments: Arguments) -> AppendFact:
 
 def parse_relationship(arguments: Arguments) -> AppendFact:
     """`relationship`: source, type and fact; without a target it is about a value."""
-    return _parse(arguments, source=arguments.required("source"), type_=arguments.required("type"))
+    return _parse(arguments, source=arguments.require("source"), type_=arguments.require("type"))
 
 
 def parse_causal_link(arguments: Arguments) -> LinkFacts:
     """`causal-link`: cause and effect, and optionally relation and confidence."""
-    cause, effect = arguments.required("cause"), arguments.required("effect")
+    cause, effect = arguments.require("cause"), arguments.require("effect")
     if cause == effect:
         raise arguments.error("A fact cannot be its own cause")
     return LinkFacts(
@@ -177,7 +177,7 @@ def _parse(arguments: Arguments, *, source: str | None, type_: str | None) -> Ap
     id_ = ids.new("fact")
     fact = NewFact(
         id=id_,
-        fact=arguments.required("fact"),
+        fact=arguments.require("fact"),
         source_entity_id=source,
         relation_type=type_,
         target_entity_id=arguments.text("target"),

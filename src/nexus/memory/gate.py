@@ -115,20 +115,20 @@ STANDINGS: Final[Mapping[ActorKind, Standing]] = {
 class Rules(Protocol):
     """What one run may write beyond what its kind may. It hears what became of it."""
 
-    async def admitted(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as they are to be written; a `UsageError` says why they may not be."""
+    async def admit(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Check a write and give its arguments as they are to be written; a `UsageError` refuses it."""
         ...
 
-    def refused(self, operation: str, reason: str) -> None:
-        """The gate let something not pass."""
+    def note_refusal(self, operation: str, reason: str) -> None:
+        """Note that the gate refused something."""
         ...
 
-    def written(self, operation: str, arguments: Mapping[str, Any]) -> None:
-        """Something was written."""
+    def note_write(self, operation: str, arguments: Mapping[str, Any]) -> None:
+        """Note that something was written."""
         ...
 
-    def recalled(self, answer: Mapping[str, Any]) -> None:
-        """The run looked something up."""
+    def note_recall(self, answer: Mapping[str, Any]) -> None:
+        """Note that the run looked something up."""
         ...
 
 
@@ -141,23 +141,23 @@ class Gate:
     keeps_codes: bool = True
     """Whether door codes and account numbers may be kept. Passwords, keys and card numbers never are."""
 
-    async def admitted(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as they are to be written; a `UsageError` says why they may not be."""
+    async def admit(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Check a write and give its arguments as they are to be written; a `UsageError` refuses it."""
         given = {str(name).replace("-", "_"): value for name, value in arguments.items()}
         try:
             self._check(operation, given)
             if self.rules is not None:
-                given = await self.rules.admitted(operation, given)
+                given = await self.rules.admit(operation, given)
         except UsageError as error:
             if self.rules is not None:
-                self.rules.refused(operation, error.message)
+                self.rules.note_refusal(operation, error.message)
             raise
-        return self._capped(operation, given)
+        return self._limit_claims(operation, given)
 
-    def written(self, operation: str, arguments: Mapping[str, Any]) -> None:
-        """Tell the run's own rules what came of it."""
+    def note_write(self, operation: str, arguments: Mapping[str, Any]) -> None:
+        """Note that something was written."""
         if self.rules is not None:
-            self.rules.written(operation, arguments)
+            self.rules.note_write(operation, arguments)
 
     @property
     def _standing(self) -> Standing:
@@ -177,7 +177,7 @@ class Gate:
                 f"{self.provenance.actor} can't say that two facts are both true",
                 hint="Only the owner can: `nexus memory keep-both`.",
             )
-        texts = list(_texts(operation, given))
+        texts = list(_list_texts(operation, given))
         if not self.keeps_codes and any(map(is_code, texts)):
             raise UsageError(
                 "This holds a code or an account number, which are not to be kept",
@@ -186,7 +186,7 @@ class Gate:
         if any(map(is_confidential, texts)):
             raise UsageError("This holds a secret, and secrets are not remembered", hint="Leave it out.")
 
-    def _capped(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
+    def _limit_claims(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
         standing = self._standing
         if operation in _HAVE_CONFIDENCE and standing.ceiling < 1.0:
             given = {**given, "confidence": _least(given.get("confidence"), standing.ceiling)}
@@ -201,24 +201,24 @@ class Gate:
         return {name: value for name, value in given.items() if value is not None}
 
 
-def _texts(operation: str, given: Mapping[str, Any]) -> Iterator[str]:
+def _list_texts(operation: str, given: Mapping[str, Any]) -> Iterator[str]:
     for name in (*TEXTS.get(operation, ()), "alias", "metadata"):
-        yield from _strings(given.get(name))
+        yield from _list_strings(given.get(name))
 
 
-def _strings(value: object) -> Iterator[str]:
+def _list_strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for each in cast("Mapping[str, object]", value).values():
-            yield from _strings(each)
+            yield from _list_strings(each)
     elif isinstance(value, list):
         for each in cast("list[object]", value):
-            yield from _strings(each)
+            yield from _list_strings(each)
 
 
 def _least(given: object, ceiling: float) -> object:
-    """The smaller of the two; what is no number is left for the operation to refuse."""
+    """Return the smaller of the two; what is no number is left for the operation to refuse."""
     try:
         return min(float(cast("Any", given)), ceiling) if given is not None else ceiling
     except (TypeError, ValueError):

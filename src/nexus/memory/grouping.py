@@ -34,7 +34,7 @@ class Said:
 
 
 def cut(events: Sequence[Said], *, gap: timedelta, budget_tokens: int) -> list[list[Said]]:
-    """The events in order of time, cut where nobody spoke for a `gap` or the budget would be exceeded.
+    """Cut events, in order of time, where nobody spoke for a `gap` or the budget would be exceeded.
 
     An event that exceeds the budget by itself is an episode by itself.
     """
@@ -51,8 +51,8 @@ def cut(events: Sequence[Said], *, gap: timedelta, budget_tokens: int) -> list[l
     return segments
 
 
-def closed(segments: Sequence[list[Said]], *, gap: timedelta, now: datetime) -> list[list[Said]]:
-    """Those that are over: all but the last, and the last one once nobody spoke for a `gap`."""
+def choose_closed(segments: Sequence[list[Said]], *, gap: timedelta, now: datetime) -> list[list[Said]]:
+    """Choose those that are over: all but the last, which is over once nobody spoke for a `gap`."""
     if segments and now - segments[-1][-1].at < gap:
         return list(segments[:-1])
     return list(segments)
@@ -68,7 +68,7 @@ class Definition:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Earlier:
+class PreviousVersion:
     """The newest version of an episode."""
 
     id: str
@@ -103,7 +103,7 @@ class Stretch:
         undone = rows(connection, queries["undone_events"], (json.dumps(self.event_ids), PROCESSOR))
         if len(undone) < len(self.events):
             return None
-        episode_id, earlier = ids.new("epi"), self._earlier(connection)
+        episode_id, earlier = ids.new("epi"), self._find_previous(connection)
         connection.execute(queries["add_episode"], self._values(episode_id, earlier))
         if earlier:
             both = {"id": episode_id, "previous": earlier.id}
@@ -118,8 +118,8 @@ class Stretch:
         connection.executemany(queries["mark_done"], done)
         return episode_id
 
-    def _earlier(self, connection: apsw.Connection) -> Earlier | None:
-        """The episode that late events belong to: of this thread, near in time, not read yet, with room."""
+    def _find_previous(self, connection: apsw.Connection) -> PreviousVersion | None:
+        """Find the episode that late events belong to: same thread, near in time, not read yet, with room."""
         found = rows(
             connection,
             sql.queries("memory")["episode_to_extend"],
@@ -131,9 +131,11 @@ class Stretch:
                 "room": self.definition.budget_tokens - self.tokens,
             },
         )
-        return Earlier(**dict(zip(Earlier.__slots__, found[0], strict=True))) if found else None
+        return (
+            PreviousVersion(**dict(zip(PreviousVersion.__slots__, found[0], strict=True))) if found else None
+        )
 
-    def _values(self, episode_id: str, earlier: Earlier | None) -> dict[str, Any]:
+    def _values(self, episode_id: str, earlier: PreviousVersion | None) -> dict[str, Any]:
         start, end = clock.timestamp(self.events[0].at), clock.timestamp(self.events[-1].at)
         return {
             "id": episode_id,
@@ -169,10 +171,10 @@ async def group_events(ledgers: Ledgers, *, since_seq: int = 0, now: clock.Clock
     Hand `next_seq` back to look at new events only. A pass over all events also describes older episodes
     that nobody has described.
     """
-    definition = await _definition(ledgers)
+    definition = await _load_definition(ledgers)
     done, seq, open_seq = Grouped(), since_seq, None
     while True:
-        waiting, reached = await _waiting(ledgers, seq)
+        waiting, reached = await _find_waiting(ledgers, seq)
         for thread_id, event_ids in waiting.items():
             first_open = await _group_thread(ledgers, thread_id, event_ids, definition, now, done)
             if first_open is not None:
@@ -185,7 +187,7 @@ async def group_events(ledgers: Ledgers, *, since_seq: int = 0, now: clock.Clock
         seq = reached
 
 
-async def _definition(ledgers: Ledgers) -> Definition:
+async def _load_definition(ledgers: Ledgers) -> Definition:
     def work(connection: apsw.Connection) -> tuple[Any, ...]:
         queries = sql.queries("memory")
         default = (ids.new("def"), DEFINITION, _STRATEGY, json.dumps(_DEFAULTS))
@@ -199,21 +201,21 @@ async def _definition(ledgers: Ledgers) -> Definition:
         settings = {**_DEFAULTS, **json.loads(config_json)}
         gap, budget = timedelta(minutes=float(settings["gap_minutes"])), int(settings["budget_tokens"])
     except (ValueError, TypeError) as error:
-        raise _unusable(f"has settings that cannot be read: {error}") from error
+        raise _make_error(f"has settings that cannot be read: {error}") from error
     if strategy != _STRATEGY or gap <= timedelta(0) or budget < 1:
-        raise _unusable(f"must have the strategy `{_STRATEGY}`, and numbers above 0")
+        raise _make_error(f"must have the strategy `{_STRATEGY}`, and numbers above 0")
     return Definition(id=id_, gap=gap, budget_tokens=budget)
 
 
-def _unusable(why: str) -> ConfigError:
+def _make_error(why: str) -> ConfigError:
     return ConfigError(
         f"The episode definition `{DEFINITION}` {why}",
         hint=f"Its config_json is like {json.dumps(_DEFAULTS)}; correct it with `nexus sql --write`.",
     )
 
 
-async def _waiting(ledgers: Ledgers, since_seq: int) -> tuple[dict[str, list[str]], int]:
-    """The next events that are in no episode yet, by thread, and the last event that was looked at."""
+async def _find_waiting(ledgers: Ledgers, since_seq: int) -> tuple[dict[str, list[str]], int]:
+    """Find the next events that are in no episode yet, by thread, and the last event looked at."""
     waiting: dict[str, list[str]] = {}
     seq, count = since_seq, 0
     query = sql.queries("events")["threaded_after"]
@@ -221,7 +223,7 @@ async def _waiting(ledgers: Ledgers, since_seq: int) -> tuple[dict[str, list[str
         page = await ledgers.events.read(rows, query, (seq, _EVENTS_A_READ))
         if not page:
             break
-        undone = await _undone(ledgers, [row[1] for row in page])
+        undone = await _find_undone(ledgers, [row[1] for row in page])
         for _, event_id, thread_id in page:
             if event_id in undone:
                 waiting.setdefault(thread_id, []).append(event_id)
@@ -229,7 +231,7 @@ async def _waiting(ledgers: Ledgers, since_seq: int) -> tuple[dict[str, list[str
     return waiting, seq
 
 
-async def _undone(ledgers: Ledgers, event_ids: list[str]) -> set[str]:
+async def _find_undone(ledgers: Ledgers, event_ids: list[str]) -> set[str]:
     query = sql.queries("memory")["undone_events"]
     found = await ledgers.memory.read(rows, query, (json.dumps(event_ids), PROCESSOR))
     return {str(row[0]) for row in found}
@@ -252,7 +254,7 @@ async def _group_thread(
     seqs = {row[1]: row[0] for row in found}
     events = [Said(event_id=row[1], at=clock.parse(row[2]), tokens=token_count(row[3])) for row in found]
     segments = cut(events, gap=definition.gap, budget_tokens=definition.budget_tokens)
-    over = closed(segments, gap=definition.gap, now=now())
+    over = choose_closed(segments, gap=definition.gap, now=now())
     for segment in over:
         stretch = Stretch(
             thread_id=thread_id,
@@ -273,7 +275,7 @@ async def _record(ledgers: Ledgers, stretch: Stretch) -> str | None:
     query = sql.queries("events")["entities_of_events"]
     present = await ledgers.events.read(rows, query, (json.dumps(stretch.event_ids),))
     mentions = {str(row[0]): int(row[1]) for row in present}
-    group = await groups.ensure(ledgers, list(mentions), stretch.now)
+    group = await groups.ensure_group(ledgers, list(mentions), stretch.now)
 
     def work(connection: apsw.Connection) -> str | None:
         episode_id = stretch.write(connection, mentions)

@@ -31,14 +31,14 @@ _SPELLED_OUT: Final = 6
 
 
 def is_named(members: int, times_together: int) -> bool:
-    """The rule of three and six."""
+    """Whether people who meet are a group with a name, by the rule of three and six."""
     if members >= _ALWAYS_NAMED:
         return True
     return members >= _FEWEST_MEMBERS and times_together >= _TIMES_TOGETHER
 
 
-def name_of(members: Sequence[str]) -> str:
-    """A plain name for a group that nobody has named: `Ada, Ben and Cleo`, `Ada, Ben and 9 others`."""
+def name_group(members: Sequence[str]) -> str:
+    """Name a group that nobody has named: `Ada, Ben and Cleo`, `Ada, Ben and 9 others`."""
     first = sorted(dict.fromkeys(members))
     if len(first) > _SPELLED_OUT:
         first = [*first[:2], f"{len(first) - 2} others"]
@@ -74,8 +74,8 @@ class Group:
         memory.append_facts(connection, observed, lambda: clock.parse(now))
 
 
-async def ensure(ledgers: Ledgers, present: Sequence[str], now: str) -> Group | None:
-    """The group that the people who are present make together, where the rule says that it has a name."""
+async def ensure_group(ledgers: Ledgers, present: Sequence[str], now: str) -> Group | None:
+    """Make the group of the people present, if the rule says that it has a name."""
 
     def work(connection: apsw.Connection) -> tuple[list[str], dict[str, str]]:
         queries, wanted = sql.queries("identity"), json.dumps(list(present))
@@ -85,17 +85,17 @@ async def ensure(ledgers: Ledgers, present: Sequence[str], now: str) -> Group | 
         }
 
     as_met, members = await ledgers.identity.read(work)
-    if not is_named(len(members), await times_together(ledgers, as_met) + 1):
+    if not is_named(len(members), await count_meetings(ledgers, as_met) + 1):
         return None
     # The same members give the same id, so that work which is done again finds what it made.
     digest = hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()[:20]
-    group = Group(id=f"group-{digest}", name=name_of(list(members.values())), members=members)
+    group = Group(id=f"group-{digest}", name=name_group(list(members.values())), members=members)
     await ledgers.identity.write(_put, group, now)
     return group
 
 
-async def times_together(ledgers: Ledgers, present: Sequence[str]) -> int:
-    """In how many episodes all of these were mentioned."""
+async def count_meetings(ledgers: Ledgers, present: Sequence[str]) -> int:
+    """Count the episodes in which all of these were mentioned."""
     query = sql.queries("memory")["times_together"]
     together = json.dumps(sorted(set(present)))
     return cast("int", await ledgers.memory.read(sql.value, query, (together,)))

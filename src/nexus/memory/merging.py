@@ -17,7 +17,7 @@ from nexus.ledgers import sql
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory.arguments import Arguments
-from nexus.memory.normalisation import normalised
+from nexus.memory.normalisation import normalize
 from nexus.memory.references import is_known, resolve
 from nexus.memory.writing import Scope, Step, storable_or_none
 
@@ -166,8 +166,8 @@ class Unmerge(Step):
 def parse_merge(arguments: Arguments) -> Merge:
     """`merge`: source, target, and optionally reason."""
     return Merge(
-        source=arguments.required("source"),
-        target=arguments.required("target"),
+        source=arguments.require("source"),
+        target=arguments.require("target"),
         reason=arguments.text("reason"),
         id=ids.new("mev"),
     )
@@ -175,31 +175,31 @@ def parse_merge(arguments: Arguments) -> Merge:
 
 def parse_unmerge(arguments: Arguments) -> Unmerge:
     """`unmerge`: entity, and optionally reason."""
-    return Unmerge(entity=arguments.required("entity"), reason=arguments.text("reason"), id=ids.new("mev"))
+    return Unmerge(entity=arguments.require("entity"), reason=arguments.text("reason"), id=ids.new("mev"))
 
 
 def parse_reject(arguments: Arguments) -> Reject:
     """`reject`: candidate."""
-    return Reject(candidate=arguments.required("candidate"))
+    return Reject(candidate=arguments.require("candidate"))
 
 
 def root(connection: apsw.Connection, entity_id: str) -> str:
-    """The entity that one stands for now."""
+    """Find the entity that one stands for now."""
     # Pointers in a circle, which only a hand can have made, have no end.
     return cast("str", connection.execute(sql.queries("identity")["root"], (entity_id,)).get or entity_id)
 
 
 def family(connection: apsw.Connection, entity_id: str) -> list[str]:
-    """Every entity that is the same as one now: its root first, then all that were merged into it."""
+    """Find every entity that is the same as one now: its root first, then all that were merged into it."""
     found = rows(connection, sql.queries("identity")["family"], (root(connection, entity_id),))
     return [str(row[0]) for row in found]
 
 
 def _merged_one(connection: apsw.Connection, reference: str, scope: Scope) -> str:
-    """The entity to take out: by its id, or by a name that was its own before it was merged."""
+    """Find the entity to take out: by its id, or by a name that was its own before it was merged."""
     if is_known(connection, reference):
         return reference
-    found = rows(connection, sql.queries("identity")["merged_called"], (normalised(reference),))
+    found = rows(connection, sql.queries("identity")["merged_called"], (normalize(reference),))
     if len(found) > 1:
         listed = ", ".join(str(row[0]) for row in found)
         raise UsageError(

@@ -23,23 +23,23 @@ _PHONE = re.compile(r"\+[\d\s().\-/]{6,}")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def normalised(text: str, type_: str = NAME, *, phone_region: str = "") -> str:
-    """The text as it is matched; empty where nothing is left to match."""
+def normalize(text: str, type_: str = NAME, *, phone_region: str = "") -> str:
+    """Clean a text for matching; empty if nothing is left to match."""
     if type_ == "phone":
         return _phone(text, phone_region)
     return _CLEANERS.get(type_, _name)(text)
 
 
-def typed(text: str) -> tuple[str, str]:
+def split_type(text: str) -> tuple[str, str]:
     """`Sarah:name` as its alias and type. Without a type the text tells it."""
     alias, colon, type_ = text.rpartition(":")
     if colon and alias.strip() and _TYPE.fullmatch(type_):
         return alias.strip(), type_
-    return text.strip(), guessed_type(text)
+    return text.strip(), guess_type(text)
 
 
-def guessed_type(text: str) -> str:
-    """What kind of alias a text looks like."""
+def guess_type(text: str) -> str:
+    """Guess what kind of alias a text is."""
     text = text.strip()
     for type_, pattern in (("url", _URL), ("email", _EMAIL), ("handle", _HANDLE), ("phone", _PHONE)):
         if pattern.fullmatch(text):

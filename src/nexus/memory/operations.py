@@ -18,7 +18,7 @@ from nexus.memory.arguments import Arguments
 from nexus.memory.conclusions import mental_models
 from nexus.memory.entities import AddEntity
 from nexus.memory.gate import Gate, Rules
-from nexus.memory.references import OWN_ID, scoped
+from nexus.memory.references import OWN_ID, resolve_labels
 from nexus.memory.writing import (
     SCOPED_CHANNELS,
     Cosines,
@@ -27,7 +27,7 @@ from nexus.memory.writing import (
     Provenance,
     Scope,
     Step,
-    placed,
+    place_error,
     write,
 )
 
@@ -175,11 +175,11 @@ class Memory:
         gate = Gate(provenance=provenance, rules=rules, keeps_codes=self._keeps_codes)
         if operation == BATCH and rules is not None:
             return await self._run_in_part(gate, rules, arguments)
-        admitted = await _admitted(gate, operation, arguments)
-        steps = [_parsed(*each, number, len(admitted)) for number, each in enumerate(admitted, start=1)]
+        admitted = await _admit(gate, operation, arguments)
+        steps = [_parse_at(*each, number, len(admitted)) for number, each in enumerate(admitted, start=1)]
         scope = await self._write(steps, provenance)
         for name, given in admitted:
-            gate.written(name, given)
+            gate.note_write(name, given)
         noted = {"placeholders": scope.placeholders} if scope.placeholders else {}
         if operation == BATCH:
             return {"ok": True, "count": len(steps), "results": [step.answer() for step in steps], **noted}
@@ -187,26 +187,26 @@ class Memory:
 
     async def _run_in_part(self, gate: Gate, rules: Rules, arguments: object) -> dict[str, Any]:
         """Write what of a batch may be written. Each operation that may not says why in its place."""
-        listed = _batch(arguments)
-        asked = await scoped(self.ledgers, listed, self._phone_region)
+        listed = _list_operations(arguments)
+        asked = await resolve_labels(self.ledgers, listed, self._phone_region)
         results: list[dict[str, Any]] = [{} for _ in asked]
-        given, steps, refusals = await _judged(gate, rules, asked)
+        given, steps, refusals = await _judge(gate, rules, asked)
         for place, error in refusals.items():
-            results[place] = _refusal(error)
+            results[place] = _format_refusal(error)
 
         def refuse(place: int, error: UsageError) -> None:
-            rules.refused(asked[place][0], error.message)
-            results[place] = _refusal(error)
+            rules.note_refusal(asked[place][0], error.message)
+            results[place] = _format_refusal(error)
 
         scope = await self._write_in_part(steps, gate.provenance, refuse)
         for place, step in steps.items():
-            gate.written(asked[place][0], given[place])
+            gate.note_write(asked[place][0], given[place])
             results[place] = step.answer()
         refused = [each for each in results[: len(listed)] if "error" in each]
         if not steps:
             first = next(number for number, each in enumerate(results) if "error" in each)
             error = UsageError(results[first]["error"], hint=results[first]["hint"])
-            raise placed(error, first + 1, len(results))
+            raise place_error(error, first + 1, len(results))
         noted: dict[str, Any] = {"placeholders": scope.placeholders} if scope.placeholders else {}
         if refused:
             noted["refused"] = len(refused)
@@ -234,16 +234,18 @@ class Memory:
     async def rehearse(
         self, operations: Sequence[Mapping[str, Any]], provenance: Provenance, rules: Rules
     ) -> list[dict[str, Any]]:
-        """What of a batch would be written, as it would be, without writing it; `rules` hear of the rest."""
+        """Show what of a batch would be written, without writing it; `rules` note the rest."""
         gate = Gate(provenance=provenance, rules=rules, keeps_codes=self._keeps_codes)
-        asked = await scoped(self.ledgers, _batch({"operations": list(operations)}), self._phone_region)
-        given, steps, _ = await _judged(gate, rules, asked)
+        asked = await resolve_labels(
+            self.ledgers, _list_operations({"operations": list(operations)}), self._phone_region
+        )
+        given, steps, _ = await _judge(gate, rules, asked)
         return [{"operation": asked[place][0], **given[place]} for place in sorted(steps)]
 
     async def add(self, arguments: Mapping[str, Any], provenance: Provenance) -> dict[str, Any]:
         """Record a fact in the owner's own words, with the owner as its source."""
         correction.require_owner(provenance)
-        return await self.run("fact", correction.written_by_owner(dict(arguments)), provenance)
+        return await self.run("fact", correction.credit_owner(dict(arguments)), provenance)
 
     async def correct(
         self, fact_id: str, statement: str, provenance: Provenance, *, how: str | None = None
@@ -255,7 +257,7 @@ class Memory:
         """
         correction.require_owner(provenance)
         fact_id = await self.ledgers.memory.read(find_fact, fact_id)
-        arguments = await correction.corrected(self.ledgers, fact_id, statement, how)
+        arguments = await correction.make_correction(self.ledgers, fact_id, statement, how)
         if provenance.scope:
             # Whoever speaks there is no owner of the home.
             arguments["metadata"]["speaker"] = provenance.scope.removeprefix(SCOPED_CHANNELS)
@@ -272,7 +274,7 @@ class Memory:
         fact_id = await self.ledgers.memory.read(find_fact, fact_id)
         if other_id:
             other_id = await self.ledgers.memory.read(find_fact, other_id)
-        other = other_id or (await correction.known(self.ledgers, fact_id)).replaced_by
+        other = other_id or (await correction.load_fact(self.ledgers, fact_id)).replaced_by
         if other is None:
             raise UsageError(f"Nothing replaced {fact_id}", hint="Name the other fact as well.")
         await self.run("causal-link", {"cause": fact_id, "effect": other, "relation": "distinct"}, provenance)
@@ -291,11 +293,11 @@ class Memory:
     async def check(self, operation: str, arguments: object, provenance: Provenance) -> None:
         """Raise a `UsageError` if something may not be written, without writing it."""
         gate = Gate(provenance=provenance, keeps_codes=self._keeps_codes)
-        admitted = await _admitted(gate, operation, arguments)
+        admitted = await _admit(gate, operation, arguments)
         for number, each in enumerate(admitted, start=1):
-            _parsed(*each, number, len(admitted))
+            _parse_at(*each, number, len(admitted))
 
-    async def written(self, kind: str, ids: list[str]) -> None:
+    async def note_written(self, kind: str, ids: list[str]) -> None:
         """See to it that what was written has its vector soon."""
         if self._enqueue_embedding is not None and ids:
             await self._enqueue_embedding(kind, ids)
@@ -305,15 +307,15 @@ class Memory:
             provenance=provenance,
             now=clock.timestamp(self._now()),
             phone_region=self._phone_region,
-            alike=await self._alike(steps),
+            alike=await self._compare_new(steps),
         )
         await write(self.ledgers, steps, scope)
-        for kind, ids in _made(steps, scope).items():
-            await self.written(kind, ids)
+        for kind, ids in _collect_new(steps, scope).items():
+            await self.note_written(kind, ids)
         return scope
 
-    async def _alike(self, steps: Iterable[Step]) -> dict[str, dict[str, float]]:
-        """How near new entities are to those that something else speaks for; that alone would not do."""
+    async def _compare_new(self, steps: Iterable[Step]) -> dict[str, dict[str, float]]:
+        """Compare new entities in meaning with those that some other sign speaks for already."""
         if self._cosines is None:
             return {}
         found: dict[str, dict[str, float]] = {}
@@ -325,7 +327,7 @@ class Memory:
 
 
 def parse(operation: str, arguments: object) -> Step:
-    """One operation's arguments, checked as far as that goes without the ledgers."""
+    """Parse one operation's arguments, checked as far as that goes without the ledgers."""
     known = OPERATIONS.get(operation)
     if known is None:
         raise UsageError(
@@ -337,8 +339,8 @@ def parse(operation: str, arguments: object) -> Step:
     return step
 
 
-def _parsed_as(operation: str, given: dict[str, Any], id_: object) -> Step:
-    """An operation; an entity that a batch makes has the id that stands for its label there."""
+def _parse_labeled(operation: str, given: dict[str, Any], id_: object) -> Step:
+    """Parse an operation; an entity that a batch makes gets the id that replaces its label there."""
     if operation != "entity" or not isinstance(id_, str) or OWN_ID.fullmatch(id_):
         return parse(operation, given)
     step = parse(operation, {name: value for name, value in given.items() if name != "id"})
@@ -347,14 +349,14 @@ def _parsed_as(operation: str, given: dict[str, Any], id_: object) -> Step:
     return step
 
 
-def _refusal(error: UsageError) -> dict[str, Any]:
+def _format_refusal(error: UsageError) -> dict[str, Any]:
     return {"error": error.message, "hint": error.hint}
 
 
-async def _judged(
+async def _judge(
     gate: Gate, rules: Rules, asked: Sequence[tuple[str, dict[str, Any]]]
 ) -> tuple[dict[int, dict[str, Any]], dict[int, Step], dict[int, UsageError]]:
-    """What the gate admits of a batch, what it becomes, and why the rest is refused, by place."""
+    """Let the gate judge a batch: what it admits, what that becomes, and what it refuses, by place."""
     given: dict[int, dict[str, Any]] = {}
     steps: dict[int, Step] = {}
     refusals: dict[int, UsageError] = {}
@@ -362,42 +364,46 @@ async def _judged(
     for place in sorted(range(len(asked)), key=lambda place: asked[place][0] != "entity"):
         name, arguments = asked[place]
         try:
-            given[place] = await gate.admitted(name, arguments)
-            steps[place] = _parsed_as(name, given[place], arguments.get("id"))
+            given[place] = await gate.admit(name, arguments)
+            steps[place] = _parse_labeled(name, given[place], arguments.get("id"))
         except UsageError as error:
             if place in given:
-                rules.refused(name, error.message)
+                rules.note_refusal(name, error.message)
             refusals[place] = error
     return given, steps, refusals
 
 
-async def _admitted(gate: Gate, operation: str, arguments: object) -> list[tuple[str, dict[str, Any]]]:
-    """The operations of a call, by name, as the gate lets them pass."""
-    asked = _batch(arguments) if operation == BATCH else [(operation, _given(operation, arguments))]
+async def _admit(gate: Gate, operation: str, arguments: object) -> list[tuple[str, dict[str, Any]]]:
+    """Let the gate check the operations of a call; returns them by name."""
+    asked = (
+        _list_operations(arguments)
+        if operation == BATCH
+        else [(operation, _require_object(operation, arguments))]
+    )
     admitted: list[tuple[str, dict[str, Any]]] = []
     for number, (name, given) in enumerate(asked, start=1):
         try:
-            admitted.append((name, await gate.admitted(name, given)))
+            admitted.append((name, await gate.admit(name, given)))
         except UsageError as error:
-            raise placed(error, number, len(asked)) from error
+            raise place_error(error, number, len(asked)) from error
     return admitted
 
 
-def _parsed(operation: str, given: dict[str, Any], number: int, count: int) -> Step:
+def _parse_at(operation: str, given: dict[str, Any], number: int, count: int) -> Step:
     try:
         return parse(operation, given)
     except UsageError as error:
-        raise placed(error, number, count) from error
+        raise place_error(error, number, count) from error
 
 
-def _given(operation: str, arguments: object) -> Mapping[str, Any]:
+def _require_object(operation: str, arguments: object) -> Mapping[str, Any]:
     if isinstance(arguments, Mapping):
         return cast("Mapping[str, Any]", arguments)
     parse(operation, arguments)
     raise AssertionError("what is no object is refused")
 
 
-def _batch(arguments: object) -> list[tuple[str, Mapping[str, Any]]]:
+def _list_operations(arguments: object) -> list[tuple[str, Mapping[str, Any]]]:
     listed = (
         cast("Mapping[str, Any]", arguments).get("operations")
         if isinstance(arguments, Mapping)
@@ -406,21 +412,21 @@ def _batch(arguments: object) -> list[tuple[str, Mapping[str, Any]]]:
     if not isinstance(listed, list) or not listed:
         raise UsageError("A batch is a list of operations", hint=f"For example: {BATCH_EXAMPLE}")
     items = cast("list[object]", listed)
-    return [_item(item, number, len(items)) for number, item in enumerate(items, start=1)]
+    return [_parse_item(item, number, len(items)) for number, item in enumerate(items, start=1)]
 
 
-def _item(item: object, number: int, count: int) -> tuple[str, Mapping[str, Any]]:
+def _parse_item(item: object, number: int, count: int) -> tuple[str, Mapping[str, Any]]:
     rest = dict(cast("Mapping[str, Any]", item)) if isinstance(item, Mapping) else {}
     operation = rest.pop("operation", None)
     if not isinstance(operation, str):
         error = UsageError(
             "Each operation of a batch is an object with `operation`", hint=f"For example: {BATCH_EXAMPLE}"
         )
-        raise placed(error, number, count)
+        raise place_error(error, number, count)
     return operation, rest
 
 
-def _made(steps: Iterable[Step], scope: Scope) -> dict[str, list[str]]:
+def _collect_new(steps: Iterable[Step], scope: Scope) -> dict[str, list[str]]:
     made: dict[str, list[str]] = {"entity": [*scope.placeholders]} if scope.placeholders else {}
     for step in steps:
         for kind, id_ in step.makes:

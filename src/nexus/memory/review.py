@@ -32,13 +32,13 @@ async def review(ledgers: Ledgers, *, cosines: Cosines | None = None, now: clock
 
 
 async def _review_one(ledgers: Ledgers, entity_id: str, cosines: Cosines | None, now: str) -> None:
-    names, signs = await ledgers.identity.read(_signs, entity_id)
+    names, signs = await ledgers.identity.read(_find_signs, entity_id)
     if not signs:
         return
     alike = await cosines(names[0], list(signs)) if cosines and names else {}
-    own = await _company(ledgers, entity_id)
+    own = await _load_company(ledgers, entity_id)
     for other, reasons in signs.items():
-        theirs = await _company(ledgers, other)
+        theirs = await _load_company(ledgers, other)
         shared = own.keys() & theirs.keys() - {entity_id, other}
         reason = similarity.by_context(own[each] for each in shared)
         if reason is not None:
@@ -58,14 +58,14 @@ def _record(
     candidates.record(connection, entity_id, signs, now)
 
 
-def _signs(connection: apsw.Connection, entity_id: str) -> tuple[list[str], Signs]:
+def _find_signs(connection: apsw.Connection, entity_id: str) -> tuple[list[str], Signs]:
     known = rows(connection, sql.queries("identity")["aliases_of"], (json.dumps([entity_id]),))
     own = [Added(id="", type=row[2], normalized=row[3], is_new=False) for row in known]
     names = [alias.normalized for alias in own if alias.type == NAME]
     return names, candidates.signs(connection, entity_id, own, {})
 
 
-async def _company(ledgers: Ledgers, entity_id: str) -> dict[str, str]:
-    """Whom and what an entity occurs with: ids and names."""
+async def _load_company(ledgers: Ledgers, entity_id: str) -> dict[str, str]:
+    """Load whom and what an entity occurs with: ids and names."""
     found = await entities.load_company(ledgers, [entity_id], limit=_COMPANY)
     return {each.entity_id: each.name for each in found}

@@ -51,13 +51,13 @@ class Reason:
 
 
 def by_identifier(type_: str, normalized: str) -> Reason | None:
-    """Both have the same address, number, handle or page."""
+    """Check whether both have the same address, number, handle or page."""
     weight = _SAME_IDENTIFIER.get(type_)
     return Reason(signal=f"same {type_}", detail=normalized, weight=weight) if weight else None
 
 
 def by_name(one: str, other: str) -> Reason | None:
-    """Both have names that are equal, nearly equal, or one within the other."""
+    """Check whether both have names that are equal, nearly equal, or one within the other."""
     if one == other:
         return Reason(signal="same name", detail=one, weight=_SAME_NAME)
     first, second = _sorted_words(one), _sorted_words(other)
@@ -73,7 +73,7 @@ def by_name(one: str, other: str) -> Reason | None:
 
 
 def near(name: str, others: Sequence[str]) -> list[str]:
-    """Those among many names for which `by_name` may say something: a quick look that misses none."""
+    """Find those among many names for which `by_name` may say something: quickly, and missing none."""
     found: dict[str, None] = {}
     for scorer, least in (
         (fuzz.ratio, _LEAST_INDEL),
@@ -88,7 +88,7 @@ def near(name: str, others: Sequence[str]) -> list[str]:
 
 
 def by_meaning(cosine: float) -> Reason | None:
-    """Their vectors are close."""
+    """Check whether their vectors are close."""
     if cosine < _LEAST_COSINE:
         return None
     share = min(1.0, (cosine - _LEAST_COSINE) / (1 - _LEAST_COSINE))
@@ -98,14 +98,14 @@ def by_meaning(cosine: float) -> Reason | None:
 
 
 def by_context(shared: Iterable[str]) -> Reason | None:
-    """Both stand beside the same other entities."""
+    """Check whether both occur with the same other entities."""
     names = sorted(set(shared))
     weight = _BY_CONTEXT[min(len(names), len(_BY_CONTEXT) - 1)]
     return Reason(signal="shared context", detail=", ".join(names[:3]), weight=weight) if weight else None
 
 
 def score(reasons: Iterable[Reason], type_a: str, type_b: str) -> float:
-    """All signs together, each one making the rest of the doubt smaller."""
+    """Combine all signs, each one making the rest of the doubt smaller."""
     doubt = 1.0
     for reason in reasons:
         doubt *= 1.0 - reason.weight
@@ -125,7 +125,7 @@ def tells_apart(one: str, other: str) -> bool:
 
 
 def _numbers(name: str) -> list[str]:
-    """The numbers of a name in order, whether in digits, words or Roman."""
+    """Find the numbers of a name in order, whether in digits, words or Roman."""
     found: list[str] = []
     for position, word in enumerate(_WORD.findall(_plain(name))):
         if word in _NUMBER_WORDS:
@@ -138,7 +138,7 @@ def _numbers(name: str) -> list[str]:
 
 
 def _value(digits: str) -> str:
-    """The number without leading zeros, whatever the script of its digits; a very long one as it stands."""
+    """Read a number without leading zeros, in any script of digits; a very long one stays as it is."""
     return str(int(digits)) if len(digits) < _READ_DIGITS else digits
 
 
@@ -152,7 +152,7 @@ def _from_roman(word: str) -> int:
 
 
 def _ratio(one: str, other: str) -> float:
-    """How alike two texts are: a slip of the pen counts little, another ending much."""
+    """Compare two texts: a typo counts little, another ending much."""
     return min(
         JaroWinkler.normalized_similarity(one, other), 0.5 + 0.5 * Indel.normalized_similarity(one, other)
     )

@@ -91,7 +91,7 @@ class Step:
         """Write what belongs into the memory ledger."""
 
     def answer(self) -> dict[str, Any]:
-        """What the writer is told."""
+        """Return what the writer is told."""
         raise NotImplementedError
 
 
@@ -101,11 +101,11 @@ async def write(ledgers: Ledgers, steps: Sequence[Step], scope: Scope) -> None:
         try:
             await step.prepare(ledgers)
         except UsageError as error:
-            raise placed(error, number, len(steps)) from error
+            raise place_error(error, number, len(steps)) from error
     await _check_needs(ledgers, steps, scope.provenance.episode_id)
     await _write_identity(ledgers, steps, scope)
     if any(type(step).in_memory is not Step.in_memory for step in steps):
-        await ledgers.memory.write(_each, steps, "in_memory", scope)
+        await ledgers.memory.write(_run_each, steps, "in_memory", scope)
 
 
 async def _write_identity(ledgers: Ledgers, steps: Sequence[Step], scope: Scope) -> None:
@@ -113,8 +113,8 @@ async def _write_identity(ledgers: Ledgers, steps: Sequence[Step], scope: Scope)
         scope.found.clear()
         scope.placeholders.clear()
         # What makes and merges entities comes before what refers to them, wherever it stands in a batch.
-        _each(connection, steps, "in_identity", scope, writes=True)
-        _each(connection, steps, "in_identity", scope, writes=False)
+        _run_each(connection, steps, "in_identity", scope, writes=True)
+        _run_each(connection, steps, "in_identity", scope, writes=False)
 
     if not any(step.writes_identity for step in steps):
         try:
@@ -125,7 +125,7 @@ async def _write_identity(ledgers: Ledgers, steps: Sequence[Step], scope: Scope)
     return await ledgers.identity.write(work)
 
 
-def _each(
+def _run_each(
     connection: apsw.Connection, steps: Sequence[Step], phase: str, scope: Scope, writes: bool | None = None
 ) -> None:
     for number, step in enumerate(steps, start=1):
@@ -134,7 +134,7 @@ def _each(
         try:
             getattr(step, phase)(connection, scope)
         except UsageError as error:
-            raise placed(error, number, len(steps)) from error
+            raise place_error(error, number, len(steps)) from error
 
 
 class PlacedError(UsageError):
@@ -146,8 +146,8 @@ class PlacedError(UsageError):
         self.number = number
 
 
-def placed(error: UsageError, number: int, count: int) -> UsageError:
-    """The error, with which operation of a batch it is about."""
+def place_error(error: UsageError, number: int, count: int) -> UsageError:
+    """Say in an error which operation of a batch it is about."""
     return error if count == 1 else PlacedError(error, number, count)
 
 
@@ -171,5 +171,5 @@ async def _check_needs(ledgers: Ledgers, steps: Sequence[Step], episode_id: str 
 
 
 def storable_or_none(text: str | None) -> str | None:
-    """A text that may be missing, as a ledger can keep it."""
+    """Make a text that may be missing storable."""
     return None if text is None else storable(text)

@@ -8,7 +8,7 @@ import apsw
 from nexus.automations.returned import Reply
 from nexus.ledgers import events, memory
 from nexus.memory.operations import Memory
-from nexus.memory.references import meant
+from nexus.memory.references import find_meant
 from nexus.memory.writing import Provenance
 from nexus.pipeline.stages import Stages
 from nexus.request import Event, Request
@@ -61,4 +61,4 @@ class Destinations:
 
 def _unknown(connection: apsw.Connection, names: list[str]) -> list[str]:
     """The names that nobody goes by yet."""
-    return [name for name in dict.fromkeys(names) if meant(connection, name) is None]
+    return [name for name in dict.fromkeys(names) if find_meant(connection, name) is None]

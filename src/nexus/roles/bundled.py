@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from nexus.roles.services import Services
 
 
-def bundled(services: "Services | None" = None, config: "Config | None" = None) -> tuple[Plugin, ...]:
-    """All of them. Without the services of an open home they can be listed and seeded, not run."""
+def bundled_plugins(services: "Services | None" = None, config: "Config | None" = None) -> tuple[Plugin, ...]:
+    """List all of them. Without the services of an open home they can be listed and seeded, not run."""
     settings = config if services is None else services.config
     return (
         *memory_injection.plugins(services),
@@ -21,5 +21,5 @@ def bundled(services: "Services | None" = None, config: "Config | None" = None) 
 
 
 def switched_off(config: "Config") -> dict[str, str]:
-    """Those that do not run by the settings: why, by their script path."""
-    return {each.script_path: each.off for each in bundled(config=config) if each.off is not None}
+    """Find those that the settings switch off: why, by their script path."""
+    return {each.script_path: each.off for each in bundled_plugins(config=config) if each.off is not None}

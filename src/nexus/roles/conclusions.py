@@ -7,10 +7,9 @@ from nexus.engine import Context, Schedule, StartedExecution
 from nexus.memory.conclusions import observations
 from nexus.memory.profile import OwnerProfile, versions
 from nexus.roles.consolidation import profile
-from nexus.roles.consolidation.consolidation import SETTLED, Consolidating, Report, why_off
+from nexus.roles.consolidation.consolidation import SETTLED, Consolidation, Report, explain_off
 from nexus.roles.reflection import tools
-from nexus.roles.reflection.reflection import reflect_tool
-from nexus.roles.reflection.refreshing import refreshed
+from nexus.roles.reflection.reflection import make_reflect_tool, refresh_stale
 
 if TYPE_CHECKING:
     from nexus.roles.services import Services
@@ -22,12 +21,12 @@ _LANE: Final = "automations"
 REFRESHING: Final = "memory.refreshing"
 
 
-def _by_clock(work: str, cron: str) -> Schedule:
-    """What was missed while nobody served the home is not made up for in the midst of a short command."""
+def _make_schedule(work: str, cron: str) -> Schedule:
+    """Make a schedule. Runs missed while nobody served the home are not made up for."""
     return Schedule(name=work, cron=cron, work=work, payload={"by_clock": True}, lane=_LANE, missed="skip")
 
 
-_SCHEDULES: Final = (_by_clock(CONSOLIDATION, "10,40 * * * *"), _by_clock(REFRESHING, "25 * * * *"))
+_SCHEDULES: Final = (_make_schedule(CONSOLIDATION, "10,40 * * * *"), _make_schedule(REFRESHING, "25 * * * *"))
 
 
 class Conclusions:
@@ -37,8 +36,8 @@ class Conclusions:
         self._services = services
         services.engine.register(CONSOLIDATION, self._consolidate)
         services.engine.register(REFRESHING, self._refresh)
-        services.broker.add_tools(tools.searches(services), for_everybody=False)
-        services.broker.add_tools([reflect_tool(services)])
+        services.broker.add_tools(tools.make_searches(services), for_everybody=False)
+        services.broker.add_tools([make_reflect_tool(services)])
 
     async def schedule(self) -> None:
         """See to it that the schedules are there; those that are keep their next moment."""
@@ -59,28 +58,28 @@ class Conclusions:
 
     async def _consolidate(self, context: Context, payload: Any) -> dict[str, Any]:
         config, by_clock = self._services.config, bool(payload["by_clock"])
-        off = why_off(config)
+        off = explain_off(config)
         if by_clock and not config.memory.consolidation:
             off = "consolidation is switched off (consolidation in [memory])"
-        await context.step("profile", self._profile, bool(off))
+        await context.step("profile", self._refresh_profile, bool(off))
         if off:
             return Report(stopped=off).to_json()
         now = clock.now()
         until = clock.timestamp(now - SETTLED if by_clock else now)
         begun = await context.step("begin", _same, until)
-        report = await Consolidating(services=self._services, context=context, until=begun)()
+        report = await Consolidation(services=self._services, context=context, until=begun)()
         if not report.stopped:
-            await profile.written(self._services, context)
+            await profile.write_profile(self._services, context)
         return report.to_json()
 
-    async def _profile(self, off: bool) -> None:
+    async def _refresh_profile(self, off: bool) -> None:
         """Keep the owner's profile up to date by rule, unless a model writes it."""
         version = await versions.newest(self._services.ledgers)
         if off or version is None or version.origin != "consolidation":
             await OwnerProfile(self._services.ledgers).refresh()
 
     async def _refresh(self, context: Context, payload: Any) -> dict[str, Any]:
-        return (await refreshed(self._services, context)).to_json()
+        return (await refresh_stale(self._services, context)).to_json()
 
 
 async def _same(value: str) -> str:

@@ -1,7 +1,7 @@
 """What a role is told to be: its ROLE.md, in the package and, for people to edit, in its workspace."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Final
@@ -23,12 +23,12 @@ WITHOUT_AUTOMATION: Final[Mapping[str, str]] = {
 
 @cache
 def role_text(package: str) -> str:
-    """The ROLE.md of a package."""
+    """Load the ROLE.md of a package."""
     return resources.files(package).joinpath("ROLE.md").read_text(encoding="utf-8").strip()
 
 
-def role_of(home: "Home", name: str) -> str:
-    """The ROLE.md of a role that is no automation, as its workspace has it. Waits for the disk."""
+def load_role(home: "Home", name: str) -> str:
+    """Load the ROLE.md of a role that is no automation, as its workspace has it. Waits for the disk."""
     try:
         text = Folder(home.meeseeks / name).read(ROLE).strip()
     except WorkspaceError:
@@ -47,37 +47,35 @@ _OF_PEERS = (SKILLS, ERRORS)
 _MOST_CHARACTERS = 6_000
 
 
-def role_context(workspace: Workspace, name: str, *, is_owners: bool, further: str = "") -> str:
-    """The text between the shared prompt and the task. Reads files: call it on a thread.
+def write_role_context(workspace: Workspace, name: str, *, is_owners: bool, further: str = "") -> str:
+    """Write the text between the shared prompt and the task. Reads files: call it on a thread.
 
     What was learned and noted may quote the owner's conversations: it is told in these alone.
     """
     role = "\n\n".join(filter(None, (workspace.role.strip(), further)))
-    return "\n\n".join(filter(None, (wrapped("role", role), learned(workspace, name) if is_owners else "")))
+    return "\n\n".join(
+        filter(None, (wrapped("role", role), load_lessons(workspace, name) if is_owners else ""))
+    )
 
 
-def learned(workspace: Workspace, name: str) -> str:
-    """What a role has learned of its work, and what its peers left for it. Reads files."""
-    return "\n\n".join([*_learned(workspace), *_noted(workspace, name)])
+def load_lessons(workspace: Workspace, name: str) -> str:
+    """Load what a role has learned of its work, and what its peers left for it. Reads files."""
+    lessons = [
+        wrapped("learned", text, file=file)
+        for file in (SKILLS, PATTERNS, ERRORS)
+        if (text := _read_text(workspace, file))
+    ]
+    notes = [
+        wrapped("notes", text, of=peer.name, file=file)
+        for peer in workspace.peers.values()
+        for file in (notes_for(name), *_OF_PEERS)
+        if (text := _read_text(peer, file))
+    ]
+    return "\n\n".join([*lessons, *notes])
 
 
-def _learned(workspace: Workspace) -> Iterator[str]:
-    for file in (SKILLS, PATTERNS, ERRORS):
-        text = _text(workspace, file)
-        if text:
-            yield wrapped("learned", text, file=file)
-
-
-def _noted(workspace: Workspace, name: str) -> Iterator[str]:
-    for peer in workspace.peers.values():
-        for file in (notes_for(name), *_OF_PEERS):
-            text = _text(peer, file)
-            if text:
-                yield wrapped("notes", text, of=peer.name, file=file)
-
-
-def _text(folder: Workspace | Peer, file: str) -> str:
-    """A file's text; nothing for one that is missing or holds no more than its heading."""
+def _read_text(folder: Workspace | Peer, file: str) -> str:
+    """Read a file's text; nothing for one that is missing or holds no more than its heading."""
     with contextlib.suppress(WorkspaceError):
         text = folder.read_file(file).strip()
         return text[:_MOST_CHARACTERS] if len(text.splitlines()) > 1 else ""

@@ -28,7 +28,7 @@ TOOLS = frozenset({"bash", "read"})
 
 
 @asynccontextmanager
-async def desk(
+async def open_sandbox(
     services: Services,
     name: str,
     provenance: "Provenance",
@@ -38,12 +38,12 @@ async def desk(
     writes: bool = True,
     in_workspace: bool = False,
 ) -> AsyncGenerator[Path]:
-    """The folder of a socket that writes with this provenance while the context lasts.
+    """Open the folder of a socket that writes with this provenance while the context lasts.
 
     It holds `skills/memory` too, unless the role works in its workspace.
     """
     place = (services.home.run / name).resolve()
-    await asyncio.to_thread(_lay, services, place, with_skill=not in_workspace)
+    await asyncio.to_thread(_prepare_place, services, place, with_skill=not in_workspace)
     try:
         async with services.memory_socket(name, provenance, writes=writes, rules=rules, visible=visible):
             yield place
@@ -51,10 +51,10 @@ async def desk(
         await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 
 
-def access(
+def make_access(
     services: Services, place: Path, workspaces: Iterable[Path], *, ledgers: bool, notes: Path | None = None
 ) -> Access:
-    """What the run's tools may reach: its workspaces and its socket, read-only, and perhaps the ledgers.
+    """Grant a run's tools its workspaces and its socket, read-only, and perhaps the ledgers.
 
     They write to `notes` alone.
     """
@@ -72,7 +72,7 @@ def access(
     )
 
 
-def _lay(services: Services, place: Path, *, with_skill: bool) -> None:
+def _prepare_place(services: Services, place: Path, *, with_skill: bool) -> None:
     from nexus.skills import memory
 
     place.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -249,7 +249,7 @@ class Commands:
         query = parse_query(*parse_flags([each for each in arguments if each != "--json"], EXAMPLE))
         answer = await search(self._memory.ledgers, await self._recall(), query)
         if self._rules is not None:
-            self._rules.recalled(answer)
+            self._rules.note_recall(answer)
         return answer
 
     async def models(self, arguments: list[str]) -> dict[str, Any] | list[dict[str, Any]]:
@@ -270,7 +270,7 @@ class Commands:
         if words:
             return await mental_models.describe(self._memory.ledgers, " ".join(words).strip())
         limit = _read_number({name: str(value) for name, value in values.items()}, "limit", 50)
-        found = await mental_models.listed(self._memory.ledgers, stale=stale, limit=limit)
+        found = await mental_models.list_models(self._memory.ledgers, stale=stale, limit=limit)
         return [each.to_json() for each in found]
 
     async def _run(self, operation: str, arguments: object) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from nexus.home import Home
 from nexus.ledgers.agents import history
 from nexus.ledgers.runtime import requests
 from nexus.request import Access, Agent, Event, Request
-from nexus.roles.reflection.reflection import reflect_tool
+from nexus.roles.reflection.reflection import make_reflect_tool
 from nexus.testing import (
     HttpError,
     ModelRequest,
@@ -38,7 +38,7 @@ async def _unasked(*_: object) -> Any:
 _TOOLS = (
     *TOOLS,
     recall_tool(_unasked),
-    reflect_tool(cast("Any", None)),
+    make_reflect_tool(cast("Any", None)),
     *web.web_tools(WebConfig(), _unasked),
 )
 _FIXED_TOKENS = compaction.estimate(assemble.own()) + compaction.estimate(

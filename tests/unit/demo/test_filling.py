@@ -21,7 +21,7 @@ from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import automations, injections, requests, trace
 from nexus.memory.conclusions import mental_models, observations
 from nexus.memory.views import plain as views
-from nexus.roles.bundled import bundled
+from nexus.roles.bundled import bundled_plugins
 
 _UNTIL = datetime(2026, 5, 31, 18, tzinfo=UTC)
 # They say when the home was made and where it lies; codes by which strangers ask are random on purpose.
@@ -107,8 +107,8 @@ async def test_what_changed_over_time_is_there_with_what_was_before(month: Home)
 
 async def test_conclusions_have_versions_and_hold_while_nothing_replaces_their_facts(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
-        observed = await observations.listed(ledgers)
-        models = await mental_models.listed(ledgers)
+        observed = await observations.list_observations(ledgers)
+        models = await mental_models.list_models(ledgers)
     assert {each["version"] for each in observed} == {1, 2}
     assert {(model.name, model.version) for model in models} == {
         ("How Mira likes things", 1),
@@ -129,7 +129,7 @@ async def test_an_automation_has_versions_and_another_an_open_circuit(month: Hom
 async def test_the_bundled_automations_are_registered_when_it_ends(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
         found = {each.name: each for each in await ledgers.runtime.read(automations.list_current)}
-    assert {each.name for each in bundled(config=Config())} <= found.keys()
+    assert {each.name for each in bundled_plugins(config=Config())} <= found.keys()
     assert found["memory-reader"].disabled_reason == "off by default"
     assert (month.meeseeks / "memory-reader" / "ROLE.md").is_file()
 

@@ -70,19 +70,19 @@ async def test_what_others_state_is_kept_as_their_own_word(opened: Ledgers, kind
 )
 async def test_nobody_has_a_secret_remembered(kind: ActorKind, operation: str, given: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="secret"):
-        await gate(kind).admitted(operation, given)
+        await gate(kind).admit(operation, given)
 
 
 @pytest.mark.parametrize("kind", ["automation", "client", "unknown"])
 @pytest.mark.parametrize("operation", ["contact", "merge", "unmerge", "reject"])
 async def test_who_is_who_is_for_people_to_say(kind: ActorKind, operation: str) -> None:
     with pytest.raises(UsageError, match="is not for"):
-        await gate(kind).admitted(operation, {"entity": "Owner"})
+        await gate(kind).admit(operation, {"entity": "Owner"})
 
 
 async def test_a_phone_number_is_no_card() -> None:
     given = {"entity": "Sarah", "alias": ["+49 151 1234 5678"]}
-    assert await gate("owner").admitted("alias", given) == given
+    assert await gate("owner").admit("alias", given) == given
 
 
 async def test_a_batch_is_refused_as_a_whole_and_says_which_operation_was_wrong(opened: Ledgers) -> None:

@@ -20,18 +20,18 @@ class Rules:
         self.refusals: list[str] = []
         self.writes: list[str] = []
 
-    async def admitted(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def admit(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if "forbidden" in str(arguments):
             raise UsageError("This is forbidden")
         return dict(arguments)
 
-    def refused(self, operation: str, reason: str) -> None:
+    def note_refusal(self, operation: str, reason: str) -> None:
         self.refusals.append(f"{operation}: {reason}")
 
-    def written(self, operation: str, arguments: Mapping[str, Any]) -> None:
+    def note_write(self, operation: str, arguments: Mapping[str, Any]) -> None:
         self.writes.append(operation)
 
-    def recalled(self, answer: Mapping[str, Any]) -> None:
+    def note_recall(self, answer: Mapping[str, Any]) -> None:
         pass
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nexus.memory.normalisation import normalised, typed
+from nexus.memory.normalisation import normalize, split_type
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ from nexus.memory.normalisation import normalised, typed
     ],
 )
 def test_each_type_is_cleaned_in_its_own_way(type_: str, text: str, expected: str) -> None:
-    assert normalised(text, type_) == expected
+    assert normalize(text, type_) == expected
 
 
 def test_a_national_number_is_completed_with_the_region() -> None:
-    assert normalised("030 123456", "phone", phone_region="de") == "+4930123456"
+    assert normalize("030 123456", "phone", phone_region="de") == "+4930123456"
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_a_national_number_is_completed_with_the_region() -> None:
     ],
 )
 def test_an_alias_carries_its_type_or_shows_it(text: str, expected: tuple[str, str]) -> None:
-    assert typed(text) == expected
+    assert split_type(text) == expected

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus.memory.grouping import Said, closed, cut
-from nexus.memory.groups import is_named, name_of
+from nexus.memory.grouping import Said, choose_closed, cut
+from nexus.memory.groups import is_named, name_group
 
 START = datetime(2026, 2, 13, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -40,8 +40,8 @@ def test_events_are_taken_in_the_order_in_which_they_were_said() -> None:
 def test_a_conversation_that_goes_on_is_left_open() -> None:
     segments = cut([said(0), said(120)], gap=HOUR, budget_tokens=100)
 
-    assert minutes(closed(segments, gap=HOUR, now=START + timedelta(minutes=150))) == [[0]]
-    assert minutes(closed(segments, gap=HOUR, now=START + timedelta(minutes=180))) == [[0], [120]]
+    assert minutes(choose_closed(segments, gap=HOUR, now=START + timedelta(minutes=150))) == [[0]]
+    assert minutes(choose_closed(segments, gap=HOUR, now=START + timedelta(minutes=180))) == [[0], [120]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(1, 300)), unique_by=lambda each: each[0]))
@@ -67,6 +67,6 @@ def test_two_are_never_a_group_three_when_they_recur_and_six_always() -> None:
 
 
 def test_a_group_without_a_name_is_called_by_its_members() -> None:
-    assert name_of(["Ben", "Ada", "Cleo"]) == "Ada, Ben and Cleo"
-    assert name_of([f"P{n}" for n in range(9)]) == "P0, P1 and 7 others"
-    assert name_of(["Ada"]) == "Ada"
+    assert name_group(["Ben", "Ada", "Cleo"]) == "Ada, Ben and Cleo"
+    assert name_group([f"P{n}" for n in range(9)]) == "P0, P1 and 7 others"
+    assert name_group(["Ada"]) == "Ada"

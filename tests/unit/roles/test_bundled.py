@@ -2,7 +2,7 @@
 
 import pytest
 
-from nexus.roles.bundled import bundled
+from nexus.roles.bundled import bundled_plugins
 
 
 @pytest.fixture(autouse=True)
@@ -11,5 +11,5 @@ def patient() -> None:
 
 
 def test_nobody_waits_longer_than_three_seconds_for_memories() -> None:
-    injecting = [each for each in bundled() if each.name.startswith("memory-injection")]
+    injecting = [each for each in bundled_plugins() if each.name.startswith("memory-injection")]
     assert [each.timeout_ms for each in injecting] == [3_000, 3_000]

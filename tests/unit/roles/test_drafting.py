@@ -8,8 +8,7 @@ import pytest
 
 from nexus.ledgers import Ledgers
 from nexus.roles.memory_writer.drafting import Drafting
-from nexus.roles.memory_writer.extraction import Draft, Extraction, Person
-from nexus.roles.memory_writer.transcript import Source
+from nexus.roles.memory_writer.extraction import Draft, Extraction, Person, Source
 from unit.roles.test_evidence import Case
 
 
@@ -28,7 +27,7 @@ async def drafted(
 def _operations(
     connection: apsw.Connection, sources: list[Source], found: Extraction
 ) -> list[dict[str, Any]]:
-    return Drafting(connection=connection, sources=sources, meant={}).operations(found)
+    return Drafting(connection=connection, sources=sources, meant={}).draft_operations(found)
 
 
 def of(operations: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from nexus.errors import UnusableAnswerError
-from nexus.roles.memory_writer.extraction import Draft, Person, read
+from nexus.roles.memory_writer.extraction import Draft, Person, read_answer
 
 FACT = '{"message": 2, "about": "Hana", "fact": "Hana runs"}'
 WHOLE = f'{{"facts": [{FACT}], "people": [{{"name": "Hana", "also_called": "Hani"}}]}}'
@@ -21,7 +21,7 @@ WHOLE = f'{{"facts": [{FACT}], "people": [{{"name": "Hana", "also_called": "Hani
     ],
 )
 def test_an_answer_is_read_however_it_is_wrapped(text: str) -> None:
-    found = read(text)
+    found = read_answer(text)
 
     assert found.facts == (Draft(fact="Hana runs", about="Hana", message=2),)
     assert found.people == (Person(name="Hana", also_called="Hani"),)
@@ -29,14 +29,14 @@ def test_an_answer_is_read_however_it_is_wrapped(text: str) -> None:
 
 @pytest.mark.parametrize("text", [f"[{FACT}]", FACT, '{"facts": ["Hana runs"]}'])
 def test_facts_alone_are_enough(text: str) -> None:
-    assert [draft.fact for draft in read(text).facts] == ["Hana runs"]
+    assert [draft.fact for draft in read_answer(text).facts] == ["Hana runs"]
 
 
 def test_nothing_to_remember_is_an_answer() -> None:
-    assert read('{"facts": [], "people": []}').facts == ()
+    assert read_answer('{"facts": [], "people": []}').facts == ()
 
 
 @pytest.mark.parametrize("text", ["", "Nothing to remember", "{broken", '{"answer": 42}', "[1, 2"])
 def test_what_is_no_answer_is_told(text: str) -> None:
     with pytest.raises(UnusableAnswerError):
-        read(text)
+        read_answer(text)

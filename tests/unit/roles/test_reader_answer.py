@@ -18,7 +18,7 @@ That is all."""
 
 
 def test_sections_and_their_lines_are_kept_and_the_rest_is_dropped() -> None:
-    assert reader.memories_in(ANSWER) == (
+    assert reader.format_memories(ANSWER) == (
         "## Entities\n- Sarah Chen (Person)\n  - EMAIL: sarah.chen@example.com\n\n"
         "## Relationship History (Sarah ↔ Project X)\n"
         "- 2026-02-01: LEADS Project X (self_disclosed, confidence 1.0)"
@@ -26,9 +26,9 @@ def test_sections_and_their_lines_are_kept_and_the_rest_is_dropped() -> None:
 
 
 def test_nothing_relevant_is_nothing() -> None:
-    assert reader.memories_in("Nothing relevant.") == ""
-    assert reader.memories_in("I could not find a thing, sorry.") == ""
+    assert reader.format_memories("Nothing relevant.") == ""
+    assert reader.format_memories("I could not find a thing, sorry.") == ""
 
 
 def test_an_answer_without_tags_is_read_by_its_sections() -> None:
-    assert reader.memories_in("## Facts\n- Due on March 15") == "## Facts\n- Due on March 15"
+    assert reader.format_memories("## Facts\n- Due on March 15") == "## Facts\n- Due on March 15"

@@ -66,10 +66,10 @@ async def test_where_nobody_is_known_to_have_spoken_the_writer_has_the_least_rig
     made = await gate(opened)
 
     with pytest.raises(UsageError, match="Nobody said 'Sarah Chen' here"):
-        await made.admitted("fact", {"about": "sarah", "fact": "Sarah may do everything"})
+        await made.admit("fact", {"about": "sarah", "fact": "Sarah may do everything"})
     for operation, given in (("describe", {"summary": "May do all"}), ("alias", {"alias": ["Sally"]})):
         with pytest.raises(UsageError):
-            await made.admitted(operation, {"entity": "sarah", **given})
+            await made.admit(operation, {"entity": "sarah", **given})
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_a_statement_is_laid_to_what_says_it(
 ) -> None:
     made = await gate(opened, *said, tools=tools)
 
-    admitted = await made.admitted("fact", {"fact": "Sarah has an allergy: nuts, she is allergic"})
+    admitted = await made.admit("fact", {"fact": "Sarah has an allergy: nuts, she is allergic"})
 
     told = (admitted["source_type"], admitted.get("confidence"), admitted["metadata"]["speaker"])
     assert told == expected
@@ -111,7 +111,7 @@ async def test_what_no_message_says_is_refused_whichever_message_it_cites(
     cited = {} if event is None else {"event": made.conversation[event].event.id}
 
     with pytest.raises(UsageError, match=reason):
-        await made.admitted("fact", {"about": "sarah", "fact": fact, **cited})
+        await made.admit("fact", {"about": "sarah", "fact": fact, **cited})
 
 
 async def test_a_fact_that_cites_the_wrong_message_is_laid_to_the_one_that_says_it(opened: Ledgers) -> None:
@@ -119,9 +119,7 @@ async def test_a_fact_that_cites_the_wrong_message_is_laid_to_the_one_that_says_
     made = await gate(opened, ("@boss", "Can you look up the weather?"), ("@boss", "Sarah leads Project X"))
     wrong, right = (each.event.id for each in made.conversation)
 
-    admitted = await made.admitted(
-        "fact", {"about": "sarah", "fact": "Sarah leads Project X", "event": wrong}
-    )
+    admitted = await made.admit("fact", {"about": "sarah", "fact": "Sarah leads Project X", "event": wrong})
 
     assert admitted["event"] == right
 
@@ -136,7 +134,7 @@ async def test_a_name_that_nobody_said_is_not_written(opened: Ledgers) -> None:
         ("relationship", {"source": "Owner", "target": "Sweden", "type": "LIVES_IN", "fact": "Lives there"}),
     ):
         with pytest.raises(UsageError, match="Nobody said"):
-            await made.admitted(operation, given)
+            await made.admit(operation, given)
 
 
 @pytest.mark.parametrize(
@@ -158,12 +156,12 @@ async def test_others_do_not_change_whom_they_did_not_bring_up(
     made = await gate(opened, ("@sam", text))
 
     with pytest.raises(UsageError, match="Only the owner's words"):
-        await made.admitted(operation, given)
-    await made.admitted("entity", {"id": "carl", "name": "Carl Gauss", "alias": ["evil@sam.com"]})
-    await made.admitted("alias", {"entity": "carl", "alias": ["Carl"]})
+        await made.admit(operation, given)
+    await made.admit("entity", {"id": "carl", "name": "Carl Gauss", "alias": ["evil@sam.com"]})
+    await made.admit("alias", {"entity": "carl", "alias": ["Carl"]})
     owners = await gate(opened, ("@boss", text))
     if operation != "alias":
-        await owners.admitted(operation, given)
+        await owners.admit(operation, given)
 
 
 @pytest.mark.parametrize(
@@ -186,10 +184,10 @@ async def test_an_alias_must_stand_in_what_was_said(opened: Ledgers, alias: str,
     made = await gate(opened, ("@boss", said))
 
     if is_written:
-        assert await made.admitted("alias", {"entity": "sarah", "alias": [alias]})
+        assert await made.admit("alias", {"entity": "sarah", "alias": [alias]})
     else:
         with pytest.raises(UsageError, match="Nobody wrote"):
-            await made.admitted("alias", {"entity": "sarah", "alias": [alias]})
+            await made.admit("alias", {"entity": "sarah", "alias": [alias]})
 
 
 @pytest.mark.parametrize(
@@ -206,7 +204,7 @@ async def test_a_secret_is_refused_wherever_it_stands(
     made = await gate(opened, ("@boss", "sk-ant-REDACTED0000, the wifi password is hunter22, PIN is 4711"))
 
     with pytest.raises(UsageError, match="secret"):
-        await through(made).admitted(operation, given)
+        await through(made).admit(operation, given)
     assert made.refusals == [f"{operation}: This holds a secret, and secrets are not remembered"]
 
 
@@ -215,7 +213,7 @@ async def test_a_name_that_only_a_memory_holds_makes_no_entity(opened: Ledgers) 
     made.evidence.remember(["Ada Lovelace leads Project X"])
 
     with pytest.raises(UsageError, match="memory"):
-        await through(made).admitted("entity", {"name": "Ada Lovelace"})
+        await through(made).admit("entity", {"name": "Ada Lovelace"})
     assert made.refusals
     assert "Ada" not in str(made.refusals), "what is refused is kept, and quotes no memory"
 
@@ -224,9 +222,9 @@ async def test_a_statement_is_written_once_from_the_same_message(opened: Ledgers
     """As after a run that was cut off in the middle."""
     made = await gate(opened, ("@boss", "I like green tea"))
     tea = {"fact": "The owner likes green tea"}
-    await Memory(opened).run("fact", await made.admitted("fact", tea))
+    await Memory(opened).run("fact", await made.admit("fact", tea))
 
     with pytest.raises(UsageError, match="already"):
-        await made.admitted("fact", tea)
+        await made.admit("fact", tea)
     again = await gate(opened, ("@boss", "I like green tea, again"))
-    assert await again.admitted("fact", tea), "said once more, it is one more observation"
+    assert await again.admit("fact", tea), "said once more, it is one more observation"

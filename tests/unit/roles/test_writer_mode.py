@@ -9,8 +9,8 @@ from nexus.home import Home
 from nexus.ledgers.runtime import models
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.roles.memory_writer import TIMEOUT_MS
-from nexus.roles.memory_writer.time_limit import limit_ms
-from nexus.roles.memory_writer.writer import mode, reads_notes
+from nexus.roles.memory_writer.extractor import estimate_limit_ms
+from nexus.roles.memory_writer.writer import choose_mode, reads_notes
 from nexus.testing import ModelServer
 
 _ONLY_TOOLS = Capabilities(calls_tools=True, writes_json=False)
@@ -30,17 +30,17 @@ _ONLY_TOOLS = Capabilities(calls_tools=True, writes_json=False)
 def test_the_mode_follows_from_the_setting_and_the_trial(
     setting: WriterSetting, known: Capabilities, expected: str
 ) -> None:
-    assert mode(setting, known) == expected
+    assert choose_mode(setting, known) == expected
 
 
 def test_the_time_limit_follows_from_the_speed() -> None:
-    assert limit_ms(Capabilities(), 1) is None
-    assert limit_ms(Capabilities(prompt_tokens_per_s=10_000, output_tokens_per_s=500), 1) == 60_000
+    assert estimate_limit_ms(Capabilities(), 1) is None
+    assert estimate_limit_ms(Capabilities(prompt_tokens_per_s=10_000, output_tokens_per_s=500), 1) == 60_000
     laptop = Capabilities(prompt_tokens_per_s=30, output_tokens_per_s=5)
-    once = limit_ms(laptop, 1)
+    once = estimate_limit_ms(laptop, 1)
     assert once is not None
     assert once > TIMEOUT_MS
-    assert limit_ms(laptop, 3) == 3 * once
+    assert estimate_limit_ms(laptop, 3) == 3 * once
 
 
 async def test_a_tried_model_that_writes_no_json_writes_the_memory_with_tools(home: Home) -> None:

@@ -7,7 +7,7 @@ import pytest
 from nexus.errors import AutomationError
 from nexus.memory.gate import is_confidential
 from nexus.roles.memory_writer import names
-from nexus.roles.memory_writer.frequency import Frequency
+from nexus.roles.memory_writer.turns import Frequency
 
 
 @pytest.mark.parametrize(
@@ -23,13 +23,13 @@ from nexus.roles.memory_writer.frequency import Frequency
     ],
 )
 def test_names_are_told_from_sentence_starts(text: str, found: list[str]) -> None:
-    assert names.found(text) == found
+    assert names.find_names(text) == found
 
 
 @pytest.mark.parametrize("word", ["Sarah Chen and ", "x", "a.", "A", " \n"])
 def test_names_in_a_very_long_text_are_found_soon(word: str) -> None:
     begun = time.process_time()
-    names.found(word * 100_000)
+    names.find_names(word * 100_000)
     assert time.process_time() - begun < 2
 
 
@@ -65,21 +65,21 @@ def test_plain_facts_are_no_secrets(text: str) -> None:
 
 
 def test_every_turn_is_the_default_and_waits_for_nothing() -> None:
-    assert Frequency.of({}).waits_for(1, used_tokens=0, budget_tokens=1_000) is None
+    assert Frequency.of({}).explain_wait(1, used_tokens=0, budget_tokens=1_000) is None
 
 
 def test_every_n_turns_waits_for_the_nth() -> None:
     frequency = Frequency.of({"frequency": "every_n_turns", "n": 3})
 
-    assert frequency.waits_for(2, used_tokens=0, budget_tokens=1_000) == "2 of 3 turns"
-    assert frequency.waits_for(3, used_tokens=0, budget_tokens=1_000) is None
+    assert frequency.explain_wait(2, used_tokens=0, budget_tokens=1_000) == "2 of 3 turns"
+    assert frequency.explain_wait(3, used_tokens=0, budget_tokens=1_000) is None
 
 
 def test_before_compaction_waits_until_the_conversation_is_nearly_too_long() -> None:
     frequency = Frequency.of({"frequency": "before_compaction"})
 
-    assert frequency.waits_for(9, used_tokens=700, budget_tokens=1_000) is not None
-    assert frequency.waits_for(9, used_tokens=760, budget_tokens=1_000) is None
+    assert frequency.explain_wait(9, used_tokens=700, budget_tokens=1_000) is not None
+    assert frequency.explain_wait(9, used_tokens=760, budget_tokens=1_000) is None
 
 
 @pytest.mark.parametrize("config", [{"frequency": "hourly"}, {"n": 0}, {"roles": "manager"}])

@@ -18,9 +18,8 @@ from nexus.memory.writing import Provenance
 from nexus.roles.memory_writer import extraction
 from nexus.roles.memory_writer.drafting import Drafting
 from nexus.roles.memory_writer.evidence import Evidence, Heard
-from nexus.roles.memory_writer.extraction import Extraction
+from nexus.roles.memory_writer.extraction import Extraction, Source
 from nexus.roles.memory_writer.gate import Gate
-from nexus.roles.memory_writer.transcript import Source
 from unit.roles.test_writer_gate import message
 
 WRITER = Provenance(actor="memory-writer", kind="writer")
@@ -67,7 +66,7 @@ async def written(opened: Ledgers, example: Example, facts: list[str], said: str
         evidence=evidence,
         is_owners=True,
     )
-    found = extraction.read(json.dumps({"people": [], "facts": [json.loads(fact) for fact in facts]}))
+    found = extraction.read_answer(json.dumps({"people": [], "facts": [json.loads(fact) for fact in facts]}))
     sources = [Source(number=example.number, heard=heard, text=said)]
     operations = await opened.identity.read(_operations, sources=sources, found=found)
     with suppress(UsageError):
@@ -80,7 +79,7 @@ async def written(opened: Ledgers, example: Example, facts: list[str], said: str
 def _operations(
     connection: apsw.Connection, sources: Sequence[Source], found: Extraction
 ) -> list[dict[str, Any]]:
-    return Drafting(connection=connection, sources=sources, meant={}).operations(found)
+    return Drafting(connection=connection, sources=sources, meant={}).draft_operations(found)
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda example: str(example.number))

@@ -15,7 +15,7 @@ from nexus.ledgers.memory import How
 from nexus.ledgers.runtime import requests
 from nexus.memory.recall import item
 from nexus.memory.recall.item import Match, Query
-from nexus.memory.references import meant
+from nexus.memory.references import find_meant
 from nexus.memory.views import entities, episodes, facts
 from nexus.memory.views.episodes import Episode as StoredEpisode
 from nexus.memory.views.facts import Fact
@@ -71,7 +71,7 @@ class Recalled(BaseModel):
 
     note: str = _DATA
     memories: list[Memory]
-    meant: dict[str, list[str]] = Field(
+    find_meant: dict[str, list[str]] = Field(
         default_factory=dict[str, list[str]],
         description="Whom the question means: `my husband` with their names.",
     )
@@ -272,7 +272,9 @@ class Mind:
 
         def missing(connection: apsw.Connection) -> dict[str, str]:
             region = self.app.config.memory.phone_region
-            return {name: type_ for name, type_ in given.items() if meant(connection, name, region) is None}
+            return {
+                name: type_ for name, type_ in given.items() if find_meant(connection, name, region) is None
+            }
 
         return await self.app.ledgers.identity.read(missing)
 

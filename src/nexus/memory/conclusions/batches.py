@@ -30,7 +30,7 @@ _LABEL_CHARACTERS: Final = 4
 
 
 def most(values: Iterable[str]) -> str | None:
-    """The one that occurs most often, the first of several; None where there are none."""
+    """Find the value that occurs most often, the first of several; None if there are none."""
     common = Counter(values).most_common(1)
     return common[0][0] if common else None
 
@@ -43,7 +43,7 @@ async def note_shown(ledgers: Ledgers, execution_id: str, things: Iterable[tuple
 
 
 async def speakers_behind(ledgers: Ledgers, ids: Iterable[str]) -> dict[str, str]:
-    """By the id of a fact, an observation or a mental model: the names of those who said it."""
+    """Load who said each fact, observation or mental model: their names, by its id."""
     wanted = sorted(set(ids))
     if not wanted:
         return {}
@@ -54,7 +54,7 @@ async def speakers_behind(ledgers: Ledgers, ids: Iterable[str]) -> dict[str, str
         name = _plain(speaker or senders.get(event, ""))
         if name and name not in names[id_]:
             names[id_].append(name)
-    return {id_: _listed(each) for id_, each in names.items() if each}
+    return {id_: _list_ids(each) for id_, each in names.items() if each}
 
 
 async def _senders(ledgers: Ledgers, event_ids: set[str]) -> dict[str, str]:
@@ -67,11 +67,11 @@ async def _senders(ledgers: Ledgers, event_ids: set[str]) -> dict[str, str]:
 
 
 def _plain(name: object) -> str:
-    """A name is somebody's own choice, and must not end the brackets that it stands in."""
+    """Clean a name, which is somebody's own choice and must not end the brackets around it."""
     return re.sub(r"[(),\s<>]+", " ", str(name)).strip()
 
 
-def _listed(names: list[str]) -> str:
+def _list_ids(names: list[str]) -> str:
     shown = names[:_NAMED] + ["others"] * (len(names) > _NAMED)
     return " and ".join(shown)
 
@@ -145,7 +145,7 @@ class _Waiting:
 async def choose(
     ledgers: Ledgers, limits: Limits, *, until: str, after_seq: int = 0, leave: frozenset[str] = frozenset()
 ) -> tuple[Batch | None, int]:
-    """The next batch of facts that were recorded by a moment, and from where the one after it may look.
+    """Choose the next batch of facts recorded by a moment, and from where the one after it may look.
 
     The oldest fact decides which message's facts are next; those in `leave` are not taken.
     """
@@ -162,7 +162,7 @@ async def choose(
 async def complete(
     ledgers: Ledgers, root_request_id: str | None, fact_ids: Sequence[str], limits: Limits
 ) -> Batch:
-    """The batch of some facts: with what stands about their entities by now."""
+    """Make the batch of some facts, with what is known about their entities by now."""
     observations, known = await _beside(ledgers, fact_ids, limits)
     return Batch(
         root_request_id=root_request_id,
@@ -173,7 +173,7 @@ async def complete(
 
 
 async def families(ledgers: Ledgers, entity_ids: Iterable[str]) -> set[str]:
-    """The entities and all that are one with them."""
+    """Load the entities and all that are one with them."""
     wanted = set(entity_ids)
     return await ledgers.identity.read(
         lambda c: {one for each in wanted for one in merging.family(c, each)} | wanted
@@ -206,7 +206,7 @@ async def _waiting(ledgers: Ledgers, after_seq: int, until: str) -> list[_Waitin
 
 
 def _by_entity(facts: list[_Waiting]) -> list[_Waiting]:
-    """Those of one entity together, the entity of the oldest fact first."""
+    """Sort facts so that those of one entity are together, the entity of the oldest fact first."""
     place: dict[str | None, int] = {}
     for fact in facts:
         place.setdefault(fact.entity_id, len(place))
@@ -225,7 +225,7 @@ def _cut(facts: list[_Waiting], limits: Limits) -> list[_Waiting]:
 
 
 async def _beside(ledgers: Ledgers, fact_ids: Sequence[str], limits: Limits) -> tuple[list[str], list[str]]:
-    """What was concluded about the entities of some facts, with its newest evidence, while there is room."""
+    """Choose what was concluded about the entities of some facts, with its newest evidence, that fits."""
     given = {"facts": json.dumps(list(fact_ids))}
     touched = await ledgers.memory.read(rows, SQL["touched_entities"], given)
     families_ = await families(ledgers, [id_ for (id_,) in touched])
@@ -254,6 +254,6 @@ def _tokens(length_bytes: int) -> int:
 
 
 def subjects(connection: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
-    """Whom or what each of some facts, observations and mental models is about."""
+    """Load whom or what each of some facts, observations and mental models is about."""
     found = rows(connection, SQL["subjects_of"], (json.dumps(list(ids)),))
     return {id_: cast("str", entity) for id_, entity in found if entity}

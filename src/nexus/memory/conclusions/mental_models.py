@@ -16,7 +16,7 @@ from nexus.ledgers.text import storable
 from nexus.memory.arguments import Arguments
 from nexus.memory.conclusions import batches
 from nexus.memory.conclusions.batches import SQL, most
-from nexus.memory.conclusions.citations import check_citations, cited_ids
+from nexus.memory.conclusions.support import check_citations, find_citations
 from nexus.memory.writing import ActorKind, Scope, Step
 
 OPERATION: Final = "mental-model"
@@ -91,16 +91,18 @@ class SaveModel(Step):
     async def prepare(self, ledgers: Ledgers) -> None:
         """Check the citations: each must be in the memory, and hold the names and numbers of its sentence."""
         new = self.new
-        follows = await followed(ledgers, new)
+        follows = await find_followed(ledgers, new)
         if self.previous is not None or follows is not None:
-            known = await newest(ledgers, self.previous or follows or "")
+            known = await load_newest(ledgers, self.previous or follows or "")
             name, question, follows = new.name or known.name, new.question or known.question, known.id
             new = replace(new, name=name, question=question, previous_id=follows)
         # What it answers when it is refreshed; its name says it as well.
         new = replace(new, question=new.question or new.name)
-        cited = await asyncio.to_thread(cited_ids, new.content)
+        cited = await asyncio.to_thread(find_citations, new.content)
         rejected = {row[0] for row in await ledgers.memory.read(rows, SQL["rejected"], (json.dumps(cited),))}
-        found = {each["id"]: each for each in await told(ledgers, cited) if each["id"] not in rejected}
+        found = {
+            each["id"]: each for each in await load_sources(ledgers, cited) if each["id"] not in rejected
+        }
         shown = {id_: f"{each['at'][:10]} {each['text']}" for id_, each in found.items()}
         checked = await asyncio.to_thread(check_citations, new.content, shown)
         sources = tuple((found[id_]["kind"], id_) for id_ in checked.ids if id_ != follows)
@@ -114,7 +116,7 @@ class SaveModel(Step):
             raise UsageError(reason, hint=f"Cite what you found behind each sentence. For example: {EXAMPLE}")
         self.new = replace(new, content=checked.text, sources=sources)
         self.removed = checked.removed
-        self.subject = await _subject(ledgers, sources)
+        self.subject = await _find_subject(ledgers, sources)
 
     def in_memory(self, connection: apsw.Connection, scope: Scope) -> None:
         new = replace(self.new, author=scope.provenance.actor, author_kind=scope.provenance.kind)
@@ -131,8 +133,8 @@ class SaveModel(Step):
 def parse(arguments: Arguments) -> SaveModel:
     """`mental-model`: name, question and content, which cites its sources; a next version needs the last."""
     previous = arguments.text("previous")
-    name = arguments.text("name") if previous else arguments.required("name")
-    content = arguments.required("content")
+    name = arguments.text("name") if previous else arguments.require("name")
+    content = arguments.require("content")
     if len(content) > _MAX_CHARACTERS:
         raise UsageError(
             f"`content` has {len(content):,} characters; a mental model holds at most {_MAX_CHARACTERS:,}",
@@ -146,24 +148,24 @@ def parse(arguments: Arguments) -> SaveModel:
 
 async def append(ledgers: Ledgers, new: NewModel, *, id_: str, request_id: str | None, now: str) -> str:
     """Record a version whose sources were checked; the same id again changes nothing. Returns the id."""
-    subject = await _subject(ledgers, new.sources)
+    subject = await _find_subject(ledgers, new.sources)
     await ledgers.memory.write(_record, new, id_, subject, request_id=request_id, now=now)
     return id_
 
 
-async def followed(ledgers: Ledgers, new: NewModel) -> str | None:
-    """The version that a new one would follow."""
-    return (await ledgers.memory.read(_previous, new))[0]
+async def find_followed(ledgers: Ledgers, new: NewModel) -> str | None:
+    """Find the version that a new one would follow."""
+    return (await ledgers.memory.read(_find_previous, new))[0]
 
 
-async def newest(ledgers: Ledgers, reference: str) -> MentalModel:
-    """The newest version of the mental model with that id, in any version, or that name."""
+async def load_newest(ledgers: Ledgers, reference: str) -> MentalModel:
+    """Load the newest version of the mental model with that id, in any version, or that name."""
 
     def work(connection: apsw.Connection) -> MentalModel | None:
         for query in ("newest_version_of_model", "model_named"):
             found = rows(connection, SQL[query], (storable(reference),))
             if found:
-                return _model(rows(connection, SQL["model"], (found[0][0],))[0])
+                return _read_model(rows(connection, SQL["model"], (found[0][0],))[0])
         return None
 
     found = await ledgers.memory.read(work)
@@ -174,15 +176,15 @@ async def newest(ledgers: Ledgers, reference: str) -> MentalModel:
     return found
 
 
-async def listed(ledgers: Ledgers, *, stale: bool = False, limit: int = 50) -> list[MentalModel]:
-    """Mental models in their last version, the newest first."""
+async def list_models(ledgers: Ledgers, *, stale: bool = False, limit: int = 50) -> list[MentalModel]:
+    """List mental models in their last version, newest first."""
     given = {"stale": stale, "limit": limit}
     found = await ledgers.memory.read(rows, SQL["listed_models"], given)
-    return [_model(row) for row in found]
+    return [_read_model(row) for row in found]
 
 
-async def to_refresh(ledgers: Ledgers, *, made_until: str, limit: int) -> list[str]:
-    """Those that are stale and were made by a moment, the longest stale first; none that failed since."""
+async def find_stale(ledgers: Ledgers, *, made_until: str, limit: int) -> list[str]:
+    """Find stale models made by a moment that haven't failed since, the longest stale first."""
     given = {"made_until": made_until, "limit": limit}
     return [row[0] for row in await ledgers.memory.read(rows, SQL["models_to_refresh"], given)]
 
@@ -195,26 +197,26 @@ async def note_failure(
     await ledgers.memory.write(sql.run, SQL["note_model"], given)
 
 
-async def told(ledgers: Ledgers, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Facts, observations and mental models as sources: kind, id, time, text, and since when it is stale."""
+async def load_sources(ledgers: Ledgers, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Load facts, observations and mental models as sources: kind, id, time, text and staleness."""
     found = await ledgers.memory.read(rows, SQL["told"], (json.dumps(list(ids)),))
     return [dict(zip(("kind", "id", "at", "text", "stale_since"), row, strict=True)) for row in found]
 
 
 async def describe(ledgers: Ledgers, reference: str) -> dict[str, Any]:
-    """A mental model in its newest version, with what it rests on and all versions, newest first."""
-    model = await newest(ledgers, reference)
+    """Describe a mental model in its newest version, with its sources and all versions, newest first."""
+    model = await load_newest(ledgers, reference)
     found = await ledgers.memory.read(rows, SQL["sources_of_model"], (model.id,))
     versions = await ledgers.memory.read(rows, SQL["versions_of_model"], (model.id,))
     return {
         **model.to_json(),
-        "sources": await told(ledgers, [row[1] for row in found]),
-        "versions": [_model(row).to_json() for row in versions],
+        "sources": await load_sources(ledgers, [row[1] for row in found]),
+        "versions": [_read_model(row).to_json() for row in versions],
     }
 
 
-async def _subject(ledgers: Ledgers, sources: Sequence[tuple[str, str]]) -> str | None:
-    """The entity that most of some sources are about."""
+async def _find_subject(ledgers: Ledgers, sources: Sequence[tuple[str, str]]) -> str | None:
+    """Find the entity that most of some sources are about."""
     found = await ledgers.memory.read(batches.subjects, [source for _, source in sources])
     roots = await batches.roots_of_entities(ledgers, found.values())
     return most(roots.get(entity, (entity, ""))[0] for entity in found.values())
@@ -232,8 +234,8 @@ def _record(
     """Record a version; the same id again changes nothing. Returns its number."""
     recorded = rows(connection, SQL["model"], (id_,))
     if recorded:
-        return _model(recorded[0]).version
-    previous, version = _previous(connection, new)
+        return _read_model(recorded[0]).version
+    previous, version = _find_previous(connection, new)
     if new.author_kind not in {None, "owner"} and _is_owners(connection, previous):
         raise UsageError("This mental model is the owner's", hint="Save yours under another name.")
     metadata = {"question": storable(new.question), "author": storable(new.author)}
@@ -262,7 +264,7 @@ def _is_owners(connection: apsw.Connection, id_: str | None) -> bool:
     return connection.execute(SQL["author_kind_of_model"], (id_,)).get == "owner"
 
 
-def _previous(connection: apsw.Connection, new: NewModel) -> tuple[str | None, int]:
+def _find_previous(connection: apsw.Connection, new: NewModel) -> tuple[str | None, int]:
     query, value = ("model_named", new.name)
     if new.previous_id is not None:
         query, value = ("newest_version_of_model", new.previous_id)
@@ -270,7 +272,7 @@ def _previous(connection: apsw.Connection, new: NewModel) -> tuple[str | None, i
     return cast("tuple[str | None, int]", found[0]) if found else (None, 0)
 
 
-def _model(row: Sequence[Any]) -> MentalModel:
+def _read_model(row: Sequence[Any]) -> MentalModel:
     fields = dict(zip(_MODEL, row, strict=True))
     metadata = json.loads(fields.pop("metadata_json"))
     question, author = metadata.get("question") or fields["name"], metadata.get("author") or REFLECTION

@@ -87,18 +87,18 @@ async def take_up_again(ledgers: Ledgers) -> int:
     return await ledgers.memory.write(work)
 
 
-async def listed(
+async def list_observations(
     ledgers: Ledgers, *, entities: Sequence[str] | None = None, stale: bool = False, limit: int = 50
 ) -> list[dict[str, Any]]:
-    """Observations in their last version, the newest first, each with its subject's name."""
+    """List observations in their last version, newest first, each with its subject's name."""
     wanted = None if entities is None else json.dumps(list(entities))
     given = {"entities": wanted, "stale": stale, "limit": limit}
     found = await ledgers.memory.read(rows, SQL["listed_observations"], given)
-    return await _named(ledgers, found)
+    return await _add_names(ledgers, found)
 
 
-async def shown(ledgers: Ledgers, observation_id: str) -> dict[str, Any] | None:
-    """One observation with its evidence and its versions, the newest first; None where there is none."""
+async def load_observation(ledgers: Ledgers, observation_id: str) -> dict[str, Any] | None:
+    """Load an observation with its evidence and its versions, newest first; None if it doesn't exist."""
 
     def work(connection: apsw.Connection) -> tuple[list[Any], list[Any]]:
         versions = rows(connection, SQL["observation_versions"], (observation_id,))
@@ -107,19 +107,19 @@ async def shown(ledgers: Ledgers, observation_id: str) -> dict[str, Any] | None:
     versions, evidence = await ledgers.memory.read(work)
     if not versions:
         return None
-    told = await _named(ledgers, versions)
+    told = await _add_names(ledgers, versions)
     facts = [dict(zip(_FACT, row, strict=True)) for row in evidence]
     return {**told[0], "evidence": facts, "versions": told}
 
 
-async def counts(ledgers: Ledgers) -> dict[str, int]:
-    """How many facts wait and were set aside, and how many observations there are and are stale."""
+async def count_facts(ledgers: Ledgers) -> dict[str, int]:
+    """Count the facts that wait and were set aside, and the observations that exist and are stale."""
     (row,) = await ledgers.memory.read(rows, SQL["counts"])
     return dict(zip(("waiting", "set_aside", "observations", "stale"), row, strict=True))
 
 
-async def those_set_aside(ledgers: Ledgers, limit: int = 50) -> list[dict[str, Any]]:
-    """The facts that were set aside last, with why."""
+async def list_set_aside(ledgers: Ledgers, limit: int = 50) -> list[dict[str, Any]]:
+    """List the facts that were set aside last, with the reason."""
     found = await ledgers.memory.read(rows, SQL["set_aside"], (limit,))
     return [dict(zip(("id", "fact", "reason", "attempts", "at"), row, strict=True)) for row in found]
 
@@ -182,7 +182,7 @@ class _Recording:
         self._connection.executemany(SQL["note_fact"], values)
 
 
-async def _named(ledgers: Ledgers, found: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+async def _add_names(ledgers: Ledgers, found: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
     told = [dict(zip(_OBSERVATION, row, strict=True)) for row in found]
     names = await batches.roots_of_entities(
         ledgers, [each["subject_entity_id"] for each in told if each["subject_entity_id"]]

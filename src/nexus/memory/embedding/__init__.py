@@ -12,7 +12,14 @@ from nexus.memory.embedding.catalogue import (
     Build,
     Model,
 )
-from nexus.memory.embedding.choice import chosen, chosen_id, installed, model_for, opened, opener
+from nexus.memory.embedding.choice import (
+    choose_model,
+    choose_model_id,
+    find_installed,
+    make_opener,
+    model_for,
+    open_vectors,
+)
 from nexus.memory.embedding.embedder import Embedder, Encoder, load
 from nexus.memory.embedding.files import ModelFiles, find, locate
 from nexus.memory.embedding.index import Hits, Mirror
@@ -34,14 +41,14 @@ __all__ = [
     "ModelFiles",
     "Vectors",
     "backlog",
-    "chosen",
-    "chosen_id",
+    "choose_model",
+    "choose_model_id",
     "embed_new",
     "find",
-    "installed",
+    "find_installed",
     "load",
     "locate",
+    "make_opener",
     "model_for",
-    "opened",
-    "opener",
+    "open_vectors",
 ]

@@ -115,19 +115,19 @@ class Background:
         return self._models.get(self.model_id)
 
     async def vectors(self) -> Vectors:
-        """What searches use now: the vectors of the model that serves, else those of the chosen one."""
+        """Open what searches use now: the vectors of the serving model, else those of the chosen one."""
         serving = await serving_model(self._ledgers.embeddings)
         if serving not in {None, self.model_id}:
             try:
-                return await self._opened(serving)
+                return await self._open_vectors(serving)
             except ModelFileError:
                 _log.warning(
                     "The model %s is not here any more: searching with what %s has", serving, self.model_id
                 )
-        return await self._opened(None)
+        return await self._open_vectors(None)
 
     async def backlog(self) -> Backlog:
-        """How much waits, and since when."""
+        """Count what waits, and since when."""
         return await backlog(self._ledgers, self.model_id)
 
     async def _keep_embedding(self) -> None:
@@ -178,7 +178,7 @@ class Background:
             _log.exception("Embedding failed")
 
     async def _embed(self) -> None:
-        vectors = await self._opened(None)
+        vectors = await self._open_vectors(None)
         meanwhile = asyncio.create_task(self._keep_serving())
         try:
             await Pass(
@@ -197,7 +197,7 @@ class Background:
         if serving in {None, self.model_id}:
             return
         try:
-            vectors = await self._opened(serving)
+            vectors = await self._open_vectors(serving)
             while True:
                 await Pass(ledgers=self._ledgers, vectors=vectors, careful=False).run()
                 await asyncio.sleep(_MEANWHILE_S)
@@ -207,7 +207,7 @@ class Background:
             # The chosen model goes on, and will have these texts too.
             _log.exception("New texts could not be embedded with the model %s", serving)
 
-    async def _opened(self, model_id: str | None) -> Vectors:
+    async def _open_vectors(self, model_id: str | None) -> Vectors:
         key = model_id or self.model_id
         async with self._opening:
             if key not in self._models:

@@ -73,7 +73,7 @@ class Model:
         return next((build for build in self.builds if build.hub_repository), None)
 
     def id_of(self, build: Build) -> str:
-        """The name and the hash: vectors of two builds of one name never mix."""
+        """Name a build with its hash: vectors of two builds of one name never mix."""
         centered = "" if self.centers is None else "-centered"
         return f"{self.name}@{build.weights.sha256[:12]}{centered}"
 

@@ -15,8 +15,8 @@ from nexus.memory.embedding.files import ModelFiles, find, locate
 from nexus.memory.embedding.vectors import Vectors
 
 
-def chosen(settings: MemoryConfig) -> Model:
-    """The model that the settings name."""
+def choose_model(settings: MemoryConfig) -> Model:
+    """Choose the model that the settings name."""
     model = MODELS.get(settings.embedding_model)
     if model is None or model.role != "embedder":
         known = ", ".join(name for name, each in MODELS.items() if each.role == "embedder")
@@ -24,16 +24,16 @@ def chosen(settings: MemoryConfig) -> Model:
     return model
 
 
-def chosen_id(settings: MemoryConfig) -> str:
-    """The id of the chosen model's build on this machine, or of its preferred build if there is none."""
-    model = chosen(settings)
+def choose_model_id(settings: MemoryConfig) -> str:
+    """Choose the id of the model's build on this machine, or of its preferred build if there is none."""
+    model = choose_model(settings)
     found = locate(model, path=_path(settings))
     return model.id_of(model.builds[0]) if found is None else found.id
 
 
-def installed(settings: MemoryConfig) -> ModelFiles:
-    """The files of the chosen model; ModelFileError if they aren't on this machine."""
-    return find(chosen(settings), path=_path(settings))
+def find_installed(settings: MemoryConfig) -> ModelFiles:
+    """Find the files of the chosen model; ModelFileError if they aren't on this machine."""
+    return find(choose_model(settings), path=_path(settings))
 
 
 def model_for(language: str) -> str:
@@ -42,12 +42,12 @@ def model_for(language: str) -> str:
     return DEFAULT_MODEL if primary in {"", "c", "posix", "en", "eng"} else MULTILINGUAL_MODEL
 
 
-def opener(settings: MemoryConfig) -> Callable[[str | None], Embedder]:
+def make_opener(settings: MemoryConfig) -> Callable[[str | None], Embedder]:
     """Opens the chosen model, or with an id the one that made vectors before."""
 
     def open_model(model_id: str | None) -> Embedder:
         if model_id is None:
-            return load(installed(settings))
+            return load(find_installed(settings))
         for model in MODELS.values():
             for build in model.builds:
                 if model.id_of(build) == model_id:
@@ -61,6 +61,6 @@ def _path(settings: MemoryConfig) -> Path | None:
     return Path(settings.embedding_model_path).expanduser() if settings.embedding_model_path else None
 
 
-async def opened(ledgers: Ledgers, settings: MemoryConfig) -> Vectors:
-    """The vectors of a home and the chosen model, in a process that serves nothing."""
-    return Vectors(ledgers.embeddings, await asyncio.to_thread(opener(settings), None))
+async def open_vectors(ledgers: Ledgers, settings: MemoryConfig) -> Vectors:
+    """Open the vectors of a home and the chosen model, in a process that serves nothing."""
+    return Vectors(ledgers.embeddings, await asyncio.to_thread(make_opener(settings), None))

@@ -80,9 +80,9 @@ class Encoder:
         # What a large batch took is given back at once; that of a question and its gist is little.
         options = self._giving_back if len(batch) > 2 else None
         hidden = cast("Floats", self._session.run(None, wanted, options)[0])
-        return _unit(self._pooled(hidden, mask))
+        return _unit(self._pool(hidden, mask))
 
-    def _pooled(self, hidden: Floats, mask: NDArray[np.int64]) -> Floats:
+    def _pool(self, hidden: Floats, mask: NDArray[np.int64]) -> Floats:
         if self.model.pooling == "first":
             return hidden[:, 0]
         total = (hidden * mask[:, :, None]).sum(axis=1)
@@ -140,7 +140,7 @@ def _giving_back() -> Any:
 
 
 def session(files: ModelFiles, threads: int) -> Any:
-    """A model's network, ready to run."""
+    """Load a model's network, ready to run."""
     import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  it ships none
 
     runtime: Any = onnxruntime

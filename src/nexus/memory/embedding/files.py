@@ -51,7 +51,7 @@ def find(model: Model, *, path: Path | None = None, pulled: Path | None = None) 
 def locate(model: Model, *, path: Path | None = None, pulled: Path | None = None) -> ModelFiles | None:
     """Return where the model's files are without reading them, or None."""
     if path is not None and path.is_file():
-        return _beside(model, _named(model, path), path, "settings")
+        return _beside(model, _find_named(model, path), path, "settings")
     for build in model.builds:
         for found_in, weights in _places(model, build.weights, path, pulled or pulled_folder()):
             if weights.is_file() and (found := _beside(model, build, weights, found_in)):
@@ -60,7 +60,7 @@ def locate(model: Model, *, path: Path | None = None, pulled: Path | None = None
 
 
 def pulled_folder() -> Path:
-    """Where pulled models lie: one place for all homes, because the files are large and never change."""
+    """Return the folder of pulled models: one for all homes, as the files are large and never change."""
     given = os.environ.get("NEXUS_MODELS")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(given) if given else cache / "nexus" / "models"
@@ -76,8 +76,8 @@ def check(file: Path, pinned: File) -> None:
         )
 
 
-def _named(model: Model, path: Path) -> Build:
-    """The build that a file of any name is: by its hash if there are several, else the only one."""
+def _find_named(model: Model, path: Path) -> Build:
+    """Find the build that a file of any name is: by its hash if there are several, else the only one."""
     if len(model.builds) == 1:
         return model.builds[0]
     digest = _digest_of(path)
@@ -85,7 +85,7 @@ def _named(model: Model, path: Path) -> Build:
 
 
 def _beside(model: Model, build: Build, weights: Path, found_in: str) -> ModelFiles | None:
-    """The files of a build whose tokenizer, if it has its own, lies beside the weights."""
+    """Find the files of a build whose tokenizer, if it has its own, is beside the weights."""
     tokenizer = None if build.tokenizer is None else weights.with_name(build.tokenizer.name)
     if tokenizer is not None and not tokenizer.is_file():
         return None
@@ -121,7 +121,7 @@ def _digest_of(file: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _digest(file: Path, size: int, changed_ns: int) -> str:
-    """The sha256 of a file, read once for as long as its size and time stay the same."""
+    """Hash a file (SHA-256), read once for as long as its size and time stay the same."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

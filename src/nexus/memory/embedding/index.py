@@ -60,7 +60,7 @@ class Index(Protocol):
         ...
 
     def nearest(self, query: Floats, limit: int, among: Rows | None = None) -> tuple[Rows, Floats]:
-        """The rows nearest to a unit vector with their scores, in any order, among some rows or all."""
+        """Find the rows nearest to a unit vector with their scores, in any order, among some rows or all."""
         ...
 
 
@@ -123,21 +123,21 @@ class BitIndex:
         sizes: Floats = np.abs(offsets)
         count = max(self._count, int(rows.max()) + 1)
         self._sides, self._far = (_wider(words, count) for words in (self._sides, self._far))
-        self._sides[:, rows] = self._packed(offsets > 0).T
-        self._far[:, rows] = self._packed(sizes > _LARGE_FROM * sizes.mean(axis=1, keepdims=True)).T
+        self._sides[:, rows] = self._pack(offsets > 0).T
+        self._far[:, rows] = self._pack(sizes > _LARGE_FROM * sizes.mean(axis=1, keepdims=True)).T
         self._count = count
 
     def nearest(self, query: Floats, limit: int, among: Rows | None = None) -> tuple[Rows, Floats]:
         if self._centre is None:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        side = self._packed((query - self._centre)[None, :] > 0)[0]
+        side = self._pack((query - self._centre)[None, :] > 0)[0]
         rows = self._agreeing(side, among)
         estimates = self._estimates(query, rows)
         chosen = _highest(estimates, _FINE * limit)
         return rows[chosen], estimates[chosen]
 
     def _agreeing(self, side: Words, among: Rows | None) -> Rows:
-        """The rows whose sides differ least from the query's."""
+        """Find the rows whose sides differ least from the query's."""
         sides = self._sides[:, : self._count] if among is None else self._sides[:, among]
         count = sides.shape[1]
         if count <= _COARSE_ROWS:
@@ -167,14 +167,14 @@ class BitIndex:
         room[: self._dimensions] = query
         return room.reshape(-1, 8) @ _BITS.T
 
-    def _packed(self, flags: NDArray[np.bool_]) -> Words:
+    def _pack(self, flags: NDArray[np.bool_]) -> Words:
         room = np.zeros((len(flags), self._words * _WORD_BITS), np.bool_)
         room[:, : self._dimensions] = flags
         return np.packbits(room, axis=1).view(np.uint64)
 
 
 def _sums(table: Floats, words: Words) -> Floats:
-    """The sum of the query's numbers under the bits that are set, for each row of words."""
+    """Sum the query's numbers under the bits that are set, for each row of words."""
     values = np.ascontiguousarray(words).view(np.uint8)
     return table.ravel().take(values + np.arange(0, table.size, 256)).sum(axis=1)
 
@@ -251,7 +251,7 @@ class Mirror:
         """
         if self._following is None or self._following.done():
             self._following = asyncio.create_task(self._follow())
-            self._following.add_done_callback(_heard)
+            self._following.add_done_callback(_report_failure)
         await asyncio.shield(self._following)
 
     async def search(self, queries: Floats, limit: int, allowed: Collection[str] | None = None) -> list[Hits]:
@@ -287,7 +287,7 @@ class Mirror:
         allowed: Collection[str] | None = None,
     ) -> list[Hits]:
         """Find the nearest to each row of unit vectors, among the allowed ids only where some are given."""
-        among = None if allowed is None else self._known(allowed)
+        among = None if allowed is None else self._find_rows(allowed)
         index = self._index
         found = [index.nearest(query, limit, among) for query in queries]
         if not index.exact:
@@ -332,7 +332,7 @@ class Mirror:
             else:
                 self._seqs[place] = seq
 
-    def _known(self, ids: Collection[str]) -> Rows:
+    def _find_rows(self, ids: Collection[str]) -> Rows:
         return np.array([self._rows[id_] for id_ in ids if id_ in self._rows], np.int64)
 
     def _from_blobs(self, connection: apsw.Connection, queries: Floats, rows: Rows) -> Floats:
@@ -355,7 +355,7 @@ def _matrix(blobs: list[bytes]) -> Floats:
     return np.frombuffer(b"".join(blobs), "<f2").astype(np.float32).reshape(len(blobs), -1)
 
 
-def _heard(task: asyncio.Task[None]) -> None:
+def _report_failure(task: asyncio.Task[None]) -> None:
     """Whoever still waits is told by the task itself; nobody else needs to be."""
     if not task.cancelled():
         task.exception()

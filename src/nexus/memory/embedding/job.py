@@ -72,7 +72,7 @@ class Backlog:
 
 
 async def backlog(ledgers: Ledgers, model_id: str) -> Backlog:
-    """What that model has still to do."""
+    """Count what that model has still to do."""
     return Backlog(
         model_id=model_id,
         serving_model_id=await serving_model(ledgers.embeddings),
@@ -179,7 +179,7 @@ class Pass:
         return [*await self._vectors(portion[:half]), *await self._vectors(portion[half:])]
 
     async def _drop_forgotten(self, kind: Kind, made: list[Source]) -> None:
-        """What was forgotten while its vector was being made must not have one."""
+        """Drop the vectors of what was forgotten while they were being made."""
         ids = [source.target_id for source in made]
         gone = set(ids) - await present(self.ledgers, kind, ids)
         if gone:
@@ -210,7 +210,7 @@ def _before(position: str) -> str:
 
 
 def _portions(given: Sequence[Source]) -> Iterator[list[Source]]:
-    """The texts in order, as many at a time as make a portion; a long one is a portion by itself."""
+    """Cut the texts, in order, into portions; a long one is a portion by itself."""
     portion: list[Source] = []
     size = 0
     for source in given:

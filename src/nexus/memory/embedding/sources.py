@@ -65,12 +65,12 @@ KINDS: Final = (
 
 
 def event_text(sender: str | None, content: str) -> str:
-    """What is embedded of an event: who says it, then what."""
+    """Format what is embedded of an event: who says it, then what."""
     return f"{sender}: {content[:_TEXT_CHARACTERS]}" if sender else content[:_TEXT_CHARACTERS]
 
 
 async def sources(ledgers: Ledgers, kind: Kind, rows: Sequence[Row]) -> list[Source]:
-    """What is to be embedded of some rows; a row without any text gives nothing."""
+    """Make what is to be embedded of some rows; a row without any text gives nothing."""
     if kind.name == "event":
         texts = [event_text(row[2], row[3]) for row in rows]
     elif kind.name == "entity":
@@ -87,7 +87,7 @@ async def sources(ledgers: Ledgers, kind: Kind, rows: Sequence[Row]) -> list[Sou
 
 
 async def present(ledgers: Ledgers, kind: Kind, ids: Sequence[str]) -> set[str]:
-    """Which of these are still in their ledger."""
+    """Find which of these are still in their ledger."""
 
     def work(connection: apsw.Connection) -> set[str]:
         return {str(row[0]) for row in connection.execute(kind.sql("present"), (json.dumps(list(ids)),))}

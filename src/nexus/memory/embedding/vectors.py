@@ -45,7 +45,7 @@ class Vectors:
         Of a text that the model failed on (None) an empty one is kept, so that it is counted and tried again.
         """
         rows = [
-            (source.target_type, source.target_id, self.embedder.model_id, *_stored(source, vector))
+            (source.target_type, source.target_id, self.embedder.model_id, *_encode(source, vector))
             for source, vector in zip(sources, vectors, strict=True)
         ]
         await self._database.write(self._write, rows, reached)
@@ -56,7 +56,7 @@ class Vectors:
         await self._database.write(sql.run_each, SQL["drop"], rows)
 
     async def missing(self, sources: Sequence[Source]) -> list[Source]:
-        """Those whose text has no vector of this model yet."""
+        """Find those whose text has no vector of this model yet."""
 
         def work(connection: apsw.Connection) -> list[Source]:
             key = self.embedder.model_id
@@ -70,14 +70,14 @@ class Vectors:
         return await self._database.read(work)
 
     async def of(self, target_type: str, ids: Sequence[str]) -> dict[str, Floats]:
-        """The vectors of some things, as far as they have one."""
+        """Load the vectors of some things, as far as they have one."""
         given = (target_type, self.embedder.model_id, json.dumps(list(ids)))
         rows = await self._database.read(sql.rows, SQL["vectors_of_targets"], given)
         found = cast("list[tuple[str, bytes]]", rows)
         return {id_: np.frombuffer(blob, "<f2").astype(np.float32) for id_, blob in found}
 
     async def cosines(self, target_type: str, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """How near a text is in meaning to some things, as far as they have a vector."""
+        """Compare a text in meaning with some things, as far as they have a vector."""
         found = await self.of(target_type, ids)
         if not found:
             return {}
@@ -85,7 +85,7 @@ class Vectors:
         return {id_: float(vector @ made) for id_, vector in found.items()}
 
     async def position(self, target_type: str) -> str | None:
-        """How far this model has come with a kind of thing."""
+        """Load how far this model has come with a kind of thing."""
         key = (self.embedder.model_id, target_type)
         found = await self._database.read(sql.value, SQL["position"], key)
         return None if found is None else str(found)
@@ -120,12 +120,12 @@ class Vectors:
         connection.execute(SQL["serve_model"], (model_id,))
 
 
-def _stored(source: Source, vector: ArrayLike | None) -> tuple[bytes, str]:
+def _encode(source: Source, vector: ArrayLike | None) -> tuple[bytes, str]:
     return (b"", "") if vector is None else (np.asarray(vector, "<f2").tobytes(), source.hash)
 
 
 async def serving_model(database: Database) -> str | None:
-    """The id of the model that searches use."""
+    """Load the id of the model that searches use."""
     found = await database.read_now(sql.value, SQL["serving_model"])
     return None if found is None else str(found)
 

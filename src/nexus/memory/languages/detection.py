@@ -47,16 +47,16 @@ _TELLING = {"ru": ("uk", "іїєґ"), "ar": ("fa", "پچژگ")}
 
 def detect(text: str, prior: str = DEFAULT) -> str:
     """The language of a text; `prior` if the text doesn't tell."""
-    return _detected(text[:_READ_CHARACTERS], prior)[0]
+    return _detect(text[:_READ_CHARACTERS], prior)[0]
 
 
 def mixture(text: str, prior: str = DEFAULT) -> tuple[str, ...]:
     """The language of a text, then every other one that it holds words of."""
-    return _detected(text[:_READ_CHARACTERS], prior)
+    return _detect(text[:_READ_CHARACTERS], prior)
 
 
 @lru_cache(maxsize=4096)
-def _detected(text: str, prior: str) -> tuple[str, ...]:
+def _detect(text: str, prior: str) -> tuple[str, ...]:
     text = text.lower()
     script = None if text.isascii() else _by_script(text)
     if script is not None:
@@ -115,18 +115,18 @@ def _by_script(text: str) -> str | None:
 def _table() -> Mapping[str, tuple[tuple[str, ...], float]]:
     """The languages that have a word, and its vote for each: words of time and number count half."""
     known = lexicons()
-    function = _inverted({code: each.function_words for code, each in known.items()})
-    other = _inverted({code: each.time_words | each.number_words for code, each in known.items()})
+    function = _invert({code: each.function_words for code, each in known.items()})
+    other = _invert({code: each.time_words | each.number_words for code, each in known.items()})
     found = {word: (codes, 0.5 / len(codes)) for word, codes in other.items()}
     return found | {word: (codes, 1.0 / len(codes)) for word, codes in function.items()}
 
 
 @cache
 def _letters() -> Mapping[str, tuple[str, ...]]:
-    return _inverted({code: known.letters for code, known in lexicons().items()})
+    return _invert({code: known.letters for code, known in lexicons().items()})
 
 
-def _inverted(sets: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
+def _invert(sets: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for code in sorted(sets):
         for member in sets[code]:

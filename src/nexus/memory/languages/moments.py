@@ -41,22 +41,22 @@ class Moment:
 
 def moments(text: str, spoken: Iterable[str]) -> list[Moment]:
     """The dates that are written out in a text, also in part ("the 17th", "in May")."""
-    plain = speech.folded(text)
+    plain = speech.normalize(text)
     found: list[Moment] = []
 
-    def taken(match: re.Match[str]) -> bool:
+    def overlaps(match: re.Match[str]) -> bool:
         return any(match.start() < each.end and each.start < match.end() for each in found)
 
     for pattern, read in _readers(tuple(spoken)):
         for match in pattern.finditer(plain):
-            if not taken(match):
+            if not overlaps(match):
                 found += [each for each in read(match) if _is_real(each)]
     return sorted(found, key=lambda each: each.start)
 
 
 def relative(text: str, said_on: date, spoken: Iterable[str]) -> list[tuple[Span, int, int]]:
     """The days that a text names by when it was said, each with where it stands."""
-    plain = speech.folded(text)
+    plain = speech.normalize(text)
     found: list[tuple[Span, int, int]] = []
     for code in spoken:
         for span, start, end in _relative(plain, said_on, code):
@@ -67,7 +67,7 @@ def relative(text: str, said_on: date, spoken: Iterable[str]) -> list[tuple[Span
 
 def weekdays(text: str, spoken: Iterable[str]) -> frozenset[int]:
     """The weekdays that a text names; Monday is 0."""
-    plain = speech.folded(text)
+    plain = speech.normalize(text)
     return frozenset(
         number
         for code in spoken
@@ -79,9 +79,9 @@ def weekdays(text: str, spoken: Iterable[str]) -> frozenset[int]:
 def absolute(text: str, said_on: date) -> str:
     """The text with the date behind each word that only means something on the day that it was said."""
     spoken = speech.languages(text)[:1]
-    if moments(text, spoken) or len(speech.folded(text)) != len(text):
+    if moments(text, spoken) or len(speech.normalize(text)) != len(text):
         return text
-    plain = speech.folded(text)
+    plain = speech.normalize(text)
     for (first, last), start, end in reversed(relative(text, said_on, spoken)):
         back = timedelta()
         if any(pattern.fullmatch(plain[start:end]) for pattern in _weekday_patterns(spoken[0])):
@@ -186,7 +186,7 @@ def _relative(plain: str, said_on: date, code: str) -> Iterator[tuple[Span, int,
             on = said_on + timedelta(days=section["days"][word])
             yield (on, on), match.start(), match.end()
     yield from _weeks(plain, said_on, code, edge)
-    yield from _counted(plain, said_on, code)
+    yield from _read_counts(plain, said_on, code)
     for number, pattern in enumerate(_weekday_patterns(code)):
         for match in pattern.finditer(plain):
             on = said_on + timedelta(days=(number - said_on.weekday()) % 7 or 7)
@@ -225,7 +225,7 @@ def _around(key: object, said_on: date, sign: int) -> Span:
     return on, on
 
 
-def _counted(plain: str, said_on: date, code: str) -> Iterator[tuple[Span, int, int]]:
+def _read_counts(plain: str, said_on: date, code: str) -> Iterator[tuple[Span, int, int]]:
     """In two weeks, vor drei Tagen."""
     section = speech.section(code)
     words = {word: place for place, word in enumerate(section["cardinals"].split(), start=1)} | section[

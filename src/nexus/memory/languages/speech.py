@@ -63,7 +63,7 @@ class Clause:
         return not (self.asks or self.supposes or self.jokes)
 
 
-def known() -> tuple[str, ...]:
+def list_languages() -> tuple[str, ...]:
     """The languages that have cues."""
     return tuple(_table())
 
@@ -79,8 +79,10 @@ def clauses(text: str) -> tuple[Clause, ...]:
     """The clauses of a message, in order."""
     text = text[:_LONGEST]
     spoken = languages(text)
-    jokes = says("joke", _NO_JOKE.sub(" ", folded(text)), spoken)
-    return tuple(clause for sentence in sentences(text) for clause in _clauses(sentence, spoken, jokes=jokes))
+    jokes = says("joke", _NO_JOKE.sub(" ", normalize(text)), spoken)
+    return tuple(
+        clause for sentence in sentences(text) for clause in _cut_clauses(sentence, spoken, jokes=jokes)
+    )
 
 
 def sentences(text: str) -> list[str]:
@@ -116,7 +118,7 @@ def is_short(text: str) -> bool:
 def negates(text: str, spoken: Iterable[str] | None = None) -> bool:
     """Whether a statement denies something."""
     spoken = languages(text) if spoken is None else tuple(spoken)
-    plain = folded(text)
+    plain = normalize(text)
     for code in spoken:
         plain = _pattern(code, "harmless").sub(" ", plain)
     return says("negation", plain, spoken)
@@ -124,50 +126,50 @@ def negates(text: str, spoken: Iterable[str] | None = None) -> bool:
 
 def says(cue: str, text: str, spoken: Iterable[str]) -> bool:
     """Whether a text holds a cue of one of these languages."""
-    plain = folded(text)
+    plain = normalize(text)
     return any(_pattern(code, cue).search(plain) is not None for code in spoken)
 
 
 def found(cue: str, text: str, spoken: Iterable[str]) -> frozenset[str]:
     """The cues of these languages that a text holds."""
-    plain = folded(text)
+    plain = normalize(text)
     return frozenset(match[0] for code in spoken for match in _pattern(code, cue).finditer(plain))
 
 
 def is_first_person(name: str) -> bool:
     """Whether a writer means whoever speaks: "I", "the owner", "moi"."""
-    plain = folded(name).strip(" .,'\"")
+    plain = normalize(name).strip(" .,'\"")
     return any(re.fullmatch(_table()[code]["me"], plain) for code in _table())
 
 
 def speaks_of_others(text: str, spoken: Iterable[str]) -> bool:
     """Whether a clause begins with "he" or "she", and its speaker has no part in it."""
-    plain = folded(text)
+    plain = normalize(text)
     return _OTHERS.match(plain) is not None and not speaks_of_self(text, spoken)
 
 
 def names_nobody(text: str) -> bool:
     """Whether a text begins to speak of "her" or "them" without saying who that is."""
-    return _MEANT.match(folded(text).strip()) is not None
+    return _MEANT.match(normalize(text).strip()) is not None
 
 
 def opens_with_self(text: str, spoken: Iterable[str]) -> bool:
     """Whether a statement begins with a word for whoever speaks: "I", "The owner's", "Le propriétaire"."""
-    plain = folded(text)
+    plain = normalize(text)
     articles = "the |der |die |le |la |el |o |a |il "
     return any(re.match(rf"(?:{articles})?(?:{_table()[code]['me']})(?!\w)", plain) for code in spoken)
 
 
 def speaks_of_self(text: str, spoken: Iterable[str]) -> bool:
     """Whether a clause holds a word for whoever speaks."""
-    plain = folded(text)
+    plain = normalize(text)
     return any(re.search(rf"(?<!\w)(?:{_table()[code]['me']})(?!\w)", plain) for code in spoken)
 
 
 @lru_cache(maxsize=4096)
 def numbers(text: str, spoken: tuple[str, ...] = ()) -> frozenset[str]:
     """The numbers of a text, in digits or in words, without separators: "1,200", "seventeenth", "十七"."""
-    plain = folded(text)
+    plain = normalize(text)
     joined = re.sub(r"(?<=\d)[.,\u00a0\u202f' ](?=\d{3}(?!\d))", "", plain)
     found = {_plain(number) for number in _NUMBER.findall(joined)}
     found |= {part for number in _NUMBER.findall(joined) for part in map(_plain, re.split(r"[.,:]", number))}
@@ -196,18 +198,18 @@ def section(code: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8192)
-def folded(text: str) -> str:
+def normalize(text: str) -> str:
     """Lower case, in one form, with plain apostrophes. Accents stay: they tell words apart."""
     return unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'").replace("\u2018", "'")
 
 
-def _clauses(sentence: str, spoken: tuple[str, ...], *, jokes: bool) -> Iterator[Clause]:
+def _cut_clauses(sentence: str, spoken: tuple[str, ...], *, jokes: bool) -> Iterator[Clause]:
     is_question = re.search(r"[?？][\"”»」]*$", sentence) is not None
     quotes = list(_QUOTED.finditer(sentence))
     pieces = _pieces(_QUOTED.sub(" ", sentence))
     asked = [says("asks", piece, spoken) and not says("remember", piece, spoken) for piece in pieces]
     supposes = says("hypothetical", sentence, spoken)
-    asks_all = bool(pieces) and (asked[0] or _TAG.fullmatch(folded(pieces[-1])) is not None)
+    asks_all = bool(pieces) and (asked[0] or _TAG.fullmatch(normalize(pieces[-1])) is not None)
     for number, piece in enumerate(pieces):
         is_last = number == len(pieces) - 1
         asks = asked[number] or (
@@ -224,7 +226,7 @@ def _pieces(sentence: str) -> list[str]:
 
 
 def _begins(cue: str, text: str) -> bool:
-    plain = folded(text).strip()
+    plain = normalize(text).strip()
     return any(
         re.match(
             rf"(?:{_table()[code][cue]})(?![\w'])" if code != "ja" else rf"(?:{_table()[code][cue]})", plain

@@ -16,7 +16,7 @@ import apsw
 from nexus.ledgers import Ledgers, sql
 from nexus.memory.gate import is_confidential
 from nexus.memory.languages import cues
-from nexus.memory.profile.versions import SQL, Line, fitting
+from nexus.memory.profile.versions import SQL, Line, choose_fitting
 from nexus.memory.recall.item import Named
 from nexus.memory.recall.question import with_families
 from nexus.memory.recall.reading import SQL as RECALL
@@ -58,14 +58,14 @@ class _Fact:
     is_pinned: bool = False
 
 
-async def built(
+async def make_lines(
     ledgers: Ledgers, *, now: str, after: str | None = None, written: str = ""
 ) -> tuple[Line, ...]:
-    """The lines of a profile, as far as they fit beside the owner's own words.
+    """Make the lines of a profile, as far as they fit beside the owner's own words.
 
     With `after`, only what was learned since: the owner has said how the rest should read.
     """
-    return fitting((await material(ledgers, now=now, after=after)).lines, written)
+    return choose_fitting((await load_material(ledgers, now=now, after=after)).lines, written)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,16 +80,16 @@ class Material:
     """Facts that no profile leaves out: what the owner and those close to them can't eat, take or do."""
 
 
-async def material(ledgers: Ledgers, *, now: str, after: str | None = None) -> Material:
-    """What is known for a profile; with `after`, what was learned since."""
-    owner = await ledgers.identity.read(_owner)
+async def load_material(ledgers: Ledgers, *, now: str, after: str | None = None) -> Material:
+    """Load what is known for a profile; with `after`, what was learned since."""
+    owner = await ledgers.identity.read(_load_owner)
     if not owner:
         return Material()
-    mine = await _facts(ledgers, owner, now)
-    close = await _close(ledgers, mine, frozenset(owner))
-    theirs = await _facts(ledgers, [entity for entity, _ in close], now) if close else []
-    projects = await _projects(ledgers, mine, frozenset(owner), now)
-    lines = list(_chosen(owner, mine, close, theirs, projects))
+    mine = await _load_facts(ledgers, owner, now)
+    close = await _load_close(ledgers, mine, frozenset(owner))
+    theirs = await _load_facts(ledgers, [entity for entity, _ in close], now) if close else []
+    projects = await _load_projects(ledgers, mine, frozenset(owner), now)
+    lines = list(_choose_lines(owner, mine, close, theirs, projects))
     known = {fact.id: fact for fact in (*mine, *theirs, *projects)}
     if after is not None:
         known = {id_: fact for id_, fact in known.items() if fact.created_at >= after or fact.is_pinned}
@@ -103,7 +103,7 @@ async def material(ledgers: Ledgers, *, now: str, after: str | None = None) -> M
     )
 
 
-def _chosen(
+def _choose_lines(
     owner: Mapping[str, Named],
     mine: Sequence[_Fact],
     close: Sequence[tuple[str, _Fact]],
@@ -134,15 +134,17 @@ def _chosen(
     yield from lines(projects, _MOST_PROJECTS)
 
 
-async def _facts(ledgers: Ledgers, entities: Iterable[str], now: str) -> list[_Fact]:
+async def _load_facts(ledgers: Ledgers, entities: Iterable[str], now: str) -> list[_Fact]:
     values = {"entities": json.dumps(list(entities)), "now": now, "limit": _READ}
     found = await ledgers.memory.read(sql.rows, SQL["current_facts"], values)
-    facts = [_fact(row) for row in cast("list[Any]", found) if row[5] >= _SURE or row[8]]
+    facts = [_read_fact(row) for row in cast("list[Any]", found) if row[5] >= _SURE or row[8]]
     return [fact for fact in facts if len(fact.text) <= _LONGEST and not is_confidential(fact.text)]
 
 
-async def _close(ledgers: Ledgers, mine: Sequence[_Fact], owner: frozenset[str]) -> list[tuple[str, _Fact]]:
-    """Who is close to the owner by what facts say, each with the fact that says so; the closest first."""
+async def _load_close(
+    ledgers: Ledgers, mine: Sequence[_Fact], owner: frozenset[str]
+) -> list[tuple[str, _Fact]]:
+    """Load who is close to the owner, each with the fact that says so, the closest first."""
     tied = frozenset[str]().union(*(fact.tied for fact in mine)) | owner
     rows = await ledgers.identity.read(sql.rows, RECALL["called_like"], (json.dumps(sorted(tied)),))
     names: dict[str, frozenset[str]] = {}
@@ -152,17 +154,17 @@ async def _close(ledgers: Ledgers, mine: Sequence[_Fact], owner: frozenset[str])
             names[called] = names.get(called, frozenset()) | {entity}
     found: dict[str, tuple[int, _Fact]] = {}
     for fact in reversed(mine):
-        for entity, rank in _related(fact, names, owner):
+        for entity, rank in _find_close(fact, names, owner):
             if entity not in found or rank < found[entity][0]:
                 found[entity] = (rank, fact)
     ranked = sorted(found.items(), key=lambda pair: pair[1][0])
     return [(entity, fact) for entity, (_, fact) in ranked]
 
 
-def _related(
+def _find_close(
     fact: _Fact, names: Mapping[str, frozenset[str]], owner: frozenset[str]
 ) -> Iterable[tuple[str, int]]:
-    """Entities that a fact says to be close to the owner, and how close."""
+    """Find entities that a fact says to be close to the owner, and how close."""
     for phrase in Sentence(fact.text, names).phrases(fact.tied):
         if not phrase.holders.isdisjoint(owner):
             others, roles = phrase.bearers - owner, phrase.roles
@@ -180,12 +182,14 @@ def _rank(role: Role) -> int:
     return _CLOSE.index(role.relation) if role.relation in _CLOSE else len(_CLOSE)
 
 
-async def _projects(ledgers: Ledgers, mine: Sequence[_Fact], owner: frozenset[str], now: str) -> list[_Fact]:
-    """The newest fact of each project that the owner has to do with, the newest project first."""
+async def _load_projects(
+    ledgers: Ledgers, mine: Sequence[_Fact], owner: frozenset[str], now: str
+) -> list[_Fact]:
+    """Load the newest fact of each project of the owner, the newest project first."""
     tied = frozenset[str]().union(*(fact.tied for fact in mine)) - owner
     types = await ledgers.identity.read(sql.rows, RECALL["types"], (json.dumps(sorted(tied)),))
     projects = [str(id_) for id_, type_ in types if str(type_).lower() == "project"]
-    found = await _facts(ledgers, projects, now) if projects else []
+    found = await _load_facts(ledgers, projects, now) if projects else []
     newest: dict[str, _Fact] = {}
     for fact in found:
         for entity in fact.tied & set(projects):
@@ -193,12 +197,12 @@ async def _projects(ledgers: Ledgers, mine: Sequence[_Fact], owner: frozenset[st
     return list(dict.fromkeys(newest.values()))
 
 
-def _owner(connection: apsw.Connection) -> dict[str, Named]:
+def _load_owner(connection: apsw.Connection) -> dict[str, Named]:
     rows = connection.execute(RECALL["owner"])
     return with_families(connection, {str(id_): Named(str(name)) for id_, name in rows})
 
 
-def _fact(row: Any) -> _Fact:
+def _read_fact(row: Any) -> _Fact:
     id_, text, created_at, source, target, _, relation, more, pinned = row
     tied = frozenset(entity for entity in (source, target, *(more or "").split(",")) if entity)
     return _Fact(

@@ -70,19 +70,19 @@ class NewVersion:
 
 
 async def newest(ledgers: Ledgers) -> Version | None:
-    """The version that counts."""
-    return await ledgers.memory.read(current)
+    """Load the newest version, which counts."""
+    return await ledgers.memory.read(load_current)
 
 
-def current(connection: apsw.Connection) -> Version | None:
-    """The version that counts."""
+def load_current(connection: apsw.Connection) -> Version | None:
+    """Load the newest version, which counts."""
     row = sql.row(connection, SQL["newest"])
-    return None if row is None else _version(row)
+    return None if row is None else _read_version(row)
 
 
-def with_known_through(connection: apsw.Connection) -> tuple[Version | None, str]:
-    """The version that counts, and a mark of all that a profile could be made of."""
-    return current(connection), str(sql.value(connection, SQL["known_through"]))
+def load_with_mark(connection: apsw.Connection) -> tuple[Version | None, str]:
+    """Load the newest version, and a mark of all that a profile could be made of."""
+    return load_current(connection), str(sql.value(connection, SQL["known_through"]))
 
 
 async def rests_on_replaced(ledgers: Ledgers, profile_id: str) -> bool:
@@ -95,14 +95,14 @@ async def exists(ledgers: Ledgers, profile_id: str) -> bool:
     return await ledgers.memory.read(sql.value, SQL["has"], (profile_id,)) is not None
 
 
-async def listed(ledgers: Ledgers, limit: int = 20) -> list[Version]:
-    """The versions, the newest first."""
+async def list_versions(ledgers: Ledgers, limit: int = 20) -> list[Version]:
+    """List the versions, newest first."""
     found = await ledgers.memory.read(sql.rows, SQL["versions"], (limit,))
-    return [_version(row) for row in found]
+    return [_read_version(row) for row in found]
 
 
 async def citations(ledgers: Ledgers, profile_id: str) -> list[Citation]:
-    """What the lines of a version rest on."""
+    """Load what the lines of a version rest on."""
     found = await ledgers.memory.read(sql.rows, SQL["citations"], (profile_id,))
     rows = cast("list[tuple[int, str, str, str | None]]", found)
     return [Citation(line=row[0], fact_id=row[1], fact=row[2], event_id=row[3]) for row in rows]
@@ -118,18 +118,18 @@ async def append(ledgers: Ledgers, new: NewVersion, *, now: str, id_: str | None
 
     def work(connection: apsw.Connection) -> Version:
         before = connection.execute(SQL["newest"]).fetchone()
-        if before is not None and _says(_version(before), new):
-            return _version(before)
+        if before is not None and _says(_read_version(before), new):
+            return _read_version(before)
         made = id_ or ids.new("pro")
         if connection.execute(SQL["has"], (made,)).fetchone() is None:
             _add(connection, made, new, now)
-        return _version(connection.execute(SQL["newest"]).fetchone())
+        return _read_version(connection.execute(SQL["newest"]).fetchone())
 
     return await ledgers.memory.write(work)
 
 
-def fitting(lines: Sequence[Line], written: str = "") -> tuple[Line, ...]:
-    """The first lines that fit into a profile beside the owner's own words."""
+def choose_fitting(lines: Sequence[Line], written: str = "") -> tuple[Line, ...]:
+    """Choose the first lines that fit into a profile beside the owner's own words."""
     left = MAX_TOKENS - token_count(written)
     kept: list[Line] = []
     for line in lines:
@@ -166,5 +166,5 @@ def _add(connection: apsw.Connection, id_: str, new: NewVersion, now: str) -> No
             connection.execute(SQL["cite"], {"profile": id_, "fact": fact_id, "line": number})
 
 
-def _version(row: Any) -> Version:
+def _read_version(row: Any) -> Version:
     return Version(**dict(zip(Version.__slots__, row, strict=True)))

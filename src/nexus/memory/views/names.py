@@ -10,8 +10,8 @@ from nexus.errors import MissingError
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.text import storable
 from nexus.memory import merging
-from nexus.memory.normalisation import normalised
-from nexus.memory.references import meant
+from nexus.memory.normalisation import normalize
+from nexus.memory.references import find_meant
 
 _NEAR: Final = 5
 
@@ -20,7 +20,7 @@ async def find_family(ledgers: Ledgers, reference: str) -> list[str]:
     """Find the entity that an id, a name or an alias means, with all that is the same: the root first."""
 
     def work(connection: apsw.Connection) -> list[str]:
-        found = meant(connection, reference)
+        found = find_meant(connection, reference)
         if found is None:
             raise _unknown_entity(connection, reference)
         return merging.family(connection, found)
@@ -30,12 +30,12 @@ async def find_family(ledgers: Ledgers, reference: str) -> list[str]:
 
 def like(text: str) -> str:
     """A pattern that a normalised name matches where it holds the text."""
-    escaped = normalised(text).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    escaped = normalize(text).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 
 
 def _unknown_entity(connection: apsw.Connection, reference: str) -> MissingError:
-    word = max(normalised(reference).split() or [""], key=len)
+    word = max(normalize(reference).split() or [""], key=len)
     bindings = {"type": None, "like": like(word[:3]), "limit": _NEAR}
     query = sql.queries("identity")["listed_entities"]
     near = sql.rows(connection, query, bindings) if word else []

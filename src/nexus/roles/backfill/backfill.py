@@ -24,7 +24,7 @@ from nexus.ledgers.memory import backfills
 from nexus.ledgers.memory.backfills import Limits, Outcome, Sort
 from nexus.roles.backfill import plan
 from nexus.roles.backfill.plan import Estimate
-from nexus.roles.backfill.reading import FailedError, Past, Reader, past
+from nexus.roles.backfill.reading import FailedError, Reader, load_past
 from nexus.roles.memory_writer.extractor import ROLE
 from nexus.runs import money
 
@@ -73,21 +73,21 @@ class Backfilling:
         parts.engine.register(WORK, self._work)
 
     async def estimate(self, import_id: str | None = None, limits: Limits | None = None) -> Estimate:
-        """What reading everything unread of an import, or of all imports, would take."""
+        """Estimate what reading everything unread of an import, or of all imports, would take."""
         await self._check(import_id)
-        chosen = await plan.unread(self._ledgers, import_id)
-        return await plan.estimated(self._parts, chosen, limits or Limits())
+        chosen = await plan.find_unread(self._ledgers, import_id)
+        return await plan.estimate(self._parts, chosen, limits or Limits())
 
     async def sample(self, import_id: str | None = None, count: int = plan.SAMPLE) -> list[Sampled]:
         """Ask the model about some episodes, and write nothing. What it says is used when they are read."""
         await self._check(import_id)
         reader = await Reader.of(self._parts)
-        chosen = plan.sampled(await plan.unread(self._ledgers, import_id), count)
-        width, found = plan.parallel(reader), list[Sampled | BaseException | None]()
+        chosen = plan.choose_sample(await plan.find_unread(self._ledgers, import_id), count)
+        width, found = plan.count_parallel(reader), list[Sampled | BaseException | None]()
         # The first alone: what it leaves in the provider's cache, the others find there.
         groups = [chosen[:1], *(chosen[first : first + width] for first in range(1, len(chosen), width))]
         for group in groups:
-            asked = (self._asked(reader, each) for each in group)
+            asked = (self._sample_one(reader, each) for each in group)
             found += await asyncio.gather(*asked, return_exceptions=True)
             for each in found:
                 if isinstance(each, BaseException):
@@ -104,10 +104,10 @@ class Backfilling:
             raise UsageError(
                 "A backfill is already active", hint="Wait for it, or run `nexus backfill cancel` first."
             )
-        chosen = plan.ordered(await plan.unread(self._ledgers, import_id), sort)
+        chosen = plan.order_episodes(await plan.find_unread(self._ledgers, import_id), sort)
         if not chosen:
             raise UsageError("Nothing to read", hint="Import a history first: `nexus import SOURCE`.")
-        estimate = await plan.estimated(self._parts, chosen, limits)
+        estimate = await plan.estimate(self._parts, chosen, limits)
         id_ = await self._ledgers.memory.write(
             backfills.add,
             import_id=import_id,
@@ -121,7 +121,7 @@ class Backfilling:
 
     async def pause(self) -> backfills.Backfill:
         """Stop after the episodes that are being read."""
-        id_ = await self._active()
+        id_ = await self._find_active()
         await self._ledgers.memory.write(
             backfills.set_status, backfill_id=id_, status="paused", reason="paused by the owner"
         )
@@ -130,7 +130,7 @@ class Backfilling:
     async def resume(self, limits: Limits | None = None) -> backfills.Backfill:
         """Go on with a paused backfill, and try again what failed; `limits` replace the earlier ones."""
         await self._check(None)
-        id_ = await self._active()
+        id_ = await self._find_active()
 
         def work(connection: Any) -> None:
             if limits is not None:
@@ -146,16 +146,16 @@ class Backfilling:
 
     async def cancel(self) -> backfills.Backfill:
         """End a backfill. What was learned stays; what wasn't read can be started again."""
-        id_ = await self._active()
+        id_ = await self._find_active()
         await self._ledgers.memory.write(backfills.set_status, backfill_id=id_, status="canceled")
         return await self.get(id_)
 
     async def get(self, backfill_id: str) -> backfills.Backfill:
-        """One backfill, as it stands."""
+        """Load one backfill."""
         return (await self._ledgers.memory.read(backfills.list_backfills, backfill_id=backfill_id))[0]
 
     async def latest(self) -> backfills.Backfill | None:
-        """The backfill that was started last."""
+        """Load the backfill that was started last."""
         found = await self._ledgers.memory.read(backfills.list_backfills)
         return found[-1] if found else None
 
@@ -172,7 +172,7 @@ class Backfilling:
         if not await self._ledgers.events.read(imports.list_imports, import_id=import_id):
             raise UsageError(f"There is no import {import_id!r}", hint="See `nexus import --list`.")
 
-    async def _active(self) -> str:
+    async def _find_active(self) -> str:
         id_ = await self._ledgers.memory.read(backfills.active)
         if id_ is None:
             raise UsageError("No backfill is active", hint="Start one with `nexus backfill start`.")
@@ -230,22 +230,17 @@ class Backfilling:
             backfills.set_status, backfill_id=backfill_id, status="paused", reason=reason
         )
 
-    async def _asked(self, reader: Reader, chosen: plan.Chosen) -> Sampled | None:
-        """What the model would write from one episode; None where it was forgotten."""
-        episode = await past(self._ledgers, chosen.id)
+    async def _sample_one(self, reader: Reader, chosen: plan.Chosen) -> Sampled | None:
+        """Ask what the model would write from one episode; None if it was forgotten."""
+        episode = await load_past(self._ledgers, chosen.id)
         if episode is None:
             return None
-        facts, refused = await reader.rehearse(episode) if episode.due else ([], [])
-        return await self._sampled(episode, chosen.start, facts, refused)
-
-    async def _sampled(
-        self, episode: Past, start: str, operations: Sequence[dict[str, Any]], refused: list[str]
-    ) -> Sampled:
+        operations, refused = await reader.rehearse(episode) if episode.due else ([], [])
         query = sql.queries("events")["thread_title"]
         title = await self._ledgers.events.read(sql.value, query, (episode.thread_id,))
         return Sampled(
             episode_id=episode.episode_id,
-            start=start,
+            start=chosen.start,
             channel=episode.channel,
             title=None if title is None else str(title),
             messages=[
@@ -272,10 +267,10 @@ class _Round:
         self._refused = 0
 
     async def __call__(self) -> tuple[int, timedelta | None]:
-        """How many were read, and after which pause the next round is due; None: none is."""
+        """Read a round; returns how many were read, and the pause before the next round, if there is one."""
         reader, read = await Reader.of(self._parts), 0
         while read < _EPISODES_A_ROUND:
-            found = await self._standing()
+            found = await self._load_running()
             if found is None:
                 return read, None
             wait = await self._wait(found)
@@ -284,7 +279,7 @@ class _Round:
             await asyncio.sleep(wait.total_seconds())
             if wait:
                 continue  # it may have been paused meanwhile
-            count = 1 if found.limits.episodes_an_hour else plan.parallel(reader)
+            count = 1 if found.limits.episodes_an_hour else plan.count_parallel(reader)
             next_ = await self._memory.read(backfills.next_episodes, backfill_id=self._id, count=count)
             if not next_:
                 await self._set("done")
@@ -295,8 +290,8 @@ class _Round:
             read += len(next_)
         return read, timedelta()
 
-    async def _standing(self) -> backfills.Backfill | None:
-        """The backfill, if it is to go on."""
+    async def _load_running(self) -> backfills.Backfill | None:
+        """Load the backfill if it is to go on."""
         listed = await self._memory.read(backfills.list_backfills, backfill_id=self._id)
         if not listed or listed[0].status != "running":
             return None
@@ -310,7 +305,7 @@ class _Round:
         return listed[0]
 
     async def _wait(self, found: backfills.Backfill) -> timedelta:
-        """How long until the pace allows the next episode."""
+        """Compute how long to wait until the pace allows the next episode."""
         if not found.limits.episodes_an_hour:
             return timedelta()
         now = self._now()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from nexus.ledgers import sql
 from nexus.ledgers.memory import backfills
 from nexus.memory import grouping
-from nexus.roles.backfill.reading import Reader, past
-from nexus.roles.memory_writer import extraction, names, transcript
+from nexus.roles.backfill.reading import Reader, load_past
+from nexus.roles.memory_writer import extraction, names
 from nexus.roles.memory_writer.extractor import ROLE
 from nexus.runs import Totals
 
@@ -78,15 +78,15 @@ class Chosen:
     """How many of its messages the owner wrote."""
 
 
-async def unread(ledgers: "Ledgers", import_id: str | None) -> list[Chosen]:
-    """The episodes of an import, or of all, that the writer has not read. Makes those that are missing."""
+async def find_unread(ledgers: "Ledgers", import_id: str | None) -> list[Chosen]:
+    """Find the episodes that the writer has not read, of an import or of all; makes missing episodes."""
     await grouping.group_events(ledgers)
     starts: dict[str, str] = {}
     counts: Counter[str] = Counter()
     own: Counter[str] = Counter()
     after = 0
     while True:
-        page = await ledgers.events.read(_imported, import_id=import_id, after=after)
+        page = await ledgers.events.read(_find_imported, import_id=import_id, after=after)
         if not page:
             break
         after, owners = page[-1][0], {id_ for _, id_, is_own in page if is_own}
@@ -98,29 +98,29 @@ async def unread(ledgers: "Ledgers", import_id: str | None) -> list[Chosen]:
     return [Chosen(id=id_, start=at, events=counts[id_], own=own[id_]) for id_, at in starts.items()]
 
 
-def ordered(chosen: Sequence[Chosen], sort: "Sort") -> list[Chosen]:
-    """The episodes in the order in which they are read. Most relevant is where the owner says most."""
+def order_episodes(chosen: Sequence[Chosen], sort: "Sort") -> list[Chosen]:
+    """Order the episodes for reading. The most relevant are those in which the owner says most."""
     newest = sorted(chosen, key=lambda each: (each.start, each.id), reverse=True)
     if sort == "relevant":
         return sorted(newest, key=lambda each: -each.own)
     return newest if sort == "newest" else newest[::-1]
 
 
-def sampled(chosen: Sequence[Chosen], count: int) -> list[Chosen]:
-    """Some of the episodes, at random but always the same ones as long as nothing else is read."""
+def choose_sample(chosen: Sequence[Chosen], count: int) -> list[Chosen]:
+    """Choose random episodes, but the same ones as long as nothing else is read."""
     shuffled = sorted(chosen, key=lambda each: random.Random(each.id).random())  # noqa: S311 - no secret
     return shuffled[:count]
 
 
-async def estimated(
+async def estimate(
     parts: "Services", chosen: Sequence[Chosen], limits: "Limits", reader: Reader | None = None
 ) -> Estimate:
-    """What reading these episodes will take. No model is called."""
+    """Estimate what reading these episodes will take, without calling a model."""
     reader = reader or await Reader.of(parts)
     prepared = [
-        await _prepared(reader, episode)
-        for each in sampled(chosen, _PREPARED)
-        if (episode := await past(parts.ledgers, each.id)) is not None
+        await _prepare(reader, episode)
+        for each in choose_sample(chosen, _PREPARED)
+        if (episode := await load_past(parts.ledgers, each.id)) is not None
     ]
     total = _Call.sum(prepared)
     asked = [each for each in prepared if each.calls]
@@ -182,20 +182,20 @@ class _Call:
         )
 
 
-async def _prepared(reader: Reader, episode: "Past") -> _Call:
-    """The prompts of an episode, made as if they were to be sent."""
-    extractor, _ = reader.extractor(episode)
-    chunks, _, due = await extractor.chunks()
+async def _prepare(reader: Reader, episode: "Past") -> _Call:
+    """Make the prompts of an episode as if they were to be sent."""
+    extractor, _ = reader.make_extractor(episode)
+    chunks, _, due = await extractor.cut_chunks()
     if not chunks:
         return _Call(episode_id=episode.episode_id)
-    said = await asyncio.to_thread(names.found, "\n".join(each.text for each in due))
-    shown = await extractor.known(said, {})
+    said = await asyncio.to_thread(names.find_names, "\n".join(each.text for each in due))
+    shown = await extractor.describe_known(said, {})
     per_token = reader.model.bytes_per_token or _BYTES_PER_TOKEN
     prompt = cached = output = 0.0
     for number, chunk in enumerate(chunks, start=1):
-        task = transcript.task(chunk, shown)
-        assembled = await extractor.assembled(f"estimate:{number}", task)
-        schema = json.dumps(extraction.schema(with_notes=False))
+        task = extraction.write_task(chunk, shown)
+        assembled = await extractor.assemble(f"estimate:{number}", task)
+        schema = json.dumps(extraction.make_schema(with_notes=False))
         fixed = len((assembled.system_prompt + schema).encode()) / per_token
         prompt += fixed + len(assembled.user_turn().encode()) / per_token
         cached += fixed if fixed >= _LEAST_CACHED else 0
@@ -210,8 +210,8 @@ async def _prepared(reader: Reader, episode: "Past") -> _Call:
     )
 
 
-def parallel(reader: Reader) -> int:
-    """How many episodes are read at the same time."""
+def count_parallel(reader: Reader) -> int:
+    """Count the episodes that are read at the same time."""
     return max(1, min(PARALLEL, reader.model.slots or PARALLEL))
 
 
@@ -222,10 +222,10 @@ def _seconds(reader: Reader, limits: "Limits", episodes: int, fresh: float, outp
     if not model.prompt_tokens_per_s or not model.output_tokens_per_s:
         return math.ceil(paced) or None
     asking = fresh / model.prompt_tokens_per_s + output / model.output_tokens_per_s
-    return math.ceil(max(paced, asking / parallel(reader)))
+    return math.ceil(max(paced, asking / count_parallel(reader)))
 
 
-def _imported(
+def _find_imported(
     connection: "apsw.Connection", *, import_id: str | None, after: int
 ) -> list[tuple[int, str, int]]:
     values = {"import": import_id, "after": after, "limit": _EVENTS_A_READ}

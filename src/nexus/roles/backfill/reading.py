@@ -25,9 +25,9 @@ from nexus.memory.writing import Provenance
 from nexus.request import Agent, Event, Request
 from nexus.roles import runs
 from nexus.roles.instructions import role_text
-from nexus.roles.memory_writer import NAME, PEER, known, names, time_limit
+from nexus.roles.memory_writer import NAME, PEER, names
 from nexus.roles.memory_writer.evidence import Evidence, Heard
-from nexus.roles.memory_writer.extractor import ROLE, Extractor
+from nexus.roles.memory_writer.extractor import ROLE, Extractor, estimate_limit_ms
 from nexus.roles.memory_writer.gate import Gate
 from nexus.roles.memory_writer.turns import Message
 from nexus.runs import Totals
@@ -52,7 +52,7 @@ Write = Callable[[list[dict[str, Any]]], Awaitable[object]]
 class FailedError(NexusError):
     """A call gave no answer."""
 
-    def __init__(self, failed: runs.Failed) -> None:
+    def __init__(self, failed: runs.FailedRun) -> None:
         super().__init__(failed.reason)
         self.failed = failed
 
@@ -80,23 +80,23 @@ class Past:
         return [each.message for each in self.due if each.message is not None]
 
     async def names(self) -> list[str]:
-        """The names that are said in what the writer has not read yet."""
-        return await asyncio.to_thread(names.found, "\n".join(each.text for each in self.due))
+        """Find the names that are said in what the writer has not read yet."""
+        return await asyncio.to_thread(names.find_names, "\n".join(each.text for each in self.due))
 
     @property
     def request_id(self) -> str:
         """Of the request that pays for it, which follows from the episode."""
-        return _request_id(self.episode_id)
+        return _derive_request_id(self.episode_id)
 
 
-async def past(ledgers: "Ledgers", episode_id: str) -> Past | None:
-    """An episode with what was said in it; None where it was forgotten."""
+async def load_past(ledgers: "Ledgers", episode_id: str) -> Past | None:
+    """Load an episode with what was said in it; None if it was forgotten."""
     event_ids = await ledgers.memory.read(backfills.events_of, episode_id=episode_id)
-    found = await ledgers.events.read(_events, event_ids=event_ids)
+    found = await ledgers.events.read(_load_events, event_ids=event_ids)
     if not found:
         return None
-    said_by = await ledgers.events.read(_said_by, event_ids=event_ids)
-    senders, called = await ledgers.identity.read(_senders, entity_ids=sorted(set(said_by.values())))
+    said_by = await ledgers.events.read(_load_senders_by_entity, event_ids=event_ids)
+    senders, called = await ledgers.identity.read(_load_senders, entity_ids=sorted(set(said_by.values())))
     known_ = await ledgers.memory.read(
         processing.find_settled, processor=NAME, target_type="event", target_ids=event_ids
     )
@@ -132,18 +132,18 @@ class Reader:
 
     @classmethod
     async def of(cls, parts: "Services") -> "Reader":
-        """A reader with the instructions that the owner may have edited."""
+        """Open a reader with the instructions that the owner may have edited."""
         return cls(
             parts,
             await parts.broker.capabilities(ROLE),
-            await asyncio.to_thread(_workspace, parts.home.meeseeks),
+            await asyncio.to_thread(_open_workspace, parts.home.meeseeks),
         )
 
-    def extractor(
+    def make_extractor(
         self, episode: Past, attempt: int = 0, write: Write | None = None
     ) -> tuple[Extractor, Gate]:
-        """What asks the model about an episode, and the rules for what comes of it."""
-        request = _request(episode)
+        """Make what asks the model about an episode, and the rules for what it answers."""
+        request = _make_request(episode)
         gate = Gate(
             ledgers=self.parts.ledgers,
             messages=episode.due_messages,
@@ -158,8 +158,8 @@ class Reader:
         async def ask(assembled: "AssembledContext", number: int) -> str:
             salt = f"{assembled.session_label}:{attempt}:{number}"
             execution_id = ids.derived("exe", episode.episode_id, salt)
-            result = await runs.answered(self.parts, request, assembled, execution_id)
-            if isinstance(result, runs.Failed):
+            result = await runs.run_once(self.parts, request, assembled, execution_id)
+            if isinstance(result, runs.FailedRun):
                 raise FailedError(result)
             return result.response.content
 
@@ -172,7 +172,7 @@ class Reader:
             ask=ask,
             gate=gate,
             provenance=Provenance(actor=NAME, kind="writer", request_id=request.request_id, event_id=last),
-            time_limit_ms=lambda calls: time_limit.limit_ms(self.model, calls) or _TIMEOUT_MS,
+            time_limit_ms=lambda calls: estimate_limit_ms(self.model, calls) or _TIMEOUT_MS,
             most_calls=MOST_CALLS,
             # What is known now is mostly newer than what an old conversation says.
             shows_notes=False,
@@ -184,7 +184,7 @@ class Reader:
     async def read(self, episode_id: str) -> Outcome:
         """Write what an episode teaches. A `FailedError` says why no model could be asked."""
         ledgers = self.parts.ledgers
-        episode = await past(ledgers, episode_id)
+        episode = await load_past(ledgers, episode_id)
         if episode is None or not episode.due:
             return Outcome(
                 episode_id=episode_id,
@@ -193,14 +193,14 @@ class Reader:
                 detail="nobody says anything in it" if episode else None,
             )
         attempt = await ledgers.memory.read(backfills.attempts, episode_id=episode_id)
-        extractor, gate = self.extractor(episode, attempt)
+        extractor, gate = self.make_extractor(episode, attempt)
         status: backfills.EpisodeStatus = "done"
         try:
             told = await extractor.run(await episode.names())
         except FailedError as error:
             await self._end(episode, "failed", error.message)
             if error.failed.kind != "refused" or error.failed.error == "BudgetError":
-                await ledgers.memory.write(backfills.log, outcome=_failed(episode, error.message))
+                await ledgers.memory.write(backfills.log, outcome=_make_failure(episode, error.message))
                 raise
             status, told = "failed", error.message
         else:
@@ -226,19 +226,21 @@ class Reader:
         async def keep(operations: list[dict[str, Any]]) -> None:
             drafted.extend(await self.parts.memory.rehearse(operations, extractor.provenance, gate))
 
-        extractor, gate = self.extractor(episode, attempt, keep)
+        extractor, gate = self.make_extractor(episode, attempt, keep)
         try:
             await extractor.run(await episode.names())
         except FailedError as error:
             await self._end(episode, "failed", error.message)
-            await self.parts.ledgers.memory.write(backfills.log, outcome=_failed(episode, error.message))
+            await self.parts.ledgers.memory.write(
+                backfills.log, outcome=_make_failure(episode, error.message)
+            )
             raise
         await self._end(episode, "done")
         return drafted, gate.refusals
 
     async def used(self, episode_ids: Sequence[str]) -> "dict[str, Totals]":
-        """What reading each of some episodes has used so far; without those that used nothing."""
-        episode_of = {_request_id(episode_id): episode_id for episode_id in episode_ids}
+        """Sum what reading each of some episodes has used so far; without those that used nothing."""
+        episode_of = {_derive_request_id(episode_id): episode_id for episode_id in episode_ids}
         found = await self.parts.ledgers.runtime.read(usage.of_roots, root_request_ids=list(episode_of))
         return {episode_of[root_id]: totals for root_id, totals in found.items()}
 
@@ -248,15 +250,15 @@ class Reader:
         )
 
 
-def _request_id(episode_id: str) -> str:
+def _derive_request_id(episode_id: str) -> str:
     return ids.derived("req", episode_id, "backfill")
 
 
-def _failed(episode: Past, reason: str) -> Outcome:
+def _make_failure(episode: Past, reason: str) -> Outcome:
     return Outcome(episode_id=episode.episode_id, status="failed", detail=reason[:400])
 
 
-def _request(episode: Past) -> Request:
+def _make_request(episode: Past) -> Request:
     last = episode.due_messages[-1].event.id if episode.due else None
     return Request(
         request_id=episode.request_id,
@@ -266,27 +268,27 @@ def _request(episode: Past) -> Request:
     )
 
 
-def _workspace(meeseeks: Path) -> Workspace:
+def _open_workspace(meeseeks: Path) -> Workspace:
     bootstrap(meeseeks / NAME, role_text("nexus.roles.memory_writer"))
     (meeseeks / PEER).mkdir(mode=0o700, exist_ok=True)
     return Workspace.at(meeseeks / NAME, {PEER: meeseeks / PEER})
 
 
-def _events(connection: "apsw.Connection", event_ids: Sequence[str]) -> list[events.Event]:
+def _load_events(connection: "apsw.Connection", event_ids: Sequence[str]) -> list[events.Event]:
     found = [event for id_ in event_ids if (event := events.get(connection, id_)) is not None]
     return sorted(found, key=lambda event: (clock.parse(event.occurred_at), event.seq))
 
 
-def _said_by(connection: "apsw.Connection", event_ids: Sequence[str]) -> dict[str, str]:
+def _load_senders_by_entity(connection: "apsw.Connection", event_ids: Sequence[str]) -> dict[str, str]:
     query = sql.queries("events")["senders_by_entity"]
     rows = connection.execute(query, (json.dumps(list(event_ids)),)).fetchall()
     return dict(cast("list[tuple[str, str]]", rows))
 
 
-def _senders(
+def _load_senders(
     connection: "apsw.Connection", entity_ids: Sequence[str]
 ) -> tuple[dict[str, Sender], dict[str, str]]:
-    """Who some entities are by now, and what they are called."""
+    """Load who some entities are by now, and what they are called."""
     owner = connection.execute(sql.queries("identity")["owner"]).get
     owner_root = root(connection, cast("str", owner)) if owner else None
     roots = {id_: root(connection, id_) for id_ in entity_ids}
@@ -294,4 +296,4 @@ def _senders(
         id_: Sender(entity_id=found, contact_id="", is_owner=found == owner_root)
         for id_, found in roots.items()
     }
-    return senders, known.called_by(connection, sorted(set(roots.values())))
+    return senders, names.load_names(connection, sorted(set(roots.values())))

@@ -19,14 +19,15 @@ from nexus.ledgers.runtime import requests
 from nexus.memory.conclusions import batches, observations
 from nexus.memory.conclusions.batches import Batch, Limits
 from nexus.request import Agent, Event, Request
-from nexus.roles import runs, spending
+from nexus.roles import runs
 from nexus.roles.consolidation import prompt
-from nexus.roles.instructions import role_of
+from nexus.roles.instructions import load_role
 
 if TYPE_CHECKING:
     from nexus.config import Config
     from nexus.context import AssembledContext
     from nexus.engine import Context
+    from nexus.ledgers import Ledgers
     from nexus.roles.services import Services
 
 ROLE: Final = "consolidation"
@@ -36,6 +37,7 @@ _TURNS: Final = 2
 _TIMEOUT_MS: Final = 180_000
 # So often no model answers before it is taken for an outage, in which nothing is the batch's fault.
 _OUTAGE: Final = 3
+_BYTES_PER_TOKEN = 4
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -62,8 +64,8 @@ class Report:
         return asdict(self)
 
 
-def why_off(config: "Config") -> str:
-    """Why nothing is consolidated; empty where it is."""
+def explain_off(config: "Config") -> str:
+    """Say why nothing is consolidated; empty if it is."""
     try:
         models_of(config.models, ROLE)
     except ConfigError as error:
@@ -72,12 +74,12 @@ def why_off(config: "Config") -> str:
 
 
 def limits_of(config: "Config") -> Limits:
-    """How large a batch may be."""
+    """Return how large a batch may be."""
     return Limits(facts=config.memory.consolidation_facts, tokens=config.memory.consolidation_tokens)
 
 
 @dataclass(kw_only=True)
-class Consolidating:
+class Consolidation:
     """One run under way."""
 
     services: "Services"
@@ -92,22 +94,22 @@ class Consolidating:
 
     async def __call__(self) -> Report:
         while not self.report.stopped:
-            batch = await self._next()
+            batch = await self._choose_next()
             if batch is None:
                 break
             self.report.batches += 1
             await self._consolidate(batch)
         return self.report
 
-    async def _next(self) -> Batch | None:
+    async def _choose_next(self) -> Batch | None:
         part = self._queue.popleft() if self._queue else None
-        given = await self.context.step("next", self._look, part)
+        given = await self.context.step("next", self._find_next, part)
         self._after_seq = given["after_seq"]
         self.report.stopped = given["stopped"]
         return Batch.from_json(given["batch"]) if given["batch"] else None
 
-    async def _look(self, part: Part | None) -> dict[str, Any]:
-        """The next batch, and why there is none where a limit ends the run."""
+    async def _find_next(self, part: Part | None) -> dict[str, Any]:
+        """Find the next batch, or the limit that ends the run."""
         ledgers, limits = self.services.ledgers, limits_of(self.services.config)
         after_seq = self._after_seq
         if part is not None:
@@ -116,36 +118,36 @@ class Consolidating:
             batch, after_seq = await batches.choose(
                 ledgers, limits, until=self.until, after_seq=after_seq, leave=frozenset(self._left)
             )
-        stopped = "" if batch is None else await self._limit()
+        stopped = "" if batch is None else await self._find_limit()
         told = batch.to_json() if batch is not None and not stopped else None
         return {"batch": told, "after_seq": after_seq, "stopped": stopped}
 
-    async def _limit(self) -> str:
+    async def _find_limit(self) -> str:
         most = self.services.config.memory.consolidation_batches
         if self.report.batches == most:
             return f"{most} batches are done, the most of one run (consolidation_batches in [memory])"
-        return await spending.reached(self.services.ledgers, self.services.config.memory)
+        return await runs.find_limit(self.services.ledgers, self.services.config.memory)
 
     async def _consolidate(self, batch: Batch) -> None:
         execution_id = ids.derived("exe", self.context.id, batch.key)
-        request = await self._request(batch, execution_id)
+        request = await self._make_request(batch, execution_id)
         if request is None:
             self._left.update(batch.fact_ids)  # its message was forgotten just now
             return
-        assembled = await self._assembled(request, batch)
+        assembled = await self._assemble(request, batch)
         await batches.note_shown(self.services.ledgers, execution_id, batch.shown)
-        result = await runs.answered(self.services, request, assembled, execution_id)
-        if isinstance(result, runs.Failed):
-            await self._failed(batch, request, result)
+        result = await runs.run_once(self.services, request, assembled, execution_id)
+        if isinstance(result, runs.FailedRun):
+            await self._handle_failure(batch, request, result)
         else:
-            await self._answered(batch, request, execution_id, result.response.content)
+            await self._record_answer(batch, request, execution_id, result.response.content)
         if batch.root_request_id is None:
             await self.services.ledgers.runtime.write(
                 requests.end, request_id=request.request_id, status="done"
             )
 
-    async def _request(self, batch: Batch, execution_id: str) -> Request | None:
-        """On whose account: the message that taught the facts, or a request that stands for itself."""
+    async def _make_request(self, batch: Batch, execution_id: str) -> Request | None:
+        """Make the request that pays: of the message that taught the facts, or one of its own."""
         if batch.root_request_id is not None:
             return await requests.restore(self.services.ledgers, batch.root_request_id)
         return Request(
@@ -154,25 +156,25 @@ class Consolidating:
             agent=Agent(role=ROLE, session_label=ROLE),
         )
 
-    async def _assembled(self, request: Request, batch: Batch) -> "AssembledContext":
+    async def _assemble(self, request: Request, batch: Batch) -> "AssembledContext":
         assembled = await self.services.broker.assemble_context(
             request,
             session_label=f"meeseeks:{ROLE}:{batch.key}",
-            task=await prompt.task(self.services.ledgers, batch),
+            task=await prompt.write_task(self.services.ledgers, batch),
             role=ROLE,
         )
         # Facts are other people's words, and the request may be the owner's: there is nothing to call.
         assembled.tools = ()
         assembled.situation = ""
         assembled.knows_owner = False
-        assembled.role_context = await asyncio.to_thread(role_of, self.services.home, ROLE)
+        assembled.role_context = await asyncio.to_thread(load_role, self.services.home, ROLE)
         assembled.max_turns = _TURNS
         assembled.timeout_ms = _TIMEOUT_MS
         return assembled
 
-    async def _answered(self, batch: Batch, request: Request, execution_id: str, text: str) -> None:
+    async def _record_answer(self, batch: Batch, request: Request, execution_id: str, text: str) -> None:
         try:
-            reading = prompt.read_answer(text, batch, await prompt.texts(self.services.ledgers, batch))
+            reading = prompt.read_answer(text, batch, await prompt.load_shown(self.services.ledgers, batch))
         except UnusableAnswerError as error:
             await self._split(batch, request, error.message)
             return
@@ -199,9 +201,9 @@ class Consolidating:
         self.report.added += len(recorded.added)
         self.report.revised += len(recorded.revised)
         self.report.confirmed += len(recorded.confirmed)
-        await self.services.memory.written("observation", [*recorded.added, *recorded.revised])
+        await self.services.memory.note_written("observation", [*recorded.added, *recorded.revised])
 
-    async def _failed(self, batch: Batch, request: Request, failed: runs.Failed) -> None:
+    async def _handle_failure(self, batch: Batch, request: Request, failed: runs.FailedRun) -> None:
         if failed.kind == "refused":
             await self._split(batch, request, failed.reason)
             return
@@ -229,3 +231,32 @@ class Consolidating:
             (batch.root_request_id, part) for part in (facts[:middle], facts[middle:]) if facts[1:]
         )
         return len(facts) > 1
+
+
+async def plan_next_run(ledgers: "Ledgers", config: "Config") -> dict[str, Any]:
+    """Plan the next run: its batches, what waits, what was set aside and why, and what prevents it."""
+    counted = await observations.count_facts(ledgers)
+    spent = await runs.sum_spent_today(ledgers)
+    return {
+        "off": explain_off(config) or await runs.find_limit(ledgers, config.memory),
+        "batches": await _plan_batches(ledgers, config),
+        **counted,
+        "facts_set_aside": await observations.list_set_aside(ledgers),
+        "spent_today": {"tokens": spent.tokens, "cost_microusd": spent.cost_microusd},
+    }
+
+
+async def _plan_batches(ledgers: "Ledgers", config: "Config") -> list[dict[str, Any]]:
+    taken: frozenset[str] = frozenset()
+    found: list[dict[str, Any]] = []
+    until, after_seq = clock.timestamp(clock.now()), 0
+    while len(found) < config.memory.consolidation_batches:
+        batch, after_seq = await batches.choose(
+            ledgers, limits_of(config), until=until, after_seq=after_seq, leave=taken
+        )
+        if batch is None:
+            break
+        taken |= frozenset(batch.fact_ids)
+        text = await prompt.write_task(ledgers, batch)
+        found.append({**batch.to_json(), "tokens": -(-len(text.encode()) // _BYTES_PER_TOKEN)})
+    return found

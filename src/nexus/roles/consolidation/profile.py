@@ -18,7 +18,7 @@ from nexus.memory.conclusions.batches import labels_of
 from nexus.memory.gate import is_confidential
 from nexus.memory.profile import Line, NewVersion, OwnerProfile, Version, local, versions
 from nexus.request import Agent, Event, Request
-from nexus.roles import runs, spending
+from nexus.roles import runs
 
 if TYPE_CHECKING:
     from nexus.engine import Context
@@ -54,32 +54,32 @@ _TIMEOUT_MS: Final = 180_000
 
 @cache
 def instructions() -> str:
-    """What the model is told to do."""
+    """Load what the model is told to do."""
     return resources.files(__package__ or "").joinpath("PROFILE.md").read_text(encoding="utf-8").strip()
 
 
-async def written(services: "Services", context: "Context") -> Version | None:
+async def write_profile(services: "Services", context: "Context") -> Version | None:
     """Have the profile written again if there is something new to write; None where there is not."""
     before = await versions.newest(services.ledgers)
     since = None if before is None else before.written_at
-    found = await local.material(services.ledgers, now=clock.timestamp(clock.now()), after=since)
+    found = await local.load_material(services.ledgers, now=clock.timestamp(clock.now()), after=since)
     chosen = await context.step("profile_facts", _ids, found)
     if len(chosen) < _FEW:
         return None
     made = ids.derived("pro", chosen[0], " ".join((since or "", *chosen)))
     if await versions.exists(services.ledgers, made):
         return None
-    if await spending.reached(services.ledgers, services.config.memory):
+    if await runs.find_limit(services.ledgers, services.config.memory):
         return None
     facts = {id_: found.facts[id_] for id_ in chosen if id_ in found.facts}
     execution_id = ids.derived("exe", context.id, made)
-    request, answer = await _asked(services, facts, execution_id)
-    lines = checked(answer, facts)
+    request, answer = await _ask_model(services, facts, execution_id)
+    lines = check_lines(answer, facts)
     if not lines:
         return await OwnerProfile(services.ledgers).refresh()
     own = None if before is None else before.written
     new = NewVersion(
-        lines=versions.fitting(_complete(lines, found), own or ""),
+        lines=versions.choose_fitting(_add_missing(lines, found), own or ""),
         origin="consolidation",
         written=own,
         written_at=since,
@@ -88,20 +88,20 @@ async def written(services: "Services", context: "Context") -> Version | None:
     return await versions.append(services.ledgers, new, now=clock.timestamp(clock.now()), id_=made)
 
 
-def checked(answer: str, facts: Mapping[str, str]) -> list[Line]:
-    """The lines of an answer that facts support, each with those that do."""
+def check_lines(answer: str, facts: Mapping[str, str]) -> list[Line]:
+    """Keep the lines of an answer that facts support, each with those that do."""
     named = {label.upper(): id_ for id_, label in labels_of(tuple(facts)).items()}
     lines: dict[str, Line] = {}
-    for text, cited in _given(answer):
+    for text, cited in _parse_lines(answer):
         known = [named[label] for label in cited if label in named]
-        right = support.repaired(text, known, facts) if known else None
+        right = support.repair_citations(text, known, facts) if known else None
         if right is None or support.copies_placeholder(text) or is_confidential(text):
             continue
         lines.setdefault(text.casefold(), Line(text=f"- {text}", fact_ids=right.fact_ids))
     return list(lines.values())
 
 
-def _given(answer: str) -> Iterator[tuple[str, list[str]]]:
+def _parse_lines(answer: str) -> Iterator[tuple[str, list[str]]]:
     start, end = answer.find("{"), answer.rfind("}")
     try:
         found: object = json.loads(answer[start : end + 1]) if 0 <= start < end else None
@@ -116,8 +116,8 @@ def _given(answer: str) -> Iterator[tuple[str, list[str]]]:
             yield " ".join(text.split()).removeprefix("- "), labels
 
 
-def _complete(lines: Sequence[Line], found: "Material") -> list[Line]:
-    """The lines after the name and every restriction that they leave out."""
+def _add_missing(lines: Sequence[Line], found: "Material") -> list[Line]:
+    """Add the name, and every restriction that the lines leave out."""
     cited = {id_ for line in lines for id_ in line.fact_ids}
     name = [line for line in found.lines if not line.fact_ids]
     missing = [line for line in found.lines if found.restrictions.intersection(line.fact_ids) - cited]
@@ -128,7 +128,9 @@ async def _ids(found: "Material") -> list[str]:
     return list(found.facts)
 
 
-async def _asked(services: "Services", facts: Mapping[str, str], execution_id: str) -> tuple[Request, str]:
+async def _ask_model(
+    services: "Services", facts: Mapping[str, str], execution_id: str
+) -> tuple[Request, str]:
     request = Request(
         request_id=ids.derived("req", execution_id, ROLE),
         event=Event(content=""),
@@ -151,5 +153,5 @@ async def _asked(services: "Services", facts: Mapping[str, str], execution_id: s
     assembled.max_turns = _TURNS
     assembled.timeout_ms = _TIMEOUT_MS
     await batches.note_shown(services.ledgers, execution_id, [("fact", id_) for id_ in facts])
-    result = await runs.answered(services, request, assembled, execution_id)
-    return request, "" if isinstance(result, runs.Failed) else result.response.content
+    result = await runs.run_once(services, request, assembled, execution_id)
+    return request, "" if isinstance(result, runs.FailedRun) else result.response.content

@@ -19,9 +19,9 @@ _LONGEST: Final = 2_000
 _OBSERVATION: Final = re.compile(r"O([1-9][0-9]*)")
 
 
-async def task(ledgers: Ledgers, batch: Batch, now: clock.Clock = clock.now) -> str:
-    """The message of a batch. What was forgotten since it was chosen has no line."""
-    shown, labels = await texts(ledgers, batch), batch.labels
+async def write_task(ledgers: Ledgers, batch: Batch, now: clock.Clock = clock.now) -> str:
+    """Write the message of a batch. What was forgotten since it was chosen has no line."""
+    shown, labels = await load_shown(ledgers, batch), batch.labels
     new = [f"{labels[id_]}. {shown.facts[id_]}" for id_ in batch.fact_ids if id_ in shown.facts]
     known = [f"{labels[id_]}. {shown.facts[id_]}" for id_ in batch.known_ids if id_ in shown.facts]
     concluded = list(shown.observations.values())
@@ -42,19 +42,19 @@ class Shown:
     observations: dict[str, str]
 
 
-async def texts(ledgers: Ledgers, batch: Batch) -> Shown:
-    """What a batch shows, as far as it was not forgotten."""
-    return Shown(await _facts(ledgers, batch.shown_ids), await _observations(ledgers, batch))
+async def load_shown(ledgers: Ledgers, batch: Batch) -> Shown:
+    """Load what a batch shows, as far as it was not forgotten."""
+    return Shown(await _load_facts(ledgers, batch.shown_ids), await _load_observations(ledgers, batch))
 
 
-async def _facts(ledgers: Ledgers, ids: Sequence[str]) -> dict[str, str]:
+async def _load_facts(ledgers: Ledgers, ids: Sequence[str]) -> dict[str, str]:
     found = await ledgers.memory.read(rows, SQL["facts"], (json.dumps(list(ids)),))
     names = await batches.roots_of_entities(ledgers, [row[3] for row in found if row[3]])
     said = await batches.speakers_behind(ledgers, ids)
-    return {row[0]: _line(row, names.get(row[3], ("", ""))[1], said.get(row[0])) for row in found}
+    return {row[0]: _format_fact(row, names.get(row[3], ("", ""))[1], said.get(row[0])) for row in found}
 
 
-def _line(row: tuple[Any, ...], about: str, speaker: str | None) -> str:
+def _format_fact(row: tuple[Any, ...], about: str, speaker: str | None) -> str:
     _, fact, at, _, confidence, source_type = row
     notes = [source_type, *([f"said by {speaker}"] if speaker else [])]
     notes += [f"confidence {confidence:.1f}"] if confidence < 1 else []
@@ -62,7 +62,7 @@ def _line(row: tuple[Any, ...], about: str, speaker: str | None) -> str:
     return f"[{at[:10]}] {_one_line(fact)} ({', '.join(notes)})"
 
 
-async def _observations(ledgers: Ledgers, batch: Batch) -> dict[str, str]:
+async def _load_observations(ledgers: Ledgers, batch: Batch) -> dict[str, str]:
     wanted, labels = (json.dumps(batch.observation_ids),), batch.labels
     found = {row[0]: row for row in await ledgers.memory.read(rows, SQL["observations"], wanted)}
     lines: dict[str, str] = {}
@@ -90,50 +90,50 @@ class Reading:
 
 
 def read_answer(text: str, batch: Batch, shown: "Shown | None" = None) -> Reading:
-    """The conclusions of an answer: an error says what is wrong with one that cannot be used at all.
+    """Read the conclusions of an answer; an error says what is wrong with one that can't be used at all.
 
     With what the batch showed, each name and number must stand in what is cited. A citation that is off is
     put right if exactly one fact fits; otherwise the observation is refused, and the rest is used.
     """
-    answer = _object(text)
+    answer = _parse_object(text)
     given = answer.get("observations", [])
     if not isinstance(given, list):
         raise UnusableAnswerError("`observations` is not a list")
-    drafts = tuple(_draft(each, batch) for each in cast("list[object]", given))
+    drafts = tuple(_parse_draft(each, batch) for each in cast("list[object]", given))
     revised = [draft.revises for draft in drafts if draft.revises]
     if len(set(revised)) < len(revised):
         raise UnusableAnswerError("One observation is revised twice")
     named = {id_ for draft in drafts for id_ in draft.fact_ids}
-    nothing = _cited_facts(answer.get("nothing_new", []), batch)
+    nothing = _parse_facts(answer.get("nothing_new", []), batch)
     if not {*named, *nothing}.intersection(batch.fact_ids):
         raise UnusableAnswerError("The answer names none of the new facts")
-    checked = [(draft, draft if shown is None else _supported(draft, shown)) for draft in drafts]
+    checked = [(draft, draft if shown is None else _support_draft(draft, shown)) for draft in drafts]
     taken = tuple(draft for _, draft in checked if draft is not None)
     cited = {id_ for draft in taken for id_ in draft.fact_ids}
     skipped = tuple(id_ for id_ in batch.fact_ids if id_ in {*named, *nothing} and id_ not in cited)
     return Reading(
         conclusions=Conclusions(drafts=taken, skipped=skipped),
-        refused=tuple(_refusal(draft, shown) for draft, kept in checked if kept is None and shown),
+        refused=tuple(_explain_refusal(draft, shown) for draft, kept in checked if kept is None and shown),
         repaired=sum(kept is not None and kept.fact_ids != draft.fact_ids for draft, kept in checked),
     )
 
 
-def _supported(draft: Draft, shown: "Shown") -> Draft | None:
-    """The draft with citations that support it; None for one that says what nothing shown says."""
+def _support_draft(draft: Draft, shown: "Shown") -> Draft | None:
+    """Give a draft citations that support it; None if nothing shown says what it says."""
     if support.copies_placeholder(draft.text):
         return None
     beside = [shown.observations[draft.revises]] if draft.revises in shown.observations else []
-    right = support.repaired(draft.text, draft.fact_ids, shown.facts, beside)
+    right = support.repair_citations(draft.text, draft.fact_ids, shown.facts, beside)
     return None if right is None else replace(draft, fact_ids=right.fact_ids)
 
 
-def _refusal(draft: Draft, shown: "Shown") -> str:
-    missing = support.unsupported(draft.text, (shown.facts.get(id_, "") for id_ in draft.fact_ids))
+def _explain_refusal(draft: Draft, shown: "Shown") -> str:
+    missing = support.find_unsupported(draft.text, (shown.facts.get(id_, "") for id_ in draft.fact_ids))
     return f"{', '.join(sorted(missing)) or 'a placeholder'} not in what is cited"
 
 
-def _object(text: str) -> Mapping[str, Any]:
-    """The JSON object in an answer; words around it, or a fence, are a habit of models and harm nothing."""
+def _parse_object(text: str) -> Mapping[str, Any]:
+    """Parse the JSON object in an answer, despite words around it or a fence."""
     start, end = text.find("{"), text.rfind("}")
     try:
         found: object = json.loads(text[start : end + 1]) if 0 <= start < end else None
@@ -144,7 +144,7 @@ def _object(text: str) -> Mapping[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def _draft(given: object, batch: Batch) -> Draft:
+def _parse_draft(given: object, batch: Batch) -> Draft:
     if not isinstance(given, dict):
         raise UnusableAnswerError("An observation is not an object")
     fields = cast("dict[str, object]", given)
@@ -153,14 +153,16 @@ def _draft(given: object, batch: Batch) -> Draft:
         raise UnusableAnswerError("An observation has no text")
     if len(text) > _LONGEST:
         raise UnusableAnswerError(f"An observation is longer than {_LONGEST} characters")
-    facts = _cited_facts(fields.get("facts"), batch)
+    facts = _parse_facts(fields.get("facts"), batch)
     if not facts:
         raise UnusableAnswerError("An observation cites no fact")
-    return Draft(text=" ".join(text.split()), fact_ids=facts, revises=_revised(fields.get("revises"), batch))
+    return Draft(
+        text=" ".join(text.split()), fact_ids=facts, revises=_parse_revision(fields.get("revises"), batch)
+    )
 
 
-def _cited_facts(names: object, batch: Batch) -> tuple[str, ...]:
-    """The facts of short names. A number, which older prompts gave them, is a place in the list, from 1."""
+def _parse_facts(names: object, batch: Batch) -> tuple[str, ...]:
+    """Parse short names of facts. A number, which older prompts gave them, is a place in the list, from 1."""
     shown = batch.shown_ids
     named = {label.upper(): id_ for id_, label in batch.labels.items()}
     listed = cast("list[object]", names) if isinstance(names, list) else [None]
@@ -175,7 +177,7 @@ def _cited_facts(names: object, batch: Batch) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _revised(name: object, batch: Batch) -> str | None:
+def _parse_revision(name: object, batch: Batch) -> str | None:
     if name in (None, ""):
         return None
     named = _OBSERVATION.fullmatch(name) if isinstance(name, str) else None

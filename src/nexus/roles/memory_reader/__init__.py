@@ -17,7 +17,7 @@ _PRIORITY = 120
 
 
 def plugin(services: "Services | None") -> Plugin:
-    """The automation. Without the services of an open home it can be listed, not run."""
+    """Return the automation. Without the services of an open home it can be listed, not run."""
 
     async def run(ctx: "Context") -> dict[str, Any] | None:
         # Imported when it first runs: listing automations needs neither the engine nor recall.

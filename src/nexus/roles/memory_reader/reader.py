@@ -18,7 +18,7 @@ from nexus.home import PRIVATE_DIRECTORY
 from nexus.memory.writing import Provenance
 from nexus.request import Request, Visibility
 from nexus.roles import instructions, role_sandbox
-from nexus.roles.memory_writer import known, names
+from nexus.roles.memory_writer import names
 from nexus.roles.services import Services
 from nexus.skills.memory import longest_read_ms
 
@@ -39,8 +39,8 @@ Find in the memory what is relevant to the task below, as your role says. Do not
 {task}{known}"""
 
 
-def sections(answer: str) -> dict[str, list[str]]:
-    """The lines of each section; nothing where it found nothing or answered in another form."""
+def parse_sections(answer: str) -> dict[str, list[str]]:
+    """Parse the lines of each section; none if it found nothing or answered in another form."""
     block = _BLOCK.search(answer)
     found: dict[str, list[str]] = {}
     heading = ""
@@ -53,16 +53,16 @@ def sections(answer: str) -> dict[str, list[str]]:
     return found
 
 
-def memories_in(answer: str) -> str:
-    """What is put before the worker's task; empty where there is nothing."""
+def format_memories(answer: str) -> str:
+    """Format what is put before the worker's task; empty if there is nothing."""
     if answer.strip().casefold().strip(" .`") == _NOTHING:
         return ""
-    told = [f"## {heading}\n" + "\n".join(lines) for heading, lines in sections(answer).items()]
+    told = [f"## {heading}\n" + "\n".join(lines) for heading, lines in parse_sections(answer).items()]
     return "\n\n".join(told)[:_MOST_CHARACTERS]
 
 
-def _notes(workspace: Path) -> Path | None:
-    """The folder in which it keeps notes, made if missing; None if something else is in its place."""
+def _open_notes(workspace: Path) -> Path | None:
+    """Make the folder for its notes if it is missing; None if something else is in its place."""
     notes = workspace / NOTES
     with suppress(FileExistsError):
         notes.mkdir(mode=PRIVATE_DIRECTORY)
@@ -80,36 +80,38 @@ class Reader:
         visible = request.access.visibility(request.event.thread_id)
         if visible.nothing:
             return None
-        found = await self._known(request, visible)
+        found = await self._list_known(request, visible)
         provenance = Provenance(actor=NAME, request_id=request.request_id)
         name = f"{NAME}/{ctx.invocation_id}"
         is_owners = request.access.level == "owner"
-        async with role_sandbox.desk(
+        async with role_sandbox.open_sandbox(
             self._services, name, provenance, visible=visible, writes=False, in_workspace=is_owners
         ) as place:
             try:
                 told = await self._run(ctx, place, found, visible)
             except EndedError as error:
                 return {"flag": f"the worker goes on without memories: {error.message}"}
-        memories = memories_in(told)
+        memories = format_memories(told)
         if memories:
             return {"enrich": {"memories": memories}}
         return {"flag": f"found nothing, though these are known: {'; '.join(found)}"} if found else None
 
-    async def _known(self, request: Request, visible: Visibility) -> list[str]:
-        """The entities that the task names, as far as its principal may see all."""
+    async def _list_known(self, request: Request, visible: Visibility) -> list[str]:
+        """List the entities that the task names, if its principal may see everything."""
         if not visible.everything:
             return []
-        named = await asyncio.to_thread(names.found, request.event.content)
-        return await self._services.ledgers.identity.read(known.entities, names=named)
+        named = await asyncio.to_thread(names.find_names, request.event.content)
+        return await self._services.ledgers.identity.read(names.list_entities, names=named)
 
     async def _run(self, ctx: Context, place: Path, found: list[str], visible: Visibility) -> str:
         request, workspace = ctx.request, ctx.workspace
         assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
         is_owners = request.access.level == "owner"
         folders = [workspace.home, *(peer.dir for peer in workspace.peers.values())] if is_owners else []
-        notes = await asyncio.to_thread(_notes, workspace.home) if is_owners else None
-        access = role_sandbox.access(self._services, place, folders, ledgers=visible.everything, notes=notes)
+        notes = await asyncio.to_thread(_open_notes, workspace.home) if is_owners else None
+        access = role_sandbox.make_access(
+            self._services, place, folders, ledgers=visible.everything, notes=notes
+        )
         shown = "\n\n" + wrapped("known_entities", "\n".join(found)) if found else ""
         assembled = await self._services.broker.assemble_context(
             replace(request, access=access),
@@ -118,7 +120,7 @@ class Reader:
             role=ROLE,
         )
         assembled.role_context = await asyncio.to_thread(
-            instructions.role_context, workspace, NAME, is_owners=is_owners
+            instructions.write_role_context, workspace, NAME, is_owners=is_owners
         )
         assembled.max_turns = MAX_TURNS
         assembled.timeout_ms = ctx.automation.timeout_ms

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from nexus.automations.loading import Plugin
 from nexus.roles.instructions import role_text
-from nexus.roles.memory_writer.frequency import DEFAULTS
 
 if TYPE_CHECKING:
     from nexus.automations.context import Context
@@ -15,12 +14,17 @@ NAME = "memory-writer"
 PEER = "memory-reader"
 TIMEOUT_MS = 300_000
 """Where the speed of the model is not known. Nobody waits for it."""
+DEFAULTS: dict[str, Any] = {
+    "frequency": "every_turn",
+    "n": 5,
+    "roles": ["manager", "worker"],
+}
 # The tokens of a short turn in structured mode, whose instructions are most of them.
 _TURN_INPUT, _TURN_OUTPUT = 1_100, 100
 
 
 def plugin(services: "Services | None", config: "Config | None") -> Plugin:
-    """The automation. Without the services of an open home it can be listed, not run."""
+    """Return the automation. Without the services of an open home it can be listed, not run."""
 
     async def run(ctx: "Context") -> dict[str, Any] | None:
         # Imported when it first runs: listing automations needs neither the engine nor recall.
@@ -40,7 +44,7 @@ def plugin(services: "Services | None", config: "Config | None") -> Plugin:
         workspace=True,
         peers=(PEER,),
         self_improvement=True,
-        off=_off(config),
+        off=_explain_off(config),
         role=role_text(__package__ or ""),
     )
 
@@ -64,7 +68,7 @@ def describe_cost(config: "Config") -> str:
     return told
 
 
-def _off(config: "Config | None") -> str | None:
+def _explain_off(config: "Config | None") -> str | None:
     if config is None or config.models.writers:
         return None
     if not config.models.manager:

@@ -51,8 +51,8 @@ class Anchors:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
-    """What some texts name, and what it resolves to."""
+class Mentions:
+    """Names, numbers and dates in some texts, and the days that they resolve to."""
 
     words: frozenset[str]
     numbers: frozenset[str]
@@ -61,8 +61,8 @@ class Held:
     spans: tuple[Span, ...]
     said_on: tuple[date, ...]
 
-    def joined(self, other: "Held") -> "Held":
-        return Held(
+    def join(self, other: "Mentions") -> "Mentions":
+        return Mentions(
             words=self.words | other.words,
             numbers=self.numbers | other.numbers,
             dates=(*self.dates, *other.dates),
@@ -71,49 +71,49 @@ class Held:
             said_on=(*self.said_on, *other.said_on),
         )
 
-    def with_words(self, texts: Iterable[str]) -> "Held":
-        """The same with the words of some more texts, by which names are told."""
-        return replace(self, words=self.words | {word for text in texts for word in _words(text)})
+    def with_words(self, texts: Iterable[str]) -> "Mentions":
+        """Add the words of some more texts, by which names are found."""
+        return replace(self, words=self.words | {word for text in texts for word in _split_words(text)})
 
-    def missing(self, wanted: Anchors) -> list[str]:
-        """The names, numbers and dates of a statement that these texts don't give."""
+    def find_missing(self, wanted: Anchors) -> list[str]:
+        """Find the names, numbers and dates of a statement that these texts don't give."""
         absent = [name for name in wanted.names if not self.names(name)]
         absent += [number for number in wanted.numbers if number not in self.numbers]
-        absent += [_shown(each) for each in wanted.dates if not self._dated(each)]
+        absent += [_format_date(each) for each in wanted.dates if not self._gives_date(each)]
         resolved = {first.weekday() for first, last in self.spans if first == last}
         absent += [f"weekday {n + 1}" for n in wanted.weekdays if n not in self.weekdays | resolved]
         return absent
 
     def names(self, name: str) -> bool:
         """Whether every word of a name stands here."""
-        return all(_among(word, self.words) for word in _parts(name))
+        return all(_is_among(word, self.words) for word in _split_name(name))
 
     def has(self, anchor: str) -> bool:
         """Whether a name or number that was missing elsewhere stands here."""
         return self.names(anchor) if not anchor[0].isdigit() else bool(set(anchor.split("-")) & self.numbers)
 
-    def share_of(self, wanted: Anchors, *, but: Iterable[str]) -> list[str]:
-        """What of a statement these texts give, without those whom it is about."""
-        left = {part for name in but for part in _parts(name)}
-        found = [n for n in wanted.names if self.names(n) and not set(_parts(n)) <= left]
+    def find_shared(self, wanted: Anchors, *, but: Iterable[str]) -> list[str]:
+        """Find what of a statement these texts give, without those whom it is about."""
+        left = {part for name in but for part in _split_name(name)}
+        found = [n for n in wanted.names if self.names(n) and not set(_split_name(n)) <= left]
         found += [number for number in wanted.numbers if number in self.numbers]
-        found += [_shown(each) for each in wanted.dates if self._dates_part(each)]
+        found += [_format_date(each) for each in wanted.dates if self._gives_part_of(each)]
         return found + [str(n) for n in wanted.weekdays if n in self.weekdays]
 
-    def contradicts(self, wanted: Anchors) -> str:
-        """A day of the statement where these texts name days, and all of them are others."""
+    def find_contradiction(self, wanted: Anchors) -> str:
+        """Find a day of the statement that these texts contradict, as they name other days only."""
         said = {str(each.day) for each in self.dates if each.day}
         days = [each for each in wanted.dates if each.day]
         if (
             not said
             or not days
-            or any(str(each.day) in said | self.numbers or self._in_span(each) for each in days)
+            or any(str(each.day) in said | self.numbers or self._spans_date(each) for each in days)
         ):
             return ""
-        return _shown(days[0])
+        return _format_date(days[0])
 
-    def _dates_part(self, moment: Moment) -> bool:
-        if self._in_span(moment):
+    def _gives_part_of(self, moment: Moment) -> bool:
+        if self._spans_date(moment):
             return True
         if moment.day is not None:
             return any(each.day == moment.day for each in self.dates) or str(moment.day) in self.numbers
@@ -121,9 +121,9 @@ class Held:
             return any(each.month == moment.month for each in self.dates)
         return any(each.year == moment.year for each in self.dates)
 
-    def _dated(self, moment: Moment) -> bool:
+    def _gives_date(self, moment: Moment) -> bool:
         """Whether each part of a date was said, or follows from when it was."""
-        if self._in_span(moment):
+        if self._spans_date(moment):
             return True
         days = {each.day for each in self.dates} | {
             int(n) for n in self.numbers if len(n) <= 2 and n.isdigit()
@@ -139,10 +139,10 @@ class Held:
             and (moment.year is None or moment.year in years)
         )
 
-    def _in_span(self, moment: Moment) -> bool:
-        return any(_fits(moment, span) for span in self._shifted())
+    def _spans_date(self, moment: Moment) -> bool:
+        return any(_fits(moment, span) for span in self._shift_spans())
 
-    def _shifted(self) -> Iterator[Span]:
+    def _shift_spans(self) -> Iterator[Span]:
         for first, last in self.spans:
             yield first, last
             if first == last and first.weekday() in self.weekdays:
@@ -150,11 +150,11 @@ class Held:
                     yield first + timedelta(days=days), last + timedelta(days=days)
 
 
-def of(statement: str, spoken: Sequence[str] = ()) -> Anchors:
-    """What a statement names."""
+def find_anchors(statement: str, spoken: Sequence[str] = ()) -> Anchors:
+    """Find what a statement names."""
     spoken = tuple(spoken) or speech.languages(statement)
     dates = moments.moments(statement, spoken)
-    rest = _without(statement, [(each.start, each.end) for each in dates])
+    rest = _cut_out(statement, [(each.start, each.end) for each in dates])
     numbers = {
         number
         for number in speech.numbers(rest, spoken)
@@ -169,18 +169,18 @@ def of(statement: str, spoken: Sequence[str] = ()) -> Anchors:
     )
 
 
-def opening(statement: str) -> list[str]:
-    """The name that a statement begins with, without a title."""
+def find_opening(statement: str) -> list[str]:
+    """Find the name that a statement begins with, without a title."""
     found: list[str] = []
     end = 0
     for match in _WORD.finditer(statement):
         word = _POSSESSIVE.sub("", match[0])
-        if _plain(word) in _TITLES and not found:
+        if _normalize(word) in _TITLES and not found:
             end = match.end() + statement[match.end() :].startswith(".")
             continue
         if (
             not word[:1].isupper()
-            or _plain(re.split(r"['\u2019]", word)[0]) in _COMMON
+            or _normalize(re.split(r"['\u2019]", word)[0]) in _COMMON
             or (found and match.start() > end + 1)
         ):
             break
@@ -191,12 +191,12 @@ def opening(statement: str) -> list[str]:
     return found
 
 
-def held(texts: Iterable[str], said_on: Sequence[date], spoken: Sequence[str] = ()) -> Held:
-    """What some texts name. Relative dates resolve by the days on which they were said."""
+def find_mentions(texts: Iterable[str], said_on: Sequence[date], spoken: Sequence[str] = ()) -> Mentions:
+    """Find what some texts name. Relative dates resolve by the days on which they were said."""
     texts = [text for text in texts if text]
     spoken = tuple(spoken) or speech.languages(*texts)
-    return Held(
-        words=frozenset(word for text in texts for word in _words(text)),
+    return Mentions(
+        words=frozenset(word for text in texts for word in _split_words(text)),
         numbers=frozenset(number for text in texts for number in speech.numbers(text, tuple(spoken))),
         dates=tuple(each for text in texts for each in moments.moments(text, spoken)),
         weekdays=frozenset(n for text in texts for n in moments.weekdays(text, spoken)),
@@ -208,7 +208,7 @@ def held(texts: Iterable[str], said_on: Sequence[date], spoken: Sequence[str] = 
 
 
 def found(text: str, language: str) -> list[str]:
-    """The names in a text, by how they are written; in scripts without capitals, foreign words alone."""
+    """Find the names in a text by their capitals; in scripts without them, only foreign words."""
     names: list[str] = [*_KATAKANA.findall(text)]
     for sentence in speech.sentences(text):
         words = list(_WORD.finditer(sentence))
@@ -233,7 +233,7 @@ def _opens_with_name(word: str, after: str) -> bool:
 
 def is_common(word: str, language: str) -> bool:
     """Whether a word with a capital names nobody: a function word, a month, a weekday."""
-    plain = speech.folded(word)
+    plain = speech.normalize(word)
     if plain in _COMMON or plain in _TITLES:
         return True
     known = lexicon(language)
@@ -242,31 +242,31 @@ def is_common(word: str, language: str) -> bool:
         or plain in known.time_words
         or any(
             re.fullmatch(each, plain)
-            for code in speech.known()
+            for code in speech.list_languages()
             for each in (*speech.section(code)["months"], *speech.section(code)["weekdays"])
         )
     )
 
 
-def _parts(name: str) -> list[str]:
-    words = (_plain(each[0]) for each in _WORD.finditer(name))
+def _split_name(name: str) -> list[str]:
+    words = (_normalize(each[0]) for each in _WORD.finditer(name))
     found = [word for word in words if word not in _COMMON and word not in _TITLES]
     return [*found, *re.findall(r"\d+", name)]
 
 
-def _words(text: str) -> Iterator[str]:
+def _split_words(text: str) -> Iterator[str]:
     for match in _WORD.finditer(text):
-        yield _plain(match[0])
-        yield from (_plain(part) for part in match[0].split("-") if "-" in match[0])
+        yield _normalize(match[0])
+        yield from (_normalize(part) for part in match[0].split("-") if "-" in match[0])
     yield from re.findall(r"\d+", text)
     yield from _KATAKANA.findall(text)
 
 
-def _plain(word: str) -> str:
-    return fold(speech.folded(_POSSESSIVE.sub("", word)))
+def _normalize(word: str) -> str:
+    return fold(speech.normalize(_POSSESSIVE.sub("", word)))
 
 
-def _among(word: str, words: frozenset[str]) -> bool:
+def _is_among(word: str, words: frozenset[str]) -> bool:
     if word in words or (not word.isascii() and any(word in each for each in words)):
         return True
     forms = [f"{word}{ending}" for ending in _ENDINGS] + [
@@ -291,13 +291,13 @@ def _fits(moment: Moment, span: Span) -> bool:
     return False
 
 
-def _shown(moment: Moment) -> str:
+def _format_date(moment: Moment) -> str:
     parts = (("{:04}", moment.year), ("{:02}", moment.month), ("{:02}", moment.day))
     return "-".join(form.format(part) for form, part in parts if part)
 
 
-def _without(text: str, places: Iterable[tuple[int, int]]) -> str:
-    if len(speech.folded(text)) != len(text):
+def _cut_out(text: str, places: Iterable[tuple[int, int]]) -> str:
+    if len(speech.normalize(text)) != len(text):
         return text
     for start, end in sorted(places, reverse=True):
         text = f"{text[:start]} {text[end:]}"

@@ -18,28 +18,28 @@ from nexus.memory.languages import DEFAULT, detect, mixture, speech
 from nexus.memory.languages.speech import Clause
 from nexus.memory.recall.words import function_words, tokens
 from nexus.roles.memory_writer import anchors
-from nexus.roles.memory_writer.anchors import Held
+from nexus.roles.memory_writer.anchors import Mentions
 
 if TYPE_CHECKING:
     from nexus.roles.memory_writer.turns import Message
 
-# How much of a statement's own words one memory must hold to explain it.
+# The share of a statement's own words that one memory must hold to explain it.
 _EXPLAINED: Final = 0.6
 # The same for all memories together, where next to nothing of the statement was said.
 _PIECED_TOGETHER: Final = 0.75
 _HARDLY_SAID: Final = 0.25
-# A message must share so much of a statement's words to be taken for its source where none is cited.
+# The share of a statement's words that makes a message its source if none is cited.
 _SAID: Final = 0.4
-# So much of what a statement adds to something known must stand in the message, or it adds nothing.
+# The share of what a statement adds to something known that the message must hold.
 _ADDED: Final = 0.5
 # Names from so many messages before may be meant by a pronoun.
 _RECENT: Final = 6
 _POSSESSED: Final = re.compile(r"(?:\w+\s+){0,3}?\w+['\u2019]s?\s")
 _WORDS: Final = re.compile(r"[^\W\d_]+")
 _TAGS: Final = re.compile(r"</?\w+[^>]*>")
-# So many words tell which language they are in.
+# From this many words on, a text tells its language.
 _TELLS_LANGUAGE: Final = 5
-# Letters that the forms of a word share, in languages whose stemmer is not asked.
+# Letters that the forms of a word share, in languages whose stemmer isn't used here.
 _SHARED_LETTERS: Final = 5
 
 _ECHO: Final = "This is a memory, and nobody said it in these turns"
@@ -54,7 +54,7 @@ QUOTE: Final = "quote"
 
 @dataclass(frozen=True, kw_only=True)
 class Heard:
-    """A message, or what a tool gave."""
+    """A message, or the result of a tool."""
 
     text: str
     message: "Message | None" = None
@@ -68,7 +68,7 @@ class Heard:
 
     @classmethod
     def of(cls, message: "Message", text: str, *, answers: str, name: str) -> "Iterator[Heard]":
-        """What somebody says in a message, and apart from it what they quote of others."""
+        """Split a message into what its sender says and what they quote of others."""
         own, quotes = split_quotes(text)
         yield cls(text=own, message=message, answers=answers, name=name)
         for quote in quotes:
@@ -78,6 +78,15 @@ class Heard:
     def source(self) -> "Message | None":
         """The message that it stands in; None for what a tool gave."""
         return self.message or self.quoted_in
+
+    @property
+    def event_id(self) -> str | None:
+        return self.message.event.id if self.message else None
+
+    @property
+    def speaker(self) -> str | None:
+        """The entity of whoever says it; None for a quote, a tool or a sender who isn't known."""
+        return self.message.sender.entity_id if self.message and self.message.sender else None
 
     @property
     def is_unnamed(self) -> bool:
@@ -101,7 +110,7 @@ class Heard:
         return moment.date()
 
     def holds(self, own: frozenset[str], whole: frozenset[str]) -> float:
-        """How much of a statement stands in it: of what it says, and of whom as well."""
+        """The share of a statement that it holds: of its own words, and of all with its names."""
         return min(share(own, self.words), share(whole, self.words))
 
 
@@ -143,7 +152,7 @@ class Evidence:
     """Those of them that stand in every conversation, whatever it is about."""
 
     def remember(self, texts: Iterable[str], *, standing: bool = False) -> None:
-        """Take note of what came from the memory: each line is one."""
+        """Note what came from the memory; each line is one memory."""
         for text in texts:
             for line in filter(None, map(str.strip, _TAGS.sub("", text).splitlines())):
                 if standing and line not in self.remembered:
@@ -151,22 +160,22 @@ class Evidence:
                 self.remembered[line] = words(line)
 
     def find(self, statement: str, referred: Sequence[Referred] = (), cited: Heard | None = None) -> Finding:
-        """What says a statement: what is cited for it, or whatever says it best where nothing is."""
+        """Find what says a statement: the message cited for it, or the one that says it best if none is."""
         if cited is not None:
-            return self._cited(statement, referred, cited)
+            return self._judge_cited(statement, referred, cited)
         names = [name for each in referred for name in each.names]
-        best = self.supporter(statement, names)
+        best = self.find_supporter(statement, names)
         tried = [*([best] if best else []), *(each for each in reversed(self.due) if each is not best)]
-        found = [self._judged(statement, referred, each) for each in tried]
+        found = [self._judge(statement, referred, each) for each in tried]
         if said := next((each for each in found if not each.refusal), None):
             return said
         if found:
             return found[0]
-        missing = self.unsaid(statement, referred)
+        missing = self.find_unsaid(statement, referred)
         return Finding(refusal=f"Nobody said {missing!r} here" if missing else _UNSAID)
 
-    def supporter(self, statement: str, names: Iterable[str], asked: str | None = None) -> Heard | None:
-        """What says a statement best; None where nothing does.
+    def find_supporter(self, statement: str, names: Iterable[str], asked: str | None = None) -> Heard | None:
+        """Find what says a statement best; None if nothing does.
 
         Of two that say it alike the one that is asked for counts, then people before tools, then the later.
         """
@@ -183,10 +192,10 @@ class Evidence:
         best = max(enumerate(self.heard), key=rank, default=None)
         return best[1] if best and best[1].holds(own, whole) >= _SAID else None
 
-    def memory_behind(
+    def find_memory_behind(
         self, statement: str, names: Iterable[str] = (), stated: str = ""
     ) -> frozenset[str] | None:
-        """The words of the memory that a statement repeats and nobody said; None where it is news."""
+        """Find the memory that a statement repeats and nobody said, as its words; None for news."""
         own = words(statement) - words(" ".join(names)) or words(statement)
         # A copy: this runs on a thread, and what is looked up meanwhile is remembered as well.
         remembered = dict(self.remembered)
@@ -201,60 +210,56 @@ class Evidence:
         together = frozenset[str]().union(*remembered.values())
         return together if said < _HARDLY_SAID and share(own, together) >= _PIECED_TOGETHER else None
 
-    def unsaid(self, text: str, referred: Sequence[Referred] = ()) -> str:
-        """The first name or number of a text that stands nowhere in the conversation; empty: all do."""
-        given = anchors.held(
+    def find_unsaid(self, text: str, referred: Sequence[Referred] = ()) -> str:
+        """Find the first name or number of a text that the conversation lacks; empty if there is none."""
+        given = anchors.find_mentions(
             [each.text for each in self.heard] + [each.answers for each in self.heard] + [*self.remembered],
             [each.said_on for each in self.heard if each.message],
         )
-        missing = _unnamed(referred, given)
+        missing = _find_unnamed(referred, given)
         if missing:
             return missing
         given = given.with_words(name for each in referred for name in each.names)
-        return next(iter(given.missing(anchors.of(text))), "")
+        return next(iter(given.find_missing(anchors.find_anchors(text))), "")
 
-    def _cited(self, statement: str, referred: Sequence[Referred], cited: Heard) -> Finding:
-        """What is cited says it, or another message of these turns does and the number was wrong."""
-        finding = self._judged(statement, referred, cited)
+    def _judge_cited(self, statement: str, referred: Sequence[Referred], cited: Heard) -> Finding:
+        """Judge by the message cited, or by another of these turns if the number was wrong."""
+        finding = self._judge(statement, referred, cited)
         if not finding.refusal:
             return finding
         own = words(statement)
         others = (each for each in self.due if each is not cited and share(own, each.words) >= _EXPLAINED)
-        judged = (self._judged(statement, referred, each) for each in others)
+        judged = (self._judge(statement, referred, each) for each in others)
         return next((each for each in judged if not each.refusal), finding)
 
-    def _judged(self, statement: str, referred: Sequence[Referred], cited: Heard) -> Finding:
-        before = self._before(cited)
-        case = _Case(statement, referred, cited, before, self._telling())
-        if refusal := case.refusal():
+    def _judge(self, statement: str, referred: Sequence[Referred], cited: Heard) -> Finding:
+        people = [each for each in self.heard if each.message is not None]
+        place = next((n for n, each in enumerate(people) if each is cited), len(people))
+        before = people[max(0, place - _RECENT) : place]
+        # Memories that were shown for this conversation: it may mean what they name.
+        shown = [line for line in self.remembered if line not in self.standing]
+        case = _Case(statement, referred, cited, before, shown)
+        if refusal := case.find_refusal():
             return Finding(heard=cited, refusal=refusal)
-        differs = self._differs(case)
+        differs = self._find_contradicted(case)
         is_said = differs or case.is_agreement or case.says_value
-        behind = None if is_said else self.memory_behind(statement, case.names, cited.stated)
+        behind = None if is_said else self.find_memory_behind(statement, case.names, cited.stated)
         if behind is not None and not case.adds_to(behind):
             return Finding(heard=cited, refusal=_ECHO)
         if any(case.repeats(each) for each in before):
             return Finding(heard=cited, refusal=_EARLIER)
         return Finding(heard=cited, replaces=differs, refusal="" if case.contributes else _UNSAID)
 
-    def _differs(self, case: "_Case") -> str:
-        """A memory on the same matter that the statement contradicts in a value; empty: there is none."""
-        near = self._near(case.statement, case.names)
+    def _find_contradicted(self, case: "_Case") -> str:
+        """Find a memory on the same matter with another value than the statement; empty if there is none."""
+        near = self._find_near(case.statement, case.names)
         return next(
-            (line for line in near if case.has_values_beyond(line) or case.turns(line, self.remembered)), ""
+            (line for line in near if case.has_values_beyond(line) or case.reverses(line, self.remembered)),
+            "",
         )
 
-    def _telling(self) -> list[str]:
-        """Memories that were shown for this conversation: it may mean what they name."""
-        return [line for line in self.remembered if line not in self.standing]
-
-    def _before(self, cited: Heard) -> list[Heard]:
-        people = [each for each in self.heard if each.message is not None]
-        place = next((n for n, each in enumerate(people) if each is cited), len(people))
-        return people[max(0, place - _RECENT) : place]
-
-    def _near(self, statement: str, names: Sequence[str]) -> Iterator[str]:
-        """Memories on the same matter, the nearest first."""
+    def _find_near(self, statement: str, names: Sequence[str]) -> Iterator[str]:
+        """Find memories on the same matter, the nearest first."""
         own = words(statement) - words(" ".join(names)) or words(statement)
         if not own:
             return
@@ -276,44 +281,44 @@ class _Case:
         self.statement, self.cited, self.referred = statement, cited, referred
         self.names = [name for each in referred for name in each.names]
         # Whom a sentence begins with is whom it is about: that alone says nothing.
-        self.subject = [*self.names, *anchors.opening(statement)]
-        self.is_own = any(each.id is not None and each.id == _speaker(cited) for each in referred[:1])
+        self.subject = [*self.names, *anchors.find_opening(statement)]
+        self.is_own = any(each.id is not None and each.id == cited.speaker for each in referred[:1])
         self.spoken = speech.languages(statement, cited.text, cited.answers)
-        self.wanted = anchors.of(statement, self.spoken)
+        self.wanted = anchors.find_anchors(statement, self.spoken)
         is_reply = bool(cited.answers) and cited.tool is None
         self.agrees = is_reply and speech.answers_yes(cited.text)
         self.denies = is_reply and speech.answers_no(cited.text)
-        self.own = anchors.held([cited.stated], [cited.said_on], self.spoken)
+        self.own = anchors.find_mentions([cited.stated], [cited.said_on], self.spoken)
         refers = is_reply and (
             self.agrees
             or self.denies
             or speech.is_short(cited.text)
             or speech.says("refers", cited.text, self.spoken)
             or not anchors.found(cited.text, self.spoken[0])
-            or _alike(words(cited.stated), words(cited.answers))
+            or _are_alike(words(cited.stated), words(cited.answers))
         )
         around = [each.text for each in before] + [*memories] + [cited.answers] * refers
-        self.around = anchors.held(around, [], self.spoken)
+        self.around = anchors.find_mentions(around, [], self.spoken)
 
     @property
     def is_agreement(self) -> bool:
         """Whether it rests on a yes or a no to what the agent had asked or proposed."""
         asked = [clause.text for clause in speech.clauses(self.cited.answers) if clause.asks]
-        return (self.agrees or self.denies) and _alike(self._words, words(" ".join(asked)))
+        return (self.agrees or self.denies) and _are_alike(self._words, words(" ".join(asked)))
 
     @property
     def says_value(self) -> bool:
         """Whether the message itself says a number or a date of the statement."""
         values = replace(self.wanted, names=())
-        return bool(self.own.share_of(values, but=()))
+        return bool(self.own.find_shared(values, but=()))
 
     @cached_property
     def contributes(self) -> bool:
         """Whether the message itself says something of it, and not what it is about alone."""
-        if self.is_agreement or self.own.share_of(self.wanted, but=self.subject):
+        if self.is_agreement or self.own.find_shared(self.wanted, but=self.subject):
             return True
         stated = words(self.cited.stated)
-        if _alike(self._words, stated):
+        if _are_alike(self._words, stated):
             return True
         language = detect(self.statement)
         is_long = len(_WORDS.findall(self.cited.text)) >= _TELLS_LANGUAGE or not self.cited.text.isascii()
@@ -336,15 +341,15 @@ class _Case:
             and self.cited.tool is None
             and not self.is_agreement
             and not self.adds_to(held)
-            and not self._names_anew(earlier)
+            and not self._names_somebody_new(earlier)
             and not self.has_values_beyond(earlier.text)
-            and not self.turns(nearest, clauses)
+            and not self.reverses(nearest, clauses)
         )
 
-    def _names_anew(self, earlier: Heard) -> bool:
+    def _names_somebody_new(self, earlier: Heard) -> bool:
         """Whether the message names somebody of the statement whom the earlier one does not."""
         names = replace(anchors.Anchors(), names=(*self.wanted.names, *self.subject))
-        new = anchors.held([earlier.text], [], self.spoken).missing(names)
+        new = anchors.find_mentions([earlier.text], [], self.spoken).find_missing(names)
         return any(self.own.names(each) for each in new)
 
     @cached_property
@@ -352,43 +357,43 @@ class _Case:
         whole = words(self.statement)
         return whole - words(" ".join(self.subject)) or whole
 
-    def refusal(self) -> str:
-        """Why the message does not carry the statement; empty where it does."""
-        given = self.own.joined(self.around)
+    def find_refusal(self) -> str:
+        """Find why the message does not support the statement; empty if it does."""
+        given = self.own.join(self.around)
         # A name at the start of a question was said all the same; what the question says of it was not.
         named = given.with_words([self.cited.text])
-        unnamed = _unnamed(self.referred, named)
+        unnamed = _find_unnamed(self.referred, named)
         if unnamed:
             return f"Nobody said {unnamed!r} here"
         given = given.with_words(self.names)
-        everything = given.joined(anchors.held([self.cited.text], [self.cited.said_on], self.spoken))
-        if missing := everything.missing(self.wanted):
+        everything = given.join(anchors.find_mentions([self.cited.text], [self.cited.said_on], self.spoken))
+        if missing := everything.find_missing(self.wanted):
             return f"Nobody said {missing[0]!r} here"
-        if unasserted := self._unasserted():
+        if unasserted := self._find_unasserted():
             return unasserted
-        if missing := given.missing(self.wanted):
+        if missing := given.find_missing(self.wanted):
             return f"The message does not state {missing[0]!r}"
         if self.cited.tool is not None:
             return ""
-        if contradicted := self.own.contradicts(self.wanted):
+        if contradicted := self.own.find_contradiction(self.wanted):
             return f"The message says something else than {contradicted!r}"
-        is_own_value = bool(self.own.share_of(self.wanted, but=self.subject))
+        is_own_value = bool(self.own.find_shared(self.wanted, but=self.subject))
         if self.denies and self.is_agreement and not is_own_value and not self._is_negative(self.statement):
             return "The question was denied"
-        return self._mistaken()
+        return self._find_mistake()
 
-    def _unasserted(self) -> str:
-        """What is only asked, supposed, joked or quoted is not said."""
-        is_quoted = self._only(lambda clause: clause.quotes)
+    def _find_unasserted(self) -> str:
+        """Find whether it is only asked, supposed, joked or quoted: then it is not said."""
+        is_quoted = self._stands_only_in(lambda clause: clause.quotes)
         if self.is_agreement or (self.contributes and not is_quoted):
             return ""
         if is_quoted:
             return "" if self._names_who_is_quoted() else "This is what somebody else is quoted with"
-        if self._only(lambda clause: clause.jokes):
+        if self._stands_only_in(lambda clause: clause.jokes):
             return "This was a joke"
-        if self._only(lambda clause: clause.supposes):
+        if self._stands_only_in(lambda clause: clause.supposes):
             return "This was only supposed"
-        return "This was asked, not said" if self._only(lambda clause: clause.asks) else ""
+        return "This was asked, not said" if self._stands_only_in(lambda clause: clause.asks) else ""
 
     def _names_who_is_quoted(self) -> bool:
         parts = speech.clauses(self.cited.text)
@@ -397,17 +402,17 @@ class _Case:
         named = words(" ".join((*self.names, self.statement))) - inside
         return bool(named & outside) and not self.is_own
 
-    def _only(self, kind: Callable[[Clause], bool]) -> bool:
-        """Whether the words of the statement stand in clauses of one kind and in no others."""
+    def _stands_only_in(self, kind: Callable[[Clause], bool]) -> bool:
+        """Whether only clauses of one kind hold words of the statement."""
         found = [clause for clause in speech.clauses(self.cited.text) if self._touches(clause.text)]
         return bool(found) and all(kind(clause) for clause in found)
 
     def _touches(self, text: str) -> bool:
-        held = anchors.held([text], [self.cited.said_on], self.spoken)
-        return bool(held.share_of(self.wanted, but=self.subject)) or _alike(self._words, words(text))
+        held = anchors.find_mentions([text], [self.cited.said_on], self.spoken)
+        return bool(held.find_shared(self.wanted, but=self.subject)) or _are_alike(self._words, words(text))
 
-    def _mistaken(self) -> str:
-        """A denial turned into its opposite."""
+    def _find_mistake(self) -> str:
+        """Find a denial turned into its opposite, or a statement about somebody else."""
         clauses = [c for c in speech.clauses(self.cited.text) if c.asserts and self._touches(c.text)]
         if not clauses:
             return ""
@@ -428,7 +433,7 @@ class _Case:
         if _POSSESSED.match(self.statement):
             return False  # "The owner's flight"
         names = {each.split()[0].casefold() for each in self.referred[0].names}
-        opening = anchors.opening(self.statement)
+        opening = anchors.find_opening(self.statement)
         return speech.opens_with_self(self.statement, self.spoken) or (
             bool(opening) and opening[0].casefold() in names
         )
@@ -437,9 +442,9 @@ class _Case:
         """Whether a clause speaks of somebody whom the statement does not name, and not of who says it."""
         if speech.speaks_of_others(clause, self.spoken):
             return True
-        named = anchors.opening(clause)
+        named = anchors.find_opening(clause)
         is_name = bool(named) and named == anchors.found(clause, self.spoken[0])[: len(named)]
-        mentioned = anchors.held([self.statement], [], self.spoken)
+        mentioned = anchors.find_mentions([self.statement], [], self.spoken)
         return (
             is_name
             and not mentioned.names(" ".join(named))
@@ -453,12 +458,14 @@ class _Case:
     def has_values_beyond(self, known: str) -> bool:
         """Whether the message gives it a number, a date or a name that what is known does not have."""
         spoken = speech.languages(self.statement, known)
-        then = anchors.held([_bare(line) for line in known.splitlines()], [], spoken)
-        new = [each for each in then.missing(self.wanted) if each not in self.names]
-        given = self.own.joined(anchors.held([self.cited.text], [], spoken))
+        # A memory's own text, without the date and the source that are shown with it.
+        lines = [re.sub(r"\s*\([^()]*\)\s*$", "", line) for line in known.splitlines()]
+        then = anchors.find_mentions(lines, [], spoken)
+        new = [each for each in then.find_missing(self.wanted) if each not in self.names]
+        given = self.own.join(anchors.find_mentions([self.cited.text], [], spoken))
         return any(given.has(each) for each in new)
 
-    def turns(self, known: str, others: Iterable[str] = ()) -> bool:
+    def reverses(self, known: str, others: Iterable[str] = ()) -> bool:
         """Whether it says that what is known is not so, or is so after all.
 
         A "not" that others bring into it turns nothing: then it says two things, one after the other.
@@ -475,8 +482,8 @@ def words(text: str) -> frozenset[str]:
     return frozenset(tokens(text)) - function_words(DEFAULT, *mixture(text))
 
 
-def _unnamed(referred: Sequence[Referred], given: Held) -> str:
-    """Whom a statement refers to and nobody named; empty: all were."""
+def _find_unnamed(referred: Sequence[Referred], given: Mentions) -> str:
+    """Find whom a statement refers to and nobody named; empty if everybody was."""
     for each in referred:
         # Who is known by a full name may be called by the first one.
         first = [name.split()[0] for name in each.names if each.known and " " in name]
@@ -485,23 +492,14 @@ def _unnamed(referred: Sequence[Referred], given: Held) -> str:
     return ""
 
 
-def _speaker(heard: Heard) -> str | None:
-    return heard.message.sender.entity_id if heard.message and heard.message.sender else None
-
-
 def share(own: frozenset[str], held: frozenset[str]) -> float:
     """How much of some words others hold."""
     return len(own & held) / len(own) if own else 0.0
 
 
-def _alike(one: frozenset[str], two: frozenset[str]) -> bool:
+def _are_alike(one: frozenset[str], two: frozenset[str]) -> bool:
     """Whether two sets share a word, or the beginning of a long one."""
     if one & two:
         return True
     long = {word[:_SHARED_LETTERS] for word in one if len(word) >= _SHARED_LETTERS and not word.isdigit()}
     return any(word[:_SHARED_LETTERS] in long for word in two if len(word) >= _SHARED_LETTERS)
-
-
-def _bare(memory: str) -> str:
-    """A memory's own text, without the date and the source that are told with it."""
-    return re.sub(r"\s*\([^()]*\)\s*$", "", memory)

@@ -1,9 +1,9 @@
 """Structured mode: one call per chunk of a turn, in a session of its own, without tools."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 import apsw
@@ -12,6 +12,7 @@ from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
 from nexus.errors import UnusableAnswerError, UsageError
 from nexus.ledgers.memory import newest_about
+from nexus.ledgers.runtime.models import Capabilities
 from nexus.memory.operations import BATCH
 from nexus.memory.recall.item import Item, Query
 from nexus.memory.recall.question import find_referents
@@ -19,12 +20,12 @@ from nexus.memory.recall.reading import Deadline, LateError
 from nexus.memory.writing import Provenance
 from nexus.request import EVERYTHING, Access, Request
 from nexus.roles import instructions
-from nexus.roles.memory_writer import extraction, known, transcript
+from nexus.roles.memory_writer import extraction
 from nexus.roles.memory_writer.drafting import Drafting
 from nexus.roles.memory_writer.evidence import Heard
-from nexus.roles.memory_writer.extraction import Extraction, structured_text
+from nexus.roles.memory_writer.extraction import Chunk, Extraction, structured_text
 from nexus.roles.memory_writer.gate import Gate
-from nexus.roles.memory_writer.transcript import Chunk
+from nexus.roles.memory_writer.names import describe_entities, load_names
 from nexus.roles.services import Services
 
 ROLE: Final = "writer"
@@ -41,6 +42,12 @@ _NOTES_MS: Final = 1_000
 _LEARNED: Final = 1_500
 _NOTHING: Final = "Nothing to remember"
 _AGAIN: Final = "That was not the JSON object ({reason}). Answer again with the object alone."
+# What a call is taken to be: instructions and a few messages, and as many facts as they can hold.
+_PROMPT_TOKENS: Final = 3_000
+_OUTPUT_TOKENS: Final = 1_000
+# A shared machine gets slower than it was, and a person's messages go first.
+_SLOWER_TIMES: Final = 4
+_LEAST_MS: Final = 60_000
 # It calls nothing, whatever its messages ask for.
 ACCESS: Final = Access(level="known", tools=frozenset(), directories=(), memory="own")
 
@@ -59,15 +66,15 @@ class Extractor:
     """On whose account it runs."""
     workspace: Workspace
     label: str
-    """What its sessions are called after."""
+    """The name that its sessions share."""
     ask: Ask
     gate: Gate
     provenance: Provenance
     time_limit_ms: Callable[[int], int | None] = lambda calls: None
-    """How long so many calls may take."""
-    most_calls: int = transcript.MOST_CHUNKS
+    """The time that so many calls may take."""
+    most_calls: int = extraction.MOST_CHUNKS
     write: Callable[[Operations], Awaitable[object]] | None = None
-    """What is done with what it found; None: it is written to the memory."""
+    """Takes what was found; None: it is written to the memory."""
     shows_notes: bool = True
     """Whether the model sees what is known on the same matters, to say what is no longer true."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -76,23 +83,23 @@ class Extractor:
     _timeout_ms: int | None = None
 
     async def run(self, names: Sequence[str]) -> str:
-        """Write what the turns teach; returns what came of it, in a line."""
-        chunks, left, due = await self.chunks()
+        """Write what the turns teach; returns the outcome in a line."""
+        chunks, left, due = await self.cut_chunks()
         if not chunks:
             return _NOTHING
         self._timeout_ms = self.time_limit_ms(len(chunks))
-        meant = await self._meant(due)
+        meant = await self._find_referents(due)
         self.gate.meant = frozenset(meant.values())
-        shown = await self.known(names, meant)
+        shown = await self.describe_known(names, meant)
         for number, chunk in enumerate(chunks, start=1):
-            notes = await self._notes(chunk, [*meant.values()]) if self.shows_notes else []
-            await self._chunk(chunk, number, shown, meant, notes)
+            notes = await self._load_notes(chunk, [*meant.values()]) if self.shows_notes else []
+            await self._learn_from(chunk, number, shown, meant, notes)
         if left:
             self._said.append(f"{left} further characters were not read")
         return "; ".join(self._said) or _NOTHING
 
-    async def chunks(self) -> tuple[list[Chunk], int, list[Heard]]:
-        """What the model is asked about, how many characters it isn't, and which messages that is of."""
+    async def cut_chunks(self) -> tuple[list[Chunk], int, list[Heard]]:
+        """Cut what is new into chunks; returns also how many characters are left, and the messages."""
 
         def cut() -> tuple[list[Chunk], int, list[Heard]]:
             due = [each for each in self.gate.evidence.due if self._is_news(each)]
@@ -101,17 +108,17 @@ class Extractor:
             heard = self.gate.evidence.heard
             first = next((n for n, each in enumerate(heard) if each is due[0]), 0)
             before = [each for each in heard[:first] if each.message is not None]
-            return *transcript.chunks(due, before, self.most_calls), due
+            return *extraction.cut_chunks(due, before, self.most_calls), due
 
         return await asyncio.to_thread(cut)
 
     def _is_news(self, heard: Heard) -> bool:
-        """What an agent passed on to another is written from its own turn; a question teaches nothing."""
+        """Whether to learn from a message: delegated ones belong to another turn, questions teach nothing."""
         if self.gate.is_delegated and heard.tool is None:
             return False
-        return transcript.says_something(heard)
+        return extraction.says_something(heard)
 
-    async def _chunk(
+    async def _learn_from(
         self,
         chunk: Chunk,
         number: int,
@@ -119,51 +126,55 @@ class Extractor:
         meant: dict[str, str],
         notes: Sequence[Item],
     ) -> None:
-        found = await self._asked(chunk, number, shown, notes)
+        found = await self._ask_model(chunk, number, shown, notes)
         if found is None or (not found.facts and not found.people):
             return
-        draft = partial(
-            _drafted,
-            chunk=chunk,
-            found=found,
-            meant=meant,
-            notes=[note.id for note in notes],
-            phone_region=self.gate.phone_region,
-        )
+
+        def draft(connection: apsw.Connection) -> Operations:
+            return Drafting(
+                connection=connection,
+                sources=chunk.sources,
+                meant=meant,
+                notes=[note.id for note in notes],
+                phone_region=self.gate.phone_region,
+            ).draft_operations(found)
+
         async with self.writing:
             operations = await self.services.ledgers.identity.read(draft)
             if not operations:
                 return
             try:
-                await (self.write or self._written)(operations)
+                if self.write is not None:
+                    await self.write(operations)
+                else:
+                    await self.services.memory.run(
+                        BATCH, {"operations": operations}, self.provenance, rules=self.gate
+                    )
             except UsageError as error:
                 self._said.append(f"nothing could be written: {error.message}")
                 return
         self._said.append(f"{len(found.facts)} facts found")
 
-    async def _asked(
+    async def _ask_model(
         self, chunk: Chunk, number: int, shown: Sequence[str], notes: Sequence[Item] = ()
     ) -> Extraction | None:
-        """What the model finds. An answer that cannot be read is asked for once more."""
+        """Ask the model what it finds; an answer that can't be read is asked for once more."""
         label = f"meeseeks:{_NAME}:{self.label}:{number}"
         lines = [f"N{place} ({note.at[:10]}) {note.text}" for place, note in enumerate(notes, start=1)]
-        task = transcript.task(chunk, shown, lines)
+        task = extraction.write_task(chunk, shown, lines)
         for attempt in range(_TURNS):
-            answer = await self.ask(await self.assembled(label, task, with_notes=bool(notes)), attempt)
+            answer = await self.ask(await self.assemble(label, task, with_notes=bool(notes)), attempt)
             try:
-                return extraction.read(answer)
+                return extraction.read_answer(answer)
             except UnusableAnswerError as error:
                 task = _AGAIN.format(reason=error.message)
                 if attempt + 1 == _TURNS:
                     self._said.append(f"the answer could not be read: {error.message}")
-                    self.gate.refused("answer", error.message)
+                    self.gate.note_refusal("answer", error.message)
         return None
 
-    async def _written(self, operations: Operations) -> None:
-        await self.services.memory.run(BATCH, {"operations": operations}, self.provenance, rules=self.gate)
-
-    async def assembled(self, label: str, task: str, *, with_notes: bool = False) -> AssembledContext:
-        """The prompt of one call."""
+    async def assemble(self, label: str, task: str, *, with_notes: bool = False) -> AssembledContext:
+        """Assemble the prompt of one call."""
         assembled = await self.services.broker.assemble_context(
             replace(self.request, access=ACCESS), session_label=label, task=task, role=ROLE
         )
@@ -173,15 +184,15 @@ class Extractor:
         assembled.tools = ()
         assembled.situation = ""
         if self.gate.is_owners:
-            learned = await asyncio.to_thread(instructions.learned, self.workspace, _NAME)
-            assembled.role_context = learned[:_LEARNED]
-        assembled.output_schema = extraction.schema(with_notes=with_notes)
+            lessons = await asyncio.to_thread(instructions.load_lessons, self.workspace, _NAME)
+            assembled.role_context = lessons[:_LEARNED]
+        assembled.output_schema = extraction.make_schema(with_notes=with_notes)
         assembled.max_turns = _TURNS
         assembled.timeout_ms = self._timeout_ms
         return assembled
 
-    async def _meant(self, due: Iterable[Heard]) -> dict[str, str]:
-        """Whom the messages mean without a name, by how they say it: "my sister"."""
+    async def _find_referents(self, due: Iterable[Heard]) -> dict[str, str]:
+        """Find whom the messages mean without a name, by how they say it: "my sister"."""
         found: dict[str, str] = {}
         if not self.gate.is_owners:
             return found
@@ -196,8 +207,8 @@ class Extractor:
                 found |= {each.said: id_ for id_, each in named.items() if each.via != "owner" and each.said}
         return found
 
-    async def _notes(self, chunk: Chunk, meant: Sequence[str]) -> list[Item]:
-        """Facts on the same matters that still hold, the nearest first, then the newest of whom is meant."""
+    async def _load_notes(self, chunk: Chunk, meant: Sequence[str]) -> list[Item]:
+        """Load facts on the same matters that still hold: nearest first, then the newest of whom is meant."""
         if not self.gate.is_owners:
             return []
         recall = await self.services.recall(EVERYTHING)
@@ -217,24 +228,18 @@ class Extractor:
         self.gate.evidence.remember([note.text for note in notes], standing=True)
         return notes
 
-    async def known(self, names: Sequence[str], meant: dict[str, str]) -> list[str]:
-        """What the model is shown of whom the messages name."""
+    async def describe_known(self, names: Sequence[str], meant: dict[str, str]) -> list[str]:
+        """Describe to the model whom the messages name."""
         if not self.gate.is_owners:
             return []
-        lines = await self.services.ledgers.identity.read(known.told, names=names)
-        called = await self.services.ledgers.identity.read(known.called_by, ids=list(meant.values()))
+        lines = await self.services.ledgers.identity.read(describe_entities, names=names)
+        called = await self.services.ledgers.identity.read(load_names, ids=list(meant.values()))
         return lines + [f"{said} = {called[id_]}" for said, id_ in meant.items() if id_ in called]
 
 
-def _drafted(
-    connection: apsw.Connection,
-    chunk: Chunk,
-    found: Extraction,
-    meant: dict[str, str],
-    notes: Sequence[str],
-    phone_region: str,
-) -> list[dict[str, Any]]:
-    drafting = Drafting(
-        connection=connection, sources=chunk.sources, meant=meant, notes=notes, phone_region=phone_region
-    )
-    return drafting.operations(found)
+def estimate_limit_ms(known: Capabilities, calls: int) -> int | None:
+    """Estimate the time for so many calls of a model; None if its speed is unknown."""
+    if not known.prompt_tokens_per_s or not known.output_tokens_per_s:
+        return None
+    call_s = _PROMPT_TOKENS / known.prompt_tokens_per_s + _OUTPUT_TOKENS / known.output_tokens_per_s
+    return max(_LEAST_MS, math.ceil(_SLOWER_TIMES * max(1, calls) * call_s * 1000))

@@ -16,12 +16,11 @@ import apsw
 
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, memory, sql
-from nexus.memory.gate import MERGES, TEXTS
+from nexus.memory.gate import HEARSAY, MERGES, TEXTS
 from nexus.memory.languages import speech
-from nexus.memory.normalisation import IDENTIFYING, normalised, typed
+from nexus.memory.normalisation import IDENTIFYING, normalize, split_type
 from nexus.memory.operations import OPERATIONS
-from nexus.memory.references import is_known, meant
-from nexus.roles.memory_writer.attribution import Source, attribute, source
+from nexus.memory.references import find_meant, is_known
 from nexus.roles.memory_writer.evidence import Evidence, Finding, Referred
 from nexus.roles.memory_writer.turns import Message
 
@@ -33,6 +32,32 @@ _LEAVE: Final = "Write what the turns themselves say, in their words and with th
 _BETWEEN_DIGITS = re.compile(r"[\s().\-/]")
 # A number is written with its country, or without.
 _DIGITS = 8
+# What a writer may say of its sources itself: these claim less than what the ledgers tell.
+_WEAKER: Final = frozenset({"inferred", "observed"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a statement comes from."""
+
+    message: Message | None
+    """The message that says it, or that is nearest to what a tool gave."""
+    tool: str | None = None
+    author: str = ""
+    """Who wrote it, where the message only quotes it."""
+    is_said: bool = False
+    """Whether the message itself says it."""
+
+    @property
+    def is_owners(self) -> bool:
+        return self.is_said and self.message is not None and self.message.is_owners
+
+    @property
+    def speaker(self) -> str | None:
+        """The entity of whoever said it."""
+        return (
+            self.message.sender.entity_id if self.is_said and self.message and self.message.sender else None
+        )
 
 
 @dataclass(kw_only=True)
@@ -63,34 +88,33 @@ class Gate:
         # Who is quoted speaks as well.
         self.is_owners = self.is_owners and not any(each.quoted_in for each in self.evidence.heard)
 
-    async def admitted(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as they are to be written: with the sources that the ledgers tell."""
-        return await self._admitted(operation, dict(arguments))
-
-    def refused(self, operation: str, reason: str) -> None:
+    def note_refusal(self, operation: str, reason: str) -> None:
         self.refusals.append(f"{operation}: {reason}")
 
-    def written(self, operation: str, arguments: Mapping[str, Any]) -> None:
+    def note_write(self, operation: str, arguments: Mapping[str, Any]) -> None:
         self.counts[operation] += 1
 
-    def recalled(self, answer: Mapping[str, Any]) -> None:
-        """What the writer looked up is memory as well."""
+    def note_recall(self, answer: Mapping[str, Any]) -> None:
+        """Remember what the writer looked up: that is memory as well."""
         results = cast("list[dict[str, Any]]", answer.get("results", []))
         self.evidence.remember(str(each["text"]) for each in results if each.get("type") != "event")
 
-    async def _admitted(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
+    async def admit(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Check a write, and give its arguments with the sources that the ledgers tell."""
+        given = dict(arguments)
         if operation not in OPERATIONS:
             return given  # the memory says what there is
         if self.counts.total() >= _MOST_WRITES:
             raise UsageError(f"{_MOST_WRITES} writes are enough for one turn", hint="End your work here.")
         if operation == "entity" and isinstance(given.get("id"), str):
-            called = [str(given.get("name") or ""), *(text for text, _ in _aliases(given))]
+            called = [str(given.get("name") or ""), *(text for text, _ in _list_aliases(given))]
             self.named[given["id"]] = tuple(filter(None, called))
-        asked = self._asked(given)
-        who = await self._resolved(operation, given)
+        cited = self._find_cited(given)
+        who = await self._resolve_references(operation, given)
         # Comparing with a long conversation takes its time.
-        finding = await asyncio.to_thread(self._finding, operation, given, who, asked)
-        found = source(finding, asked or self._last, self.conversation)
+        finding = await asyncio.to_thread(self._find_evidence, operation, given, who, cited)
+        last = self.messages[-1] if self.messages else None
+        found = find_source(finding, cited or last, self.conversation)
         self._check_rights(operation, given, found, who)
         await asyncio.to_thread(self._check_texts, operation, given, who)
         given.pop("request", None)
@@ -99,7 +123,7 @@ class Gate:
         if operation in _STATEMENTS:
             if finding.refusal:
                 raise UsageError(finding.refusal, hint=_LEAVE)
-            if asked and found.message and given.get("as_of") == asked.event.occurred_at:
+            if cited and found.message and given.get("as_of") == cited.event.occurred_at:
                 given["as_of"] = found.message.event.occurred_at
             await self._check_news(given, found)
             attribute(operation, given, found, who.about)
@@ -112,12 +136,8 @@ class Gate:
             given.pop("event", None)
         return {name: value for name, value in given.items() if value is not None}
 
-    @property
-    def _last(self) -> Message | None:
-        return self.messages[-1] if self.messages else None
-
-    def _asked(self, given: Mapping[str, Any]) -> Message | None:
-        """The message that something is said to be learned from; None where none is named."""
+    def _find_cited(self, given: Mapping[str, Any]) -> Message | None:
+        """Find the message that something is said to be learned from; None if none is named."""
         asked = given.get("event")
         if asked is None:
             return None
@@ -127,28 +147,30 @@ class Gate:
         known = ", ".join(message.event.id for message in self.messages) or "none"
         raise UsageError(f"{asked!r} is not a message of these turns", hint=f"There are: {known}.")
 
-    def _finding(
+    def _find_evidence(
         self, operation: str, given: Mapping[str, Any], who: "_Who", asked: Message | None
     ) -> Finding:
-        """What says it. Values of hard facts are too short to be told apart by their words."""
+        """Find what says it. Values of hard facts are too short to be told apart by their words."""
         texts = [str(given.get(name) or "") for name in TEXTS.get(operation, ())[:1]]
-        texts += [text for text, _ in _aliases(given)] if operation == "alias" else []
+        texts += [text for text, _ in _list_aliases(given)] if operation == "alias" else []
         cited = next((each for each in self.evidence.heard if each.message is asked and asked), None)
         if operation in _STATEMENTS:
             return self.evidence.find(" ".join(texts), who.referred, cited)
         names = [name for each in who.referred for name in each.names]
-        heard = self.evidence.supporter(" ".join(texts), names, asked and asked.event.id)
+        heard = self.evidence.find_supporter(" ".join(texts), names, asked and asked.event.id)
         return Finding(heard=cited or heard)
 
-    async def _resolved(self, operation: str, given: Mapping[str, Any]) -> "_Who":
+    async def _resolve_references(self, operation: str, given: Mapping[str, Any]) -> "_Who":
         named = [str(given[name]) for name in _REFERENCES if isinstance(given.get(name), str)]
         if operation == "entity" and isinstance(given.get("id"), str):
-            return await self.ledgers.identity.read(_known, entity_id=str(given["id"]))
-        found = await self.ledgers.identity.read(_who, named=named, phone_region=self.phone_region)
-        return replace(found, referred=tuple(map(self._granted, found.referred)))
+            id_ = str(given["id"])
+            is_made = await self.ledgers.identity.read(is_known, entity_id=id_)
+            return _Who(about=id_ if is_made else None)
+        found = await self.ledgers.identity.read(_find_who, named=named, phone_region=self.phone_region)
+        return replace(found, referred=tuple(map(self._grant, found.referred)))
 
-    def _granted(self, referred: Referred) -> Referred:
-        """Who speaks, whom the messages mean, and who was made in this run are meant without their names."""
+    def _grant(self, referred: Referred) -> Referred:
+        """Grant who speaks, whom the messages mean and who was made in this run without their names."""
         if referred.id in self.named:
             return replace(referred, names=self.named[referred.id])
         speakers = {message.sender.entity_id for message in self.conversation if message.sender}
@@ -175,7 +197,7 @@ class Gate:
             self._check_change(operation, given, found, who)
 
     def _check_change(self, operation: str, given: Mapping[str, Any], found: Source, who: "_Who") -> None:
-        """On the word of others nobody changes but themselves and whom they brought up first."""
+        """Let other people change only themselves and whom they brought up first."""
         if operation == "entity" and who.about is None:
             return
         reference = str(given.get("id" if operation == "entity" else "entity", ""))
@@ -187,24 +209,24 @@ class Gate:
             )
 
     def _check_texts(self, operation: str, given: Mapping[str, Any], who: "_Who") -> None:
-        named = _aliases(given) if operation in _CHANGES else []
+        named = _list_aliases(given) if operation in _CHANGES else []
         names = [name for each in who.referred for name in each.names]
         texts = [str(given[name]) for name in TEXTS.get(operation, ()) if given.get(name)]
         if operation not in _STATEMENTS:
             for text in texts:
-                if self.evidence.memory_behind(text, names):
+                if self.evidence.find_memory_behind(text, names):
                     raise UsageError("This is a memory, and nobody said it in these turns", hint=_LEAVE)
                 is_name = text == given.get("name")
                 if is_name and operation == "entity" and who.about is not None:
                     continue  # it is known by that id, and has that name
                 missing = (
-                    self.evidence.unsaid("", [Referred(names=(text,))])
+                    self.evidence.find_unsaid("", [Referred(names=(text,))])
                     if is_name
-                    else self.evidence.unsaid(text, who.referred)
+                    else self.evidence.find_unsaid(text, who.referred)
                 )
-                if missing and not (is_name and text in _senders(self.conversation)):
+                if missing and not (is_name and text in _list_senders(self.conversation)):
                     raise UsageError(f"Nobody said {missing!r} here", hint=_LEAVE)
-        said = [*(heard.text for heard in self.evidence.heard), *_senders(self.conversation)]
+        said = [*(heard.text for heard in self.evidence.heard), *_list_senders(self.conversation)]
         for alias, type_ in named:
             if not _stands_in(said, alias, type_):
                 raise UsageError(f"Nobody wrote {alias!r} here", hint="Give an alias as it was written.")
@@ -224,7 +246,7 @@ class Gate:
             )
 
     async def _supersede(self, operation: str, given: dict[str, Any], finding: Finding) -> None:
-        """State that it replaces the memory that it differs from, where the memory is a fact."""
+        """Mark the memory that it differs from as replaced, if that memory is a fact."""
         if operation == "person-fact" or not finding.replaces or given.get("replaces"):
             return
         replaced = await self.ledgers.memory.read(memory.find_told, line=finding.replaces)
@@ -243,7 +265,7 @@ class Gate:
         given["events"] = known
 
 
-def _senders(messages: Sequence[Message]) -> list[str]:
+def _list_senders(messages: Sequence[Message]) -> list[str]:
     return [message.event.sender for message in messages if message.event.sender]
 
 
@@ -256,13 +278,9 @@ class _Who:
     senders: bool = False
 
 
-def _known(connection: apsw.Connection, entity_id: str) -> _Who:
-    return _Who(about=entity_id if is_known(connection, entity_id) else None)
-
-
-def _who(connection: apsw.Connection, named: Sequence[str], phone_region: str) -> _Who:
+def _find_who(connection: apsw.Connection, named: Sequence[str], phone_region: str) -> _Who:
     queries = sql.queries("identity")
-    found = [_meant(connection, each, phone_region) for each in named]
+    found = [_find_meant(connection, each, phone_region) for each in named]
     known = json.dumps([each for each in found if each])
     called: dict[str, list[str]] = {}
     for id_, name, _ in connection.execute(queries["told_of"], (known,)).fetchall():
@@ -281,18 +299,18 @@ def _who(connection: apsw.Connection, named: Sequence[str], phone_region: str) -
     )
 
 
-def _meant(connection: apsw.Connection, reference: str, phone_region: str) -> str | None:
+def _find_meant(connection: apsw.Connection, reference: str, phone_region: str) -> str | None:
     try:
-        return meant(connection, reference, phone_region)
+        return find_meant(connection, reference, phone_region)
     except UsageError:
         return None  # more than one: the memory asks which
 
 
-def _aliases(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The aliases among an operation's arguments, each with its type."""
+def _list_aliases(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """List the aliases among an operation's arguments, each with its type."""
     listed = given.get("alias")
     items = cast("list[Any]", listed) if isinstance(listed, list) else [listed]
-    return [_typed_alias(item) for item in items if item]
+    return [_parse_alias(item) for item in items if item]
 
 
 def _stands_in(texts: Iterable[str], alias: str, type_: str) -> bool:
@@ -300,16 +318,60 @@ def _stands_in(texts: Iterable[str], alias: str, type_: str) -> bool:
     if type_ == "phone":
         digits = re.sub(r"\D", "", alias)[-_DIGITS:]
         return any(digits in _BETWEEN_DIGITS.sub("", text) for text in texts)
-    form = re.escape(normalised(alias, type_))
+    form = re.escape(normalize(alias, type_))
     # Part of an address is another address; part of a name is a name.
     before, after = (r"[\w.+-]", r"\w|[.-]\w") if type_ in IDENTIFYING else (r"\w", r"\w")
     whole = re.compile(rf"(?<!{before}){form}(?!{after})")
-    return any(whole.search(normalised(text)) for text in texts)
+    return any(whole.search(normalize(text)) for text in texts)
 
 
-def _typed_alias(item: object) -> tuple[str, str]:
+def _parse_alias(item: object) -> tuple[str, str]:
     if not isinstance(item, Mapping):
-        return typed(str(item))
+        return split_type(str(item))
     fields = cast("Mapping[str, Any]", item)
-    text, guessed = typed(str(fields.get("alias") or ""))
+    text, guessed = split_type(str(fields.get("alias") or ""))
     return text, str(fields.get("type") or guessed)
+
+
+def find_source(finding: Finding, asked: Message | None, messages: Sequence[Message]) -> Source:
+    """Find the source of a statement by what says it; what nothing says isn't put down to the owner."""
+    heard = finding.heard
+    if heard is not None and heard.message is not None:
+        return Source(message=heard.message, is_said=True)
+    others = [message for message in messages if not message.is_owners]
+    near = asked if asked in others else None
+    if heard is not None and heard.quoted_in is not None:
+        return Source(message=heard.quoted_in, author=heard.name)
+    return Source(message=near or (others or messages or [None])[-1], tool=heard and heard.tool)
+
+
+def attribute(operation: str, given: dict[str, Any], found: Source, about: str | None) -> None:
+    """Write down who said it, and how sure that makes it."""
+    claimed = given.get("source_type")
+    is_own = found.speaker is not None and found.speaker == about
+    if found.is_said:
+        given["source_type"] = claimed if claimed in _WEAKER else "self_disclosed" if is_own else "mentioned"
+    else:
+        given["source_type"] = "mentioned" if found.author else "observed"
+    if not found.is_owners and not is_own:
+        given["confidence"] = min(_parse_number(given.get("confidence")), HEARSAY)
+    if operation != "person-fact":
+        given["metadata"] = _make_metadata(found)
+
+
+def _make_metadata(found: Source) -> dict[str, Any]:
+    if found.author:
+        return {"speaker": found.author, "speaker_id": None}
+    if found.tool:
+        return {"speaker": f"tool:{found.tool}", "speaker_id": None}
+    message = found.message
+    if message is None or (message.is_owners and not found.is_said):
+        return {"speaker": "nexus", "speaker_id": None}
+    return {"speaker": message.event.sender, "speaker_id": message.sender and message.sender.entity_id}
+
+
+def _parse_number(given: object) -> float:
+    try:
+        return float(cast("Any", given))
+    except (TypeError, ValueError):
+        return 1.0

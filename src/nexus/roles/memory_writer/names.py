@@ -1,6 +1,17 @@
-"""Names in what was said: a turn that is full of them and taught nothing deserves a second look."""
+"""Find names in what was said, and the entities that go by them, so that none is made twice."""
 
+import json
 import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import apsw
+
+from nexus.ledgers import sql
+from nexus.memory.references import find_called
+
+if TYPE_CHECKING:
+    from nexus.roles.memory_writer.turns import Message
 
 EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+")
 _CAPITALISED = re.compile(r"(?<![\w@.])[^\W\d_a-z][\w\u2019'-]*(?:\s+[^\W\d_a-z][\w\u2019'-]*)*")
@@ -22,10 +33,12 @@ _NO_NAMES = frozenset(
     )
     for word in line
 )
+_MOST = 30
+_MOST_TOLD = 12
 
 
-def found(text: str) -> list[str]:
-    """The names in a text, each once, in order. A capital at the start of a sentence alone is no sign."""
+def find_names(text: str) -> list[str]:
+    """Find the names in a text, each once, in order. A capital that only starts a sentence is no sign."""
     text = text[:_LONGEST]
     names = dict.fromkeys(EMAIL.findall(text))
     for match in _CAPITALISED.finditer(text):
@@ -47,3 +60,48 @@ def _begins_sentence(text: str, start: int) -> bool:
 
 def _is_common(word: str) -> bool:
     return word.casefold().replace("\u2019", "'") in _NO_NAMES
+
+
+def list_entities(connection: apsw.Connection, names: Iterable[str]) -> list[str]:
+    """List the entities that go by one of the names, or by a word of it, with their ids."""
+    forms = dict.fromkeys(form for name in names for form in (name, *name.split()))
+    found = dict.fromkeys(id_ for form in forms for id_ in find_called(connection, form))
+    ids = json.dumps(list(found)[:_MOST])
+    rows = connection.execute(sql.queries("identity")["told_of"], (ids,)).fetchall()
+    return [f"{id_} {name} ({type_})" for id_, name, type_ in rows]
+
+
+def load_sender_names(connection: apsw.Connection, messages: Iterable["Message"]) -> dict[str, str]:
+    """Load what the senders of some messages are called, by their entities."""
+    return load_names(
+        connection, sorted({message.sender.entity_id for message in messages if message.sender})
+    )
+
+
+def load_names(connection: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
+    """Load the names of some entities, by their ids."""
+    rows = connection.execute(sql.queries("identity")["told_of"], (json.dumps(list(ids)),)).fetchall()
+    return {str(id_): str(name) for id_, name, _ in rows}
+
+
+def describe_entities(connection: apsw.Connection, names: Iterable[str]) -> list[str]:
+    """Describe the entities that go by one of the names, as a model sees them: without ids."""
+    forms = dict.fromkeys(form for name in names for form in (name, *name.split()))
+    ids = json.dumps(
+        list(dict.fromkeys(id_ for form in forms for id_ in find_called(connection, form)))[:_MOST_TOLD]
+    )
+    others: dict[str, list[str]] = {}
+    for id_, alias, type_, *_ in connection.execute(sql.queries("identity")["aliases_of"], (ids,)).fetchall():
+        if type_ == "name":
+            others.setdefault(str(id_), []).append(str(alias))
+    lines: list[str] = []
+    for id_, name, type_ in connection.execute(sql.queries("identity")["told_of"], (ids,)).fetchall():
+        also = [each for each in others.get(str(id_), []) if each != name][:2]
+        lines.append(f"{name} ({type_}{', also ' + ' or '.join(also) if also else ''})")
+    return lines
+
+
+def has_names_from(connection: apsw.Connection, event_ids: Iterable[str]) -> bool:
+    """Whether some events taught a name or an address."""
+    found = connection.execute(sql.queries("identity")["named_in"], (json.dumps(list(event_ids)),)).get
+    return bool(found)

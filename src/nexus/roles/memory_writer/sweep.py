@@ -1,6 +1,6 @@
-"""By the clock: turns that the writer missed, as in an outage of its model, are written after all."""
+"""Write by the clock the turns that the writer missed, as in an outage of its model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -8,8 +8,7 @@ from nexus import clock
 from nexus.automations.context import Occasion
 from nexus.engine import Context, Schedule
 from nexus.ledgers.runtime import invocations, requests
-from nexus.roles.memory_writer.frequency import Frequency
-from nexus.roles.memory_writer.turns import PROCESSOR, Turn, of_requests, settled
+from nexus.roles.memory_writer.turns import PROCESSOR, Frequency, Turn, find_settled, load_turns_of
 from nexus.runs import Response, Result
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Sweep:
         services.engine.register(WORK, self._by_clock)
 
     async def schedule(self) -> None:
-        """See to it that the schedule is there; one that is keeps its next moment."""
+        """Make sure that the schedule exists; an existing one keeps its next run."""
         await self._services.engine.schedules.put(_SCHEDULE)
 
     async def sweep(self) -> int:
@@ -47,10 +46,10 @@ class Sweep:
             return 0
         frequency = Frequency.of(entry.automation.config)
         asked = 0
-        for label, missed in (await self._missed()).items():
+        for label, missed in (await self._find_missed()).items():
             for start in range(0, len(missed), frequency.most_turns):
                 last = missed[start : start + frequency.most_turns][-1]
-                occasion = await self._occasion(label, last.execution_id, last.request_id)
+                occasion = await self._make_occasion(label, last.execution_id, last.request_id)
                 if occasion is not None:
                     # Where the circuit is open, the first one tells whether the others may follow.
                     if not await self._runner.again(entry, _HOOK_POINT, occasion):
@@ -64,15 +63,15 @@ class Sweep:
         if entry is None:
             return
         for label, execution_id, request_id in runs:
-            occasion = await self._occasion(label, execution_id, request_id)
+            occasion = await self._make_occasion(label, execution_id, request_id)
             if occasion:
                 await self._runner.again(entry, _HOOK_POINT, occasion)
 
     async def _by_clock(self, context: Context, payload: Any) -> dict[str, int]:
         return {"runs": await self.sweep()}
 
-    async def _missed(self) -> dict[str, list[Turn]]:
-        """The turns that were not written, by session; the oldest first."""
+    async def _find_missed(self) -> dict[str, list[Turn]]:
+        """Find the turns that were not written, by session, oldest first."""
         since = clock.timestamp(clock.now() - _LOOKS_BACK)
         missed = await self._ledgers.runtime.read(
             invocations.list_missed, automation=PROCESSOR, since=since, limit=_MOST_TURNS
@@ -80,15 +79,15 @@ class Sweep:
         by_session: dict[str, list[str]] = {}
         for request_id, label in missed:
             by_session.setdefault(label, []).append(request_id)
-        unwritten = {label: await self._unwritten(label, ids) for label, ids in by_session.items()}
-        return {label: turns for label, turns in unwritten.items() if turns}
+        unwritten: dict[str, list[Turn]] = {}
+        for label, request_ids in by_session.items():
+            found = await load_turns_of(self._ledgers, label, request_ids)
+            over = await find_settled(self._ledgers, found, most_attempts=_MOST_ATTEMPTS)
+            if turns := [turn for turn in found if turn.execution_id not in over]:
+                unwritten[label] = turns
+        return unwritten
 
-    async def _unwritten(self, label: str, request_ids: Sequence[str]) -> list[Turn]:
-        found = await of_requests(self._ledgers, label, request_ids)
-        over = await settled(self._ledgers, found, most_attempts=_MOST_ATTEMPTS)
-        return [turn for turn in found if turn.execution_id not in over]
-
-    async def _occasion(self, label: str, execution_id: str, request_id: str) -> Occasion | None:
+    async def _make_occasion(self, label: str, execution_id: str, request_id: str) -> Occasion | None:
         request = await requests.restore(self._ledgers, request_id)
         if request is None:
             return None  # forgotten

@@ -1,15 +1,17 @@
-"""The turns of a conversation that have not been written to the memory yet, and what was said in them."""
+"""The turns of a conversation that the memory has not learned from yet: when they are due, what was said."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+from nexus.errors import AutomationError
 from nexus.ledgers import events, sql
 from nexus.ledgers.agents import tool_calls, turns
 from nexus.ledgers.identity import senders
 from nexus.ledgers.memory import processing
 from nexus.ledgers.runtime import requests
+from nexus.roles.memory_writer import DEFAULTS
 
 if TYPE_CHECKING:
     import apsw
@@ -18,14 +20,58 @@ if TYPE_CHECKING:
     from nexus.ledgers.agents.tool_calls import ToolOutput
     from nexus.ledgers.events import Event
     from nexus.ledgers.identity.senders import Sender
-    from nexus.ledgers.runtime.requests import Answered
 
+Mode = Literal["every_turn", "every_n_turns", "before_compaction"]
 PROCESSOR = "memory-writer"
 _MOST_RESULTS = 200
-# Of a longer conversation the older part stands in summaries.
+# The older part of a longer conversation is summarised.
 _MOST_TURNS = 200
-# Commands that look into the memory: what they print is remembered, not found out.
+# Commands that read the memory: what they print is remembered, not news.
 _READS_MEMORY = ("memory-search", "memory-models", "cortex-search", "sqlite3")
+# The share of a conversation's budget from which its older part is about to be summarised.
+_NEARLY_FULL = 0.75
+# Turns that a run failed on are due again with the next one; older ones are dropped.
+_AT_ONCE = 5
+_ALL = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frequency:
+    """When turns are due."""
+
+    mode: Mode
+    n: int
+    roles: frozenset[str]
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "Frequency":
+        """The settings of the automation, checked."""
+        given = {**DEFAULTS, **config}
+        mode, n, roles = given["frequency"], given["n"], given["roles"]
+        if mode not in get_args(Mode):
+            raise AutomationError(
+                f"`frequency` is {mode!r}", hint=f"Set it to one of {', '.join(get_args(Mode))}."
+            )
+        if type(n) is not int or n < 1:
+            raise AutomationError(f"`n` is {n!r}", hint="Set it to a whole number of turns.")
+        if not isinstance(roles, list):
+            raise AutomationError(f"`roles` is {roles!r}", hint='Set it to a list such as ["manager"].')
+        return cls(mode=mode, n=n, roles=frozenset(map(str, cast("list[object]", roles))))
+
+    @property
+    def most_turns(self) -> int:
+        """The most turns that one run works on."""
+        return {"every_turn": _AT_ONCE, "every_n_turns": self.n + _AT_ONCE, "before_compaction": _ALL}[
+            self.mode
+        ]
+
+    def explain_wait(self, due: int, *, used_tokens: int, budget_tokens: int) -> str | None:
+        """Say why the writer waits; None if it is time to work."""
+        if self.mode == "every_n_turns" and due < self.n:
+            return f"{due} of {self.n} turns"
+        if self.mode == "before_compaction" and used_tokens < budget_tokens * _NEARLY_FULL:
+            return f"{used_tokens} of {round(budget_tokens * _NEARLY_FULL)} tokens"
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,34 +106,36 @@ class Turn:
         return bool(self.messages) and all(message.is_owners for message in self.messages)
 
 
-async def history(ledgers: "Ledgers", session_label: str, execution_id: str) -> list[Turn]:
-    """The turns that a fork shows: all of a session up to that of a run, the oldest first."""
+async def load_history(ledgers: "Ledgers", session_label: str, execution_id: str) -> list[Turn]:
+    """Load the turns that a fork shows: a session's up to that of a run, oldest first."""
     found = await ledgers.agents.read(
         turns.through, session_label=session_label, execution_id=execution_id, limit=_MOST_TURNS
     )
-    return await _turns(ledgers, dict(reversed(found)))
+    return await _load_turns(ledgers, dict(reversed(found)))
 
 
-async def of_requests(ledgers: "Ledgers", session_label: str, request_ids: Sequence[str]) -> list[Turn]:
-    """The turns of a session that answered some requests, the oldest first."""
+async def load_turns_of(ledgers: "Ledgers", session_label: str, request_ids: Sequence[str]) -> list[Turn]:
+    """Load the turns of a session that answered some requests, oldest first."""
     found = await ledgers.agents.read(turns.of_requests, session_label=session_label, request_ids=request_ids)
-    return await _turns(ledgers, dict(found))
+    return await _load_turns(ledgers, dict(found))
 
 
-async def due(ledgers: "Ledgers", found: Sequence[Turn], *, limit: int) -> list[Turn]:
-    """The latest of these turns that were not worked on yet; the oldest first."""
-    written = await settled(ledgers, found[-limit:])
+async def choose_due(ledgers: "Ledgers", found: Sequence[Turn], *, limit: int) -> list[Turn]:
+    """Choose the latest of these turns that were not worked on yet, oldest first."""
+    written = await find_settled(ledgers, found[-limit:])
     open_: list[Turn] = []
     for turn in reversed(found[-limit:]):
         if turn.execution_id in written:
             break
-        answers = await _answers(ledgers, turn)
-        open_.append(replace(turn, answer_ids=answers))
+        answer_ids = await _find_answers(ledgers, turn)
+        open_.append(replace(turn, answer_ids=answer_ids))
     return open_[::-1]
 
 
-async def settled(ledgers: "Ledgers", found: Sequence[Turn], *, most_attempts: int | None = None) -> set[str]:
-    """Those of these runs that need no more work.
+async def find_settled(
+    ledgers: "Ledgers", found: Sequence[Turn], *, most_attempts: int | None = None
+) -> set[str]:
+    """Find those of these runs that need no more work.
 
     A request may have several turns: a worker's late result is answered in a later one.
     """
@@ -103,8 +151,8 @@ async def settled(ledgers: "Ledgers", found: Sequence[Turn], *, most_attempts: i
     return await ledgers.memory.read(read)
 
 
-async def remembered(ledgers: "Ledgers", found: Sequence[Turn]) -> tuple[list[str], list["ToolOutput"]]:
-    """What was put into these turns from the memory, and what else tools gave to the agents in them."""
+async def load_memories(ledgers: "Ledgers", found: Sequence[Turn]) -> tuple[list[str], list["ToolOutput"]]:
+    """Load what these turns were given from the memory, and what else tools gave to their agents."""
     roots = list(dict.fromkeys(root for turn in found for root in turn.root_request_ids))
     enriched = await ledgers.runtime.read(requests.load_enrichments, root_request_ids=roots)
     given = await ledgers.agents.read(tool_calls.results, request_ids=list(enriched), limit=_MOST_RESULTS)
@@ -117,18 +165,18 @@ async def remembered(ledgers: "Ledgers", found: Sequence[Turn]) -> tuple[list[st
     return [*injected, *recalled], others
 
 
-async def answers(ledgers: "Ledgers", found: Sequence[Turn]) -> dict[str, str]:
-    """What the agent said to people at the end of some turns, by their runs."""
-    told: dict[str, str] = {}
+async def load_answers(ledgers: "Ledgers", found: Sequence[Turn]) -> dict[str, str]:
+    """Load what the agent said to people at the end of some turns, by their runs."""
+    said: dict[str, str] = {}
     for turn in found:
-        for event_id in turn.answer_ids or await _answers(ledgers, turn):
+        for event_id in turn.answer_ids or await _find_answers(ledgers, turn):
             event = await ledgers.events.read(events.get, event_id=event_id)
             if event is not None:
-                told[turn.execution_id] = event.content
-    return told
+                said[turn.execution_id] = event.content
+    return said
 
 
-async def mark(
+async def mark_turns(
     ledgers: "Ledgers",
     found: Sequence[Turn],
     status: processing.Status,
@@ -148,18 +196,23 @@ async def mark(
     await ledgers.memory.write(processing.mark, processor=PROCESSOR, marks=marks)
 
 
-async def _turns(ledgers: "Ledgers", runs: Mapping[str, str]) -> list[Turn]:
-    """The turns of some runs, given with the request of each."""
+async def _load_turns(ledgers: "Ledgers", runs: Mapping[str, str]) -> list[Turn]:
+    """Load the turns of some runs, given with the request of each."""
     answered = await ledgers.runtime.read(requests.of_runs, execution_ids=list(runs))
     event_ids = dict.fromkeys(each.event_id for each in answered if each.event_id)
-    messages = await _messages(ledgers, list(event_ids))
+    messages = await _load_messages(ledgers, list(event_ids))
     by_run = {run: [each for each in answered if each.run == run] for run in runs}
     return [
         Turn(
             execution_id=run,
             request_id=runs[run],
             root_request_ids=tuple(dict.fromkeys(each.root_request_id for each in own)),
-            messages=tuple(messages[id_] for id_ in dict.fromkeys(_ids(own)) if id_ in messages),
+            # A worker's result that came into a turn is no message of people.
+            messages=tuple(
+                messages[id_]
+                for id_ in dict.fromkeys(each.event_id for each in own if not each.is_result)
+                if id_ in messages
+            ),
             is_delegated=any(each.is_delegated for each in own),
         )
         for run, own in by_run.items()
@@ -167,29 +220,26 @@ async def _turns(ledgers: "Ledgers", runs: Mapping[str, str]) -> list[Turn]:
     ]
 
 
-def _ids(answered: Sequence["Answered"]) -> list[str]:
-    """What people said in a turn. A worker's result that came into it is no message of theirs."""
-    return [each.event_id for each in answered if each.event_id and not each.is_result]
-
-
-async def _messages(ledgers: "Ledgers", event_ids: Sequence[str]) -> dict[str, Message]:
+async def _load_messages(ledgers: "Ledgers", event_ids: Sequence[str]) -> dict[str, Message]:
     def read(connection: "apsw.Connection") -> list["Event | None"]:
         return [events.get(connection, event_id) for event_id in event_ids]
 
     found = [event for event in await ledgers.events.read(read) if event]
 
     def resolve(connection: "apsw.Connection") -> dict[str, Message]:
-        return {event.id: Message(event=event, sender=_sender(connection, event)) for event in found}
+        return {
+            event.id: Message(
+                event=event,
+                sender=senders.find(connection, channel=event.channel, identifier=event.sender or ""),
+            )
+            for event in found
+        }
 
     return await ledgers.identity.read(resolve)
 
 
-def _sender(connection: "apsw.Connection", event: "Event") -> "Sender | None":
-    return senders.find(connection, channel=event.channel, identifier=event.sender or "")
-
-
-async def _answers(ledgers: "Ledgers", turn: Turn) -> tuple[str, ...]:
-    """The answer of a run carries its id; a worker answers to an agent."""
+async def _find_answers(ledgers: "Ledgers", turn: Turn) -> tuple[str, ...]:
+    """Find the event of a run's answer, which carries the run's id; a worker answers to an agent."""
     if turn.is_delegated or not turn.messages:
         return ()
     channel = turn.messages[0].event.channel

@@ -29,8 +29,8 @@ _RETRIEVED: Final = re.compile(r"^- \[([^\]\s]+)\](.*)$", re.MULTILINE)
 Run = Callable[[Arguments, Context], Awaitable[str]]
 
 
-def searches(services: "Services") -> list[Tool]:
-    """The three tools, for a home."""
+def make_searches(services: "Services") -> list[Tool]:
+    """Make the three tools for a home."""
     described = {
         "search_mental_models": "What was concluded about a subject as a whole. Search here first.",
         "search_observations": "What several facts say together about somebody or something.",
@@ -41,7 +41,7 @@ def searches(services: "Services") -> list[Tool]:
             name=name,
             description=described[name],
             parameters=_FACTS if kind == "fact" else _CONCLUSIONS,
-            run=_search(services, kind),
+            run=_make_search(services, kind),
             repeatable=True,
             reads_memory=True,
         )
@@ -49,32 +49,32 @@ def searches(services: "Services") -> list[Tool]:
     ]
 
 
-def retrieved(results: Iterable[str]) -> dict[str, str]:
-    """Everything that some searches returned: what stands behind each id at the beginning of a line."""
+def find_retrieved(results: Iterable[str]) -> dict[str, str]:
+    """Find everything that some searches returned: the text behind each id at the beginning of a line."""
     return {id_: line for result in results for id_, line in _RETRIEVED.findall(result)}
 
 
-def _search(services: "Services", kind: Level) -> Run:
+def _make_search(services: "Services", kind: Level) -> Run:
     async def run(arguments: Arguments, context: Context) -> str:
         assert context.call is not None  # noqa: S101 - an invariant, for the reader and the type checker
         visible = visible_to(context.call.request)
         if "observation" in arguments:
             if not visible.everything:
                 raise ToolError("What supports an observation may not be seen on behalf of this request")
-            return await _evidence(services, context.call.execution_id, arguments["observation"])
+            return await _show_evidence(services, context.call.execution_id, arguments["observation"])
         recall = await services.recall(visible)
-        answer = await recall.find(_query(arguments, kind))
+        answer = await recall.find(_make_query(arguments, kind))
         require_time(answer)
         found = [result.item for result in answer.results]
         await batches.note_shown(
             services.ledgers, context.call.execution_id, [(kind, item.id) for item in found]
         )
-        return _lines(_line(item) for item in found)
+        return _wrap_lines(_format_item(item) for item in found)
 
     return run
 
 
-def _query(arguments: Arguments, kind: Level) -> Query:
+def _make_query(arguments: Arguments, kind: Level) -> Query:
     return Query(
         text=arguments["query"],
         kinds=frozenset({kind}),
@@ -88,47 +88,47 @@ def _query(arguments: Arguments, kind: Level) -> Query:
     )
 
 
-async def _evidence(services: "Services", execution_id: str, observation_id: str) -> str:
-    found = await observations.shown(services.ledgers, observation_id)
+async def _show_evidence(services: "Services", execution_id: str, observation_id: str) -> str:
+    found = await observations.load_observation(services.ledgers, observation_id)
     if found is None:
         raise ToolError(f"There is no observation {observation_id:.60}", hint="Give the id of one you found.")
     facts = found["evidence"][-_RESULTS:]
     await batches.note_shown(services.ledgers, execution_id, [("fact", fact["id"]) for fact in facts])
-    return _lines(f"- [{fact['id']}] {fact['at'][:10]} {_one_line(fact['fact'])}" for fact in facts)
+    return _wrap_lines(f"- [{fact['id']}] {fact['at'][:10]} {_one_line(fact['fact'])}" for fact in facts)
 
 
-def _line(item: "Item") -> str:
+def _format_item(item: "Item") -> str:
     by = item.replaced_by or item.outdated_by
     stale = f" ({item.note} [{by.id}])" if by else f" ({item.note})" if item.note else ""
     unsure = f" (confidence {item.confidence:.1f})" if item.confidence < 1 else ""
     return f"- [{item.id}] {item.at[:10]} {_one_line(item.text)}{stale}{unsure}"
 
 
-def _lines(lines: Iterable[str]) -> str:
+def _wrap_lines(lines: Iterable[str]) -> str:
     text = "\n".join(lines)
     # What was said is a record of somebody's words, never an instruction to whoever reads it here.
     return wrapped("memory", text) if text else "No matches at this level."
 
 
 def _one_line(text: str) -> str:
-    """A text cannot begin a line of its own."""
+    """Put a text on one line, so that it can't begin one of its own."""
     return " ".join(text.split())
 
 
-def _text(description: str) -> dict[str, str]:
+def _describe_text(description: str) -> dict[str, str]:
     return {"type": "string", "description": description}
 
 
 _CONCLUSIONS: Final = parameters(
     "query",
-    query=_text("What to find, as a question or in its own words."),
-    entity=_text("Only what is about this person or thing: its id, or any of its names."),
+    query=_describe_text("What to find, as a question or in its own words."),
+    entity=_describe_text("Only what is about this person or thing: its id, or any of its names."),
 )
 _FACTS: Final = parameters(
     "query",
-    query=_text("What to find, as a question or in its own words."),
-    entity=_text("Only what is about this person or thing: its id, or any of its names."),
-    time_after=_text("Only what is from then on, such as 2026-05-01."),
-    time_before=_text("Only before this time."),
-    observation=_text("Instead of searching: the facts that support the observation with this id."),
+    query=_describe_text("What to find, as a question or in its own words."),
+    entity=_describe_text("Only what is about this person or thing: its id, or any of its names."),
+    time_after=_describe_text("Only what is from then on, such as 2026-05-01."),
+    time_before=_describe_text("Only before this time."),
+    observation=_describe_text("Instead of searching: the facts that support the observation with this id."),
 )

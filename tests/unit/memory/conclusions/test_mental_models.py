@@ -72,7 +72,7 @@ async def test_the_same_name_makes_the_next_version_and_keeps_the_one_before(
         (second["id"], 2, f"Visits [{visit}]."),
         (first["id"], 1, f"Prices [{price}]."),
     ]
-    assert [each.id for each in await mental_models.listed(opened)] == [third["id"]]
+    assert [each.id for each in await mental_models.list_models(opened)] == [third["id"]]
 
 
 async def test_what_the_owner_wrote_is_replaced_by_the_owner_alone(opened: Ledgers, memory: Memory) -> None:
@@ -84,7 +84,7 @@ async def test_what_the_owner_wrote_is_replaced_by_the_owner_alone(opened: Ledge
         with pytest.raises(UsageError, match="is the owner's") as refused:
             await memory.run("mental-model", again, BY_TIDY)
         assert refused.value.hint == "Save yours under another name."
-    assert (await mental_models.newest(opened, NAME)).id == first["id"]
+    assert (await mental_models.load_newest(opened, NAME)).id == first["id"]
     assert (await memory.run("mental-model", given, owner))["version"] == 2
 
 
@@ -108,13 +108,13 @@ async def test_only_what_the_memory_holds_may_be_cited(opened: Ledgers, memory: 
         with pytest.raises(UsageError, match=reason) as refused:
             await memory.run("mental-model", {"name": NAME, "content": content}, BY_TIDY)
         assert "memory-write.sh mental-model" in (refused.value.hint or "")
-    assert await mental_models.listed(opened) == []
+    assert await mental_models.list_models(opened) == []
 
     # What holds is saved, and what was taken out is told.
     content = f"Mira asks for three prices [{price}, {unknown}]."
     saved = await memory.run("mental-model", {"name": NAME, "content": content}, BY_TIDY)
     assert (saved["sources"], saved["removed"]) == ([price], [unknown])
-    assert (await mental_models.newest(opened, NAME)).content == f"Mira asks for three prices [{price}]."
+    assert (await mental_models.load_newest(opened, NAME)).content == f"Mira asks for three prices [{price}]."
 
 
 async def test_what_the_owner_rejected_supports_nothing(opened: Ledgers, memory: Memory) -> None:
@@ -166,7 +166,7 @@ async def test_whoever_states_facts_concludes_nothing(
     given = {"name": NAME, "content": f"Prices [{price}]."}
     with pytest.raises(UsageError, match="is not for somebody"):
         await memory.run("mental-model", given, Provenance(actor="somebody", kind=kind))
-    assert await mental_models.listed(opened) == []
+    assert await mental_models.list_models(opened) == []
 
 
 @pytest.mark.parametrize("part", ["name", "question", "content"])

@@ -24,29 +24,29 @@ FACTS = {
     ],
 )
 def test_what_no_fact_holds_is_found(text: str, missing: str) -> None:
-    assert support.unsupported(text, [FACTS["fact_1"]]) == set(missing.split())
+    assert support.find_unsupported(text, [FACTS["fact_1"]]) == set(missing.split())
 
 
 def test_german_nouns_are_no_names_but_a_full_name_is() -> None:
     fact = "[2031-02-10] Ines arbeitet in der Mühle"
-    assert not support.unsupported("Ines hat eine Stelle in der Mühle.", [fact])
-    assert support.unsupported("Ines arbeitet mit Jonas Feld in der Mühle.", [fact]) == {"jonas", "feld"}
+    assert not support.find_unsupported("Ines hat eine Stelle in der Mühle.", [fact])
+    assert support.find_unsupported("Ines arbeitet mit Jonas Feld in der Mühle.", [fact]) == {"jonas", "feld"}
 
 
 def test_a_citation_that_is_off_by_one_is_put_right() -> None:
-    right = support.repaired("The deadline of Blue Heron is 21 March.", ["fact_1"], FACTS)
+    right = support.repair_citations("The deadline of Blue Heron is 21 March.", ["fact_1"], FACTS)
     assert right is not None
     assert (right.fact_ids, right.repaired) == (("fact_3",), True)
 
 
 def test_a_citation_that_is_right_stays() -> None:
-    right = support.repaired("Ines works at Harrow Mill.", ["fact_1"], FACTS)
+    right = support.repair_citations("Ines works at Harrow Mill.", ["fact_1"], FACTS)
     assert right == support.Repair(fact_ids=("fact_1",))
 
 
 def test_what_two_facts_could_support_is_not_guessed() -> None:
-    assert support.repaired("Blue Heron has a deadline.", ["fact_1"], FACTS) is None
+    assert support.repair_citations("Blue Heron has a deadline.", ["fact_1"], FACTS) is None
 
 
 def test_an_invented_name_is_refused_whatever_is_cited() -> None:
-    assert support.repaired("Sarah Chen leads Blue Heron.", list(FACTS), FACTS) is None
+    assert support.repair_citations("Sarah Chen leads Blue Heron.", list(FACTS), FACTS) is None

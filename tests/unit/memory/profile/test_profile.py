@@ -94,7 +94,7 @@ async def test_an_edit_is_kept_and_only_news_is_added(opened: Ledgers) -> None:
     later = await profile.refresh()
     assert later is not None
     assert later.content == "Call me Mo.\nI eat fish.\n- Mona is allergic to kiwis."
-    assert [each.origin for each in await versions.listed(opened)] == ["facts", "owner", "facts"]
+    assert [each.origin for each in await versions.list_versions(opened)] == ["facts", "owner", "facts"]
     assert [each.line for each in await versions.citations(opened, later.id)] == [3]
     reset = await profile.reset()
     assert reset is not None
@@ -117,7 +117,7 @@ async def test_it_is_made_again_when_facts_came_and_some_time_has_passed(opened:
     assert "kiwis" not in await profile.text()
     later = timedelta(minutes=11)
     assert "kiwis" in await profile.text()
-    assert len(await versions.listed(opened)) == 2
+    assert len(await versions.list_versions(opened)) == 2
 
 
 @pytest.mark.parametrize("origin", ["facts", "consolidation"])

@@ -135,6 +135,6 @@ def test_an_example_is_taken_or_dropped_as_it_says(kind: str, title: str, lines:
         f"fact_{label[1:]}": text for label, text in re.findall(r"^    (F\w+)\. (.*)$", said, re.MULTILINE)
     }
     (given,) = re.findall(r"^    (\{.*\})$", said, re.MULTILINE)
-    assert bool(profile.checked(given, facts)) == (kind == "Good"), title
+    assert bool(profile.check_lines(given, facts)) == (kind == "Good"), title
     # As it stands in the prompt, a line with a placeholder never passes.
-    assert "<" not in str(profile.checked(lines.strip().splitlines()[-1], facts))
+    assert "<" not in str(profile.check_lines(lines.strip().splitlines()[-1], facts))

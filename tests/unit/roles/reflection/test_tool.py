@@ -22,7 +22,7 @@ from nexus.memory.conclusions import mental_models
 from nexus.memory.writing import Provenance
 from nexus.request import Access, Agent, Event, Request
 from nexus.roles.reflection import Asking
-from nexus.roles.reflection.reflection import reflect_tool
+from nexus.roles.reflection.reflection import make_reflect_tool
 from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn
 from unit.roles.consolidation.scene import learn, memory_rows, steady
 from unit.roles.reflection.test_reflection import QUESTION, TEA, cites_all, search
@@ -118,7 +118,7 @@ async def test_only_who_works_for_the_owner_and_sees_everything_reflects(
     context = Context(sandbox=Sandbox(), directory=tmp_path, call=call)
     async with App(home, steady(server)) as app:
         with pytest.raises(ToolError):
-            await reflect_tool(app.services()).call({"question": QUESTION}, context)
+            await make_reflect_tool(app.services()).call({"question": QUESTION}, context)
     assert server.requests == []
 
 
@@ -132,7 +132,7 @@ async def test_the_same_call_again_finds_the_reflection_that_it_began(
     async with App(home, steady(server)) as app:
         await learn(app, TEA)
         await app.ledgers.runtime.write(requests.create, request=request)
-        tool = reflect_tool(app.services())
+        tool = make_reflect_tool(app.services())
         given = {"question": QUESTION, "save_as": NAME}
         assert await tool.call(given, context) == await tool.call(given, context)
         assert await memory_rows(app, "SELECT name, version FROM mental_models") == [(NAME, 1)]
@@ -202,7 +202,7 @@ async def test_an_answer_saved_for_somebody_is_no_word_of_the_owners(home: Home,
         async def look(name: str) -> str | None:
             """What taints a request that was shown a mental model."""
             request = Request(event=Event(content=""), agent=Agent(), access=Access(level="owner"))
-            model = await mental_models.newest(app.ledgers, name)
+            model = await mental_models.load_newest(app.ledgers, name)
             request.enrichment["memories"] = model.id
             await app.ledgers.runtime.write(requests.create, request=request)
             await app.ledgers.runtime.write(requests.update, request=request)
@@ -244,5 +244,5 @@ async def read_by(app: App, request: Request) -> str | None:
 
 def test_the_tool_takes_few_tokens_of_the_prompt() -> None:
     services: Any = None
-    tool = reflect_tool(services)
+    tool = make_reflect_tool(services)
     assert estimate(json.dumps([tool.name, tool.description, dict(tool.parameters)])) <= 60

@@ -104,7 +104,7 @@ async def show_profile(request: Request, app: App) -> Response:
         active="memory",
         profile=version,
         lines=lines,
-        versions=await versions.listed(app.ledgers),
+        versions=await versions.list_versions(app.ledgers),
         max_tokens=MAX_TOKENS,
     )
 

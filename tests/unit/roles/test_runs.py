@@ -6,7 +6,7 @@ from nexus.config import MemoryConfig
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import usage
 from nexus.ledgers.runtime.usage import UsageRow
-from nexus.roles import spending
+from nexus.roles import runs
 
 
 async def spend(ledgers: Ledgers, role: str, tokens: int, cost_microusd: int | None) -> None:
@@ -34,6 +34,6 @@ async def test_a_limit_is_reached_by_both_roles_together(
     await spend(opened, "reflection", 200, None)
     await spend(opened, "manager", 10_000, 9_000_000)
     limits = MemoryConfig(conclusions_tokens_a_day=tokens_a_day, conclusions_usd_a_day=usd_a_day)
-    told = await spending.reached(opened, limits)
+    told = await runs.find_limit(opened, limits)
     assert reached in told
     assert bool(told) == bool(reached)
