@@ -32,7 +32,7 @@ from nexus.errors import AccessError, LedgerBusyError, LedgerFullError, NexusErr
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import channels as ledger
 from nexus.ledgers.runtime.channels import Status
-from nexus.watch import Watch
+from nexus.watch import Watch, wait_at_most
 
 IsWorking = Callable[[], Awaitable[bool]]
 Receive = Callable[[str, Message], Awaitable[IsWorking | None]]
@@ -337,10 +337,7 @@ class Channels:
         wait_s = _LOOK_S
         if next_at is not None:
             wait_s = min(wait_s, max(0.01, (next_at - self._now()).total_seconds()))
-        with suppress(TimeoutError):
-            # Not `wait_for`: until Python 3.12 it can lose a cancellation.
-            async with asyncio.timeout(wait_s):
-                await channel.has_more.wait()
+        await wait_at_most(channel.has_more.wait(), wait_s)
 
     async def _deliver(self, channel: _Channel, waiting: ledger.Delivery) -> None:
         if self._let_pass is not None:
