@@ -78,7 +78,7 @@ class Spec:
     """The cgroup that all its processes are in; None: the one of whoever starts it."""
 
 
-def program() -> str:
+def find_program() -> str:
     """Where bubblewrap is, or an error that says how to get it."""
     found = shutil.which("bwrap")
     if found is None and platform.system() != "Linux":
@@ -109,7 +109,7 @@ def python_program(file: str) -> tuple[list[str], tuple[Grant, ...]]:
     return [os.path.realpath(sys.executable), "-I", "-S", "-B", str(script)], grants
 
 
-def joining(spec: Spec) -> tuple[str, ...]:
+def join_command(spec: Spec) -> tuple[str, ...]:
     """Before a command: it enters the cgroup of the sandbox by itself, so nothing of it is ever outside."""
     return () if spec.cgroup is None else ("/bin/sh", "-c", _JOIN, str(spec.cgroup / _PROCESSES))
 
@@ -124,7 +124,7 @@ def join(spec: Spec) -> None:
 
 
 @contextmanager
-def prepared(spec: Spec, watch: tuple[int, int] | None = None) -> Generator[tuple[int, list[int]]]:
+def prepare(spec: Spec, watch: tuple[int, int] | None = None) -> Generator[tuple[int, list[int]]]:
     """The descriptor that holds the arguments, and every descriptor that bubblewrap needs with it.
 
     Arguments go through a descriptor, so that other users' `ps` shows no path and no variable. `watch` are
@@ -139,30 +139,30 @@ def prepared(spec: Spec, watch: tuple[int, int] | None = None) -> Generator[tupl
             return descriptor
 
         arguments = [
-            *_isolation(spec),
-            *_root(spec),
+            *_isolation_arguments(spec),
+            *_root_arguments(spec),
             *(
                 part
                 for path, text in _FILES.items()
-                for part in ("--file", str(keep(_data(text.encode()))), path)
+                for part in ("--file", str(keep(_write_memory_file(text.encode()))), path)
             ),
             *(
                 part
-                for place in _ordered(spec)
+                for place in _order_places(spec)
                 for part in (
-                    _mount(place, keep(_open(place.path)))
+                    _mount_arguments(place, keep(_open_granted(place.path)))
                     if isinstance(place, Grant)
                     else ("--tmpfs", str(place))
                 )
             ),
-            *(part for place in (*_covered(spec), Path("/")) for part in ("--remount-ro", str(place))),
+            *(part for place in (*_find_covered(spec), Path("/")) for part in ("--remount-ro", str(place))),
             *("--chdir", str(spec.directory)),
-            *("--seccomp", str(keep(_data(seccomp.program())))),
+            *("--seccomp", str(keep(_write_memory_file(seccomp.compile_filter())))),
             *(("--json-status-fd", str(watch[0]), "--block-fd", str(watch[1])) if watch else ()),
         ]
         if any("\0" in argument for argument in arguments):
             raise SandboxError("A path or a variable of the environment contains a zero byte")
-        held = keep(_data(b"".join(os.fsencode(argument) + b"\0" for argument in arguments)))
+        held = keep(_write_memory_file(b"".join(os.fsencode(argument) + b"\0" for argument in arguments)))
         yield held, opened
 
 
@@ -193,15 +193,15 @@ def explain(complaint: str) -> SandboxError:
 
 
 def _namespace_hint() -> str:
-    if _sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
+    if _read_sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
         return (
             "AppArmor forbids user namespaces to ordinary programs here. Allow them to bwrap: install "
             "`apparmor-profiles`, copy /usr/share/apparmor/extra-profiles/bwrap-userns-restrict to "
             "/etc/apparmor.d/ and run `sudo systemctl reload apparmor`."
         )
-    if _sysctl("kernel/unprivileged_userns_clone") == "0":
+    if _read_sysctl("kernel/unprivileged_userns_clone") == "0":
         return "User namespaces are off: run `sudo sysctl -w kernel.unprivileged_userns_clone=1`."
-    if _sysctl("user/max_user_namespaces") == "0":
+    if _read_sysctl("user/max_user_namespaces") == "0":
         return "User namespaces are off: run `sudo sysctl -w user.max_user_namespaces=15000`."
     return (
         "Inside a container, allow it to make user namespaces (for Docker: "
@@ -209,14 +209,14 @@ def _namespace_hint() -> str:
     )
 
 
-def _sysctl(name: str) -> str:
+def _read_sysctl(name: str) -> str:
     try:
         return (Path("/proc/sys") / name).read_text(encoding="ascii").strip()
     except OSError:
         return ""
 
 
-def _isolation(spec: Spec) -> Iterator[str]:
+def _isolation_arguments(spec: Spec) -> Iterator[str]:
     yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session")
     if spec.network:
         yield "--share-net"
@@ -226,7 +226,7 @@ def _isolation(spec: Spec) -> Iterator[str]:
         yield from ("--setenv", name, value)
 
 
-def _root(spec: Spec) -> Iterator[str]:
+def _root_arguments(spec: Spec) -> Iterator[str]:
     size = str(spec.temporary_bytes)
     for path in map(Path, _SYSTEM):
         if path.is_symlink():
@@ -242,25 +242,25 @@ def _root(spec: Spec) -> Iterator[str]:
     yield from ("--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--dir", "/run")  # noqa: S108 - paths inside of the sandbox
 
 
-def _ordered(spec: Spec) -> list[Grant | Path]:
+def _order_places(spec: Spec) -> list[Grant | Path]:
     """Outer directories first, so that a grant inside another one says the last word.
 
     A hidden directory comes after a grant of itself: granting it whole shows nothing of it.
     """
-    places: list[Grant | Path] = [*spec.grants, *_covered(spec)]
+    places: list[Grant | Path] = [*spec.grants, *_find_covered(spec)]
     return sorted(places, key=lambda place: len((place.path if isinstance(place, Grant) else place).parts))
 
 
-def _covered(spec: Spec) -> list[Path]:
+def _find_covered(spec: Spec) -> list[Path]:
     """The hidden directories that a grant would show."""
     return [place for place in spec.hidden if any(place.is_relative_to(grant.path) for grant in spec.grants)]
 
 
-def _mount(grant: Grant, descriptor: int) -> tuple[str, str, str]:
+def _mount_arguments(grant: Grant, descriptor: int) -> tuple[str, str, str]:
     return ("--bind-fd" if grant.writable else "--ro-bind-fd", str(descriptor), str(grant.path))
 
 
-def _open(path: Path) -> int:
+def _open_granted(path: Path) -> int:
     """The directory itself, reached through no symbolic link.
 
     An agent that can write beside a granted directory could otherwise put a link in its place, and
@@ -287,7 +287,7 @@ def _open(path: Path) -> int:
     return held
 
 
-def _data(content: bytes) -> int:
+def _write_memory_file(content: bytes) -> int:
     descriptor = os.memfd_create("nexus")
     os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)

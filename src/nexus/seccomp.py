@@ -58,9 +58,9 @@ class _Comparison(ctypes.Structure):
 
 
 @cache
-def program() -> bytes:
+def compile_filter() -> bytes:
     """The filter for this machine's kind of processor."""
-    library = _library()
+    library = _load_library()
     context = library.seccomp_init(_ALLOW)
     try:
         for name in _REFUSED:
@@ -69,16 +69,16 @@ def program() -> bytes:
             if family not in _KEPT_FAMILIES:
                 _refuse(library, context, "socket", _Comparison(0, _EQUAL, family))
         _refuse(library, context, "socket", _Comparison(0, _GREATER, max(_KEPT_FAMILIES)))
-        for name, conditions in _setting_ids():
+        for name, conditions in _find_setid_calls():
             _refuse(library, context, name, *conditions)
         for name in _UNREADABLE:
             _refuse(library, context, name, action=_ERROR | errno.ENOSYS)
-        return _exported(library, context)
+        return _export(library, context)
     finally:
         library.seccomp_release(context)
 
 
-def _setting_ids() -> Iterator[tuple[str, tuple[_Comparison, ...]]]:
+def _find_setid_calls() -> Iterator[tuple[str, tuple[_Comparison, ...]]]:
     """Every way to give a file the setuid or setgid bit.
 
     In a granted directory such a file would run with the rights of whoever runs Nexus, for anybody on the
@@ -86,13 +86,13 @@ def _setting_ids() -> Iterator[tuple[str, tuple[_Comparison, ...]]]:
     """
     for bit in (stat.S_ISUID, stat.S_ISGID):
         for name, mode in _SETS_MODE.items():
-            yield name, (_has(mode, bit),)
+            yield name, (_has_bits(mode, bit),)
         for name, (flags, mode) in _MAY_CREATE.items():
             for creates in _CREATES:
-                yield name, (_has(flags, creates), _has(mode, bit))
+                yield name, (_has_bits(flags, creates), _has_bits(mode, bit))
 
 
-def _has(argument: int, bit: int) -> _Comparison:
+def _has_bits(argument: int, bit: int) -> _Comparison:
     return _Comparison(argument, _MASKED, bit, bit)
 
 
@@ -108,7 +108,7 @@ def _refuse(library: ctypes.CDLL, context: int, name: str, *when: _Comparison, a
         raise SandboxError(f"libseccomp cannot refuse the system call {name}: {os.strerror(-failed)}")
 
 
-def _exported(library: ctypes.CDLL, context: int) -> bytes:
+def _export(library: ctypes.CDLL, context: int) -> bytes:
     descriptor = os.memfd_create("filter")
     try:
         failed = library.seccomp_export_bpf(context, descriptor)
@@ -119,7 +119,7 @@ def _exported(library: ctypes.CDLL, context: int) -> bytes:
         os.close(descriptor)
 
 
-def _library() -> ctypes.CDLL:
+def _load_library() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL("libseccomp.so.2")
     except OSError as error:

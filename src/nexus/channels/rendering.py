@@ -8,6 +8,6 @@ _markdown: Final = MarkdownIt("commonmark", {"html": False}).enable("table").dis
 """Without images: what a program loads by itself could tell others what was said."""
 
 
-def html(text: str) -> str:
+def render_html(text: str) -> str:
     """A Markdown text as HTML."""
     return _markdown.render(text)

@@ -100,8 +100,8 @@ def set_(
         state = ledger.state(connection, name) if not reset else ledger.ChannelState(name=name)
         changed = {"answer": answer, "quiet_hours": quiet_hours, "zone": zone}
         state = replace(state, **{key: value for key, value in changed.items() if value is not None})
-        chosen = kinds.effective(config.channels[name], state)
-        quiet.parsed(chosen.quiet_hours, chosen.zone)
+        chosen = kinds.apply_state(config.channels[name], state)
+        quiet.parse_hours(chosen.quiet_hours, chosen.zone)
         ledger.set_(connection, name, answer=state.answer, quiet_hours=state.quiet_hours, zone=state.zone)
         return chosen
 
@@ -165,7 +165,7 @@ def dismiss(ctx: click.Context, id_: str) -> None:
 
 def _picture(connection: apsw.Connection, name: str, config: Config) -> dict[str, Any]:
     state, counts = ledger.state(connection, name), ledger.counts(connection, name)
-    chosen = kinds.effective(config.channels[name], state)
+    chosen = kinds.apply_state(config.channels[name], state)
     settings = {"answer": chosen.answer, "quiet_hours": chosen.quiet_hours, "zone": chosen.zone}
     return {**asdict(state), **settings, "kind": chosen.kind, **asdict(counts)}
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nexus import secrets
-from nexus.channels.setup import KINDS, Checked, check, propose
+from nexus.channels.setup import KINDS, LoginCheck, check_login, propose_value
 from nexus.cli.place import opened_home
 from nexus.config import ChannelConfig
 from nexus.config_file import write
@@ -110,7 +110,7 @@ def add(ctx: click.Context, kind: str, name: str | None, **given: Any) -> None:
         values["url"] = given["url"]
     for need in known.needs:
         ask = setup.source if need.is_secret else setup.ask
-        values[need.key] = ask(need.key.replace("_", "-"), need.label, propose(need, values))
+        values[need.key] = ask(need.key.replace("_", "-"), need.label, propose_value(need, values))
     checked = _check(setup, values)
     if kind == "telegram" and not given["owner"] and checked.owner is None:
         setup.wait("Write something to the bot, then press Enter")
@@ -128,8 +128,8 @@ def add(ctx: click.Context, kind: str, name: str | None, **given: Any) -> None:
     click.echo(f"Saved to {home.config_file}. Restart `nexus up` to connect the channel.")
 
 
-def _check(setup: _Setup, values: dict[str, Any], told: tuple[str, ...] = ()) -> Checked:
-    checked = asyncio.run(check(setup.home, setup.name, ChannelConfig(**values)))
+def _check(setup: _Setup, values: dict[str, Any], told: tuple[str, ...] = ()) -> LoginCheck:
+    checked = asyncio.run(check_login(setup.home, setup.name, ChannelConfig(**values)))
     for line in checked.said:
         if line not in told:
             click.echo(line)

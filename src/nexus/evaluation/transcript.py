@@ -54,8 +54,8 @@ async def transcript() -> AsyncGenerator[Transcript]:
     """Serve a transcript until the block ends."""
     made = Transcript()
     app = Starlette(routes=[Route("/v1/chat/completions", made.answer, methods=["POST"])])
-    socket = asgi.listening("127.0.0.1", 0, backlog=16)
-    server = asgi.server(app, keep_alive_s=_KEEP_ALIVE_S)
+    socket = asgi.open_socket("127.0.0.1", 0, backlog=16)
+    server = asgi.build_server(app, keep_alive_s=_KEEP_ALIVE_S)
     await server.startup(sockets=[socket])
     made.url = f"http://127.0.0.1:{socket.getsockname()[1]}/v1"
     try:

@@ -353,7 +353,7 @@ class _Front:
             adapters.add(name, settings)
         except (NexusError, OSError):  # a home with settings like that can't be opened either
             return False
-        hook = adapters.made[name]
+        hook = adapters.by_name[name]
         return isinstance(hook, Webhook) and hook.is_signed(headers, body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -385,7 +385,7 @@ class Pool:
             await opening.enter_async_context(app)
             serving.tell(self.url_of(found.name))
             opened.attach(app)
-            opened.keeps_open = any(not isinstance(each, Webhook) for each in app.adapters.made.values())
+            opened.keeps_open = any(not isinstance(each, Webhook) for each in app.adapters.by_name.values())
             await asyncio.to_thread(self._registry.settled, opened.id, keeps_open=opened.keeps_open)
             if self.copies is not None:
                 opened.checking = asyncio.create_task(self._check_copy(self.copies, opened, home))

@@ -60,11 +60,11 @@ _ME = parsing.Bot(user_id="U0BOT", bot_id="B0", name="nexus")
 @given(_SLACK)
 def test_any_event_of_slack_is_read_or_refused(event: dict[str, Any]) -> None:
     assert isinstance(parsing.is_said(event, _ME), bool)
-    assert isinstance(parsing.joins(event, _ME), bool)
+    assert isinstance(parsing.is_own_join(event, _ME), bool)
     with suppress(MessageError):
-        files = list(parsing.attached(event))
+        files = list(parsing.read_files(event))
         assert all(isinstance(each, dict) for each in files)
-        found = parsing.message(event, _ME, (), name=None, title=None)
+        found = parsing.parse_message(event, _ME, (), name=None, title=None)
         assert found is None or isinstance(found, Message)
         if found is not None and event.get("channel_type") not in ("im", None):
             assert found.is_group, "what isn't known to be private is not private"

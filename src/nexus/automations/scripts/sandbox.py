@@ -55,10 +55,10 @@ def enter(asked: Mapping[str, Any], program: list[str]) -> None:
         cgroup=Path(asked["cgroup"]) if asked["cgroup"] else None,
     )
     bubblewrap.join(spec)
-    with bubblewrap.prepared(spec) as (held, opened):
+    with bubblewrap.prepare(spec) as (held, opened):
         for descriptor in opened:
             os.set_inheritable(descriptor, True)
-        bwrap = bubblewrap.program()
+        bwrap = bubblewrap.find_program()
         os.execv(bwrap, [bwrap, "--args", str(held), "--", *program])  # noqa: S606 - no shell takes part
 
 

@@ -53,14 +53,14 @@ class Email:
         account = self._account
         mailbox = Mailbox(account.imap, account.folder)
         try:
-            opened = await self._opened(mailbox)
+            opened = await self._open_mailbox(mailbox)
             mark = await asyncio.to_thread(opened.resume, Mark.of(await inbox.cursor()))
             await inbox.keep_cursor(mark.to_json())
             await inbox.connected()
             while True:
-                for uid in await asyncio.to_thread(opened.after, mark):
+                for uid in await asyncio.to_thread(opened.find_after, mark):
                     await self._take_in(inbox, await asyncio.to_thread(opened.fetch, uid), uid)
-                    mark = mark.moved(uid)
+                    mark = mark.advance_to(uid)
                     await inbox.keep_cursor(mark.to_json())
                 if opened.can_idle:
                     await asyncio.to_thread(opened.wait, self._poll_s)
@@ -73,8 +73,8 @@ class Email:
     async def deliver(self, delivery: Delivery) -> str | None:
         """Answer a mail."""
         account = self._account
-        mail = sending.compose(delivery, account.address)
-        await sending.send(mail, account.smtp, await self._login())
+        mail = sending.compose_mail(delivery, account.address)
+        await sending.send_mail(mail, account.smtp, await self._load_login())
         return str(mail["Message-ID"]).strip("<>")
 
     async def newest_auth_server(self) -> str:
@@ -82,18 +82,18 @@ class Email:
         account = self._account
         mailbox = Mailbox(account.imap, account.folder)
         try:
-            opened = await self._opened(mailbox)
-            data = await asyncio.to_thread(opened.newest)
-            return "" if data is None else await asyncio.to_thread(parsing.auth_server, data)
+            opened = await self._open_mailbox(mailbox)
+            data = await asyncio.to_thread(opened.fetch_newest)
+            return "" if data is None else await asyncio.to_thread(parsing.read_auth_server, data)
         finally:
             mailbox.close()
 
     async def check_sending(self) -> None:
         """Log in to the SMTP server, and send nothing."""
-        await sending.check(self._account.smtp, await self._login())
+        await sending.check_login(self._account.smtp, await self._load_login())
 
-    async def _opened(self, mailbox: Mailbox) -> Mailbox:
-        login = await self._login()
+    async def _open_mailbox(self, mailbox: Mailbox) -> Mailbox:
+        login = await self._load_login()
         try:
             return await asyncio.to_thread(mailbox.open, login)
         except (OSError, imaplib.IMAP4.error, imap_tools.ImapToolsError) as error:
@@ -103,26 +103,26 @@ class Email:
         if data is None:
             return  # Somebody deleted it meanwhile.
         try:
-            message = await asyncio.to_thread(self._message, data)
+            message = await asyncio.to_thread(self._parse_message, data)
         except MessageError as error:
             await inbox.set_aside({"id": f"uid {uid}", "sender": ""}, str(error))
         else:
             if message is not None:
                 await inbox.receive(message)
 
-    def _message(self, data: bytes) -> Message | None:
+    def _parse_message(self, data: bytes) -> Message | None:
         account = self._account
         own = frozenset({normalize_address(account.address), normalize_address(account.user)} - {""})
-        return parsing.message(data, own=own, auth_server=account.auth_server)
+        return parsing.parse_message(data, own=own, auth_server=account.auth_server)
 
-    async def _login(self) -> Login:
+    async def _load_login(self) -> Login:
         account = self._account
         if not account.token_command:
             return Login(user=account.user, password=account.password)
-        return Login(user=account.user, token=await _token(account.token_command))
+        return Login(user=account.user, token=await _read_token(account.token_command))
 
 
-async def _token(command: Sequence[str]) -> str:
+async def _read_token(command: Sequence[str]) -> str:
     """The access token that a program of the owner's prints."""
     try:
         process = await asyncio.create_subprocess_exec(

@@ -13,26 +13,26 @@ _LOGO_BYTES: Final = 20_000
 _LONGEST_TEXT: Final = MAX_TEXT_BYTES // 4
 
 
-def message(data: bytes, *, own: frozenset[str], auth_server: str) -> Message | None:
+def parse_message(data: bytes, *, own: frozenset[str], auth_server: str) -> Message | None:
     """A mail as a message; None for what the agent sent itself. MessageError if it can't be read.
 
     Blocking: another process reads it. `own` are addresses as `normalize_address` gives them.
     """
-    mail = _read(data)
+    mail = _read_mail(data)
     senders = mail.people["from"]
     sender = normalize_address(senders[0].address) if senders else ""
     if not sender:
         raise MessageError("The mail has no sender")
     if sender in own:
         return None
-    own = own | set(_addresses(mail, "delivered-to"))
-    to = _addresses(mail, "to")
-    others = {*to, *_addresses(mail, "cc")} - own - {sender}
+    own = own | set(_read_addresses(mail, "delivered-to"))
+    to = _read_addresses(mail, "to")
+    others = {*to, *_read_addresses(mail, "cc")} - own - {sender}
     ids = mail.ids("message-id")
     id_ = ids[0] if ids else hashlib.sha256(data).hexdigest()
     before = [*mail.ids("references"), *mail.ids("in-reply-to")]
     root = before[0] if before else id_
-    files = tuple(file for part in mail.parts if (file := _file(part)) is not None)
+    files = tuple(file for part in mail.parts if (file := _build_file(part)) is not None)
     # The subject of a reply says nothing new.
     said = (
         quoting.without_history(mail.text) if before else "\n\n".join(filter(None, [mail.subject, mail.text]))
@@ -55,19 +55,19 @@ def message(data: bytes, *, own: frozenset[str], auth_server: str) -> Message | 
     )
 
 
-def auth_server(data: bytes) -> str:
+def read_auth_server(data: bytes) -> str:
     """The name under which the receiving server wrote what it found out about the sender. Blocking."""
-    return mail_authentication.server_of(_read(data).headers)
+    return mail_authentication.server_of(_read_mail(data).headers)
 
 
-def _read(data: bytes) -> mime.Mail:
+def _read_mail(data: bytes) -> mime.Mail:
     try:
         return parser_process.read_mail(data)
     except UnreadableError as error:
         raise MessageError(error.message) from error
 
 
-def _addresses(mail: mime.Mail, header: str) -> list[str]:
+def _read_addresses(mail: mime.Mail, header: str) -> list[str]:
     found = (normalize_address(each.address) for each in mail.people[header])
     return [address for address in found if address]
 
@@ -82,7 +82,7 @@ def _is_automatic(mail: mime.Mail, sender: str) -> bool:
     )
 
 
-def _file(part: mime.Part) -> File | None:
+def _build_file(part: mime.Part) -> File | None:
     is_logo = part.is_shown and part.media_type.startswith("image/") and len(part.data) < _LOGO_BYTES
     if not part.data or is_logo:
         return None  # Signatures have logos.

@@ -15,9 +15,9 @@ _TIMEOUT_S: Final = 30.0
 _PERMANENT: Final = 500
 
 
-def compose(delivery: Delivery, address: str) -> EmailMessage:
+def compose_mail(delivery: Delivery, address: str) -> EmailMessage:
     """The mail of a delivery. Its Message-ID is the same for every attempt."""
-    to, root = _place(delivery)
+    to, root = _read_place(delivery)
     mail = EmailMessage()
     mail["From"] = address
     mail["To"] = to
@@ -30,17 +30,17 @@ def compose(delivery: Delivery, address: str) -> EmailMessage:
     mail["In-Reply-To"] = f"<{answered}>"
     mail["References"] = " ".join(f"<{each}>" for each in dict.fromkeys([root, answered]))
     mail.set_content(delivery.text)
-    mail.add_alternative(rendering.html(delivery.text), subtype="html")
+    mail.add_alternative(rendering.render_html(delivery.text), subtype="html")
     for file in delivery.files:
         main, _, sub = file.media_type.partition("/")
         mail.add_attachment(file.data, maintype=main, subtype=sub or "octet-stream", filename=file.name)
     return mail
 
 
-async def send(mail: EmailMessage, server: Server, login: Login) -> None:
+async def send_mail(mail: EmailMessage, server: Server, login: Login) -> None:
     """Hand a mail to the server."""
     try:
-        async with _client(server, login) as client:
+        async with _make_client(server, login) as client:
             await client.send_message(mail)
     except aiosmtplib.SMTPRecipientsRefused as error:
         [refused, *_] = error.recipients
@@ -51,16 +51,16 @@ async def send(mail: EmailMessage, server: Server, login: Login) -> None:
         raise explain(error, server, login, "SMTP") from error
 
 
-async def check(server: Server, login: Login) -> None:
+async def check_login(server: Server, login: Login) -> None:
     """Log in, and send nothing."""
     try:
-        async with _client(server, login):
+        async with _make_client(server, login):
             pass
     except (aiosmtplib.SMTPException, OSError) as error:
         raise explain(error, server, login, "SMTP") from error
 
 
-def _client(server: Server, login: Login) -> aiosmtplib.SMTP:
+def _make_client(server: Server, login: Login) -> aiosmtplib.SMTP:
     async def token() -> str:
         return login.token
 
@@ -76,7 +76,7 @@ def _client(server: Server, login: Login) -> aiosmtplib.SMTP:
     )
 
 
-def _place(delivery: Delivery) -> tuple[str, str]:
+def _read_place(delivery: Delivery) -> tuple[str, str]:
     """To whom it goes, and the first mail of its conversation. Never to others than who wrote."""
     to, _, root = delivery.thread.rpartition(" ")
     to = to or delivery.to or ""

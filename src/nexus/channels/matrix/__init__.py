@@ -19,7 +19,7 @@ from nexus.channels import http, rendering
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message, MessageError
 from nexus.channels.matrix import parsing
 from nexus.channels.matrix.parsing import Room
-from nexus.channels.splitting import pieces
+from nexus.channels.splitting import split_text
 
 _POLL_MS: Final = 30_000
 _TIMEOUT_S: Final = 30.0
@@ -64,23 +64,23 @@ class Matrix:
                 self._client = None
 
     async def deliver(self, delivery: Delivery) -> str | None:
-        """Send a message, in pieces if it is long. What was sent isn't sent again by a retry."""
+        """Send a message, in split_text if it is long. What was sent isn't sent again by a retry."""
         client = self._client
         if client is None:
             raise DeliveryError("Matrix: not connected")
         room_id, _, root = delivery.thread.partition(" ")
         first: str | None = None
-        for number, content in enumerate(_texts(delivery)):
+        for number, content in enumerate(_build_texts(delivery)):
             if number == 0 and delivery.edits is not None:
-                whole = _edit(content, delivery.edits)
+                whole = _build_edit(content, delivery.edits)
             else:
-                whole = content | _related(delivery.reply_to if number == 0 else None, root)
+                whole = content | _build_relation(delivery.reply_to if number == 0 else None, root)
             sent = await self._send(client, room_id, whole, f"{delivery.key}.{number}")
             first = first or sent
         for number, file in enumerate(delivery.files):
-            content = await self._uploaded(client, file)
+            content = await self._upload(client, file)
             sent = await self._send(
-                client, room_id, content | _related(None, root), f"{delivery.key}.f{number}"
+                client, room_id, content | _build_relation(None, root), f"{delivery.key}.f{number}"
             )
             first = first or sent
         return delivery.edits or first
@@ -101,7 +101,7 @@ class Matrix:
         since = cast("str | None", kept.get("since"))
         waiting = dict(cast("dict[str, str]", kept.get("invites", {})))
         # Who is in a room is not remembered from run to run, so all of it is asked for once.
-        told = await self._synced(client, since=since, full_state=True)
+        told = await self._sync(client, since=since, full_state=True)
         if since is None:
             # What was said before the channel first connected is not answered.
             for joined in told.rooms.join.values():
@@ -111,13 +111,13 @@ class Matrix:
         while True:
             for room_id, joined in told.rooms.join.items():
                 await self._take_in_room(client, inbox, room_id, joined, since)
-            waiting |= dict(_invitations(told, str(client.user_id)))
+            waiting |= dict(_find_invitations(told, str(client.user_id)))
             waiting = await self._answer_invitations(client, inbox, waiting)
             since = str(told.next_batch)
             await inbox.keep_cursor({"since": since, "invites": waiting})
-            told = await self._synced(client, since=since)
+            told = await self._sync(client, since=since)
 
-    async def _synced(self, client: nio.AsyncClient, *, since: str | None, full_state: bool = False) -> Any:
+    async def _sync(self, client: nio.AsyncClient, *, since: str | None, full_state: bool = False) -> Any:
         try:
             told = await client.sync(
                 timeout=0 if full_state else self._poll_ms,
@@ -136,7 +136,7 @@ class Matrix:
     ) -> None:
         events: list[dict[str, Any]] = [each.source for each in joined.timeline.events]
         if joined.timeline.limited:
-            events = await self._missed(client, room_id, joined.timeline.prev_batch, since) + events
+            events = await self._load_missed(client, room_id, joined.timeline.prev_batch, since) + events
         own_id = str(client.user_id)
         invited = next((n for n in range(len(events) - 1, -1, -1) if _invites(events[n], own_id)), None)
         if invited is not None:
@@ -159,11 +159,11 @@ class Matrix:
             return
         if event.get("type") != "m.room.message":
             return
-        room = _room(client, room_id, str(event.get("sender")))
+        room = _describe_room(client, room_id, str(event.get("sender")))
         try:
             is_own = event.get("sender") == client.user_id
-            files = () if is_own else await self._files(parsing.content_of(event))
-            message = parsing.message(event, room, str(client.user_id), files)
+            files = () if is_own else await self._load_files(parsing.read_content(event))
+            message = parsing.parse_message(event, room, str(client.user_id), files)
         except MessageError as error:
             reason = f"Not a valid Matrix message: {error}"
             await inbox.set_aside({"id": event.get("event_id"), "sender": event.get("sender")}, reason)
@@ -171,7 +171,7 @@ class Matrix:
             if message is not None:
                 await inbox.receive(message)
 
-    async def _missed(
+    async def _load_missed(
         self, client: nio.AsyncClient, room_id: str, before: str | None, since: str | None
     ) -> list[dict[str, Any]]:
         """What was said between the last time and what the homeserver hands over by itself."""
@@ -218,7 +218,7 @@ class Matrix:
         wrote = any(e.get("sender") == sender and e.get("type") == "m.room.message" for e in said_since)
         if wrote or await inbox.knows(sender):
             return
-        room = _room(client, room_id, sender)
+        room = _describe_room(client, room_id, sender)
         message = Message(
             id=str(inviter["event_id"]),
             thread=room_id,
@@ -230,24 +230,24 @@ class Matrix:
         )
         await inbox.receive(message)
 
-    async def _files(self, content: dict[str, Any]) -> tuple[File, ...]:
+    async def _load_files(self, content: dict[str, Any]) -> tuple[File, ...]:
         if not parsing.has_file(content):
             return ()
-        name, media_type = parsing.file_name(content), parsing.media_type(content)
+        name, media_type = parsing.read_file_name(content), parsing.read_media_type(content)
         url = content.get("url")
         if not isinstance(url, str) or not url.startswith("mxc://"):
             raise MessageError("The file has no address")
-        data, problem = await self._downloaded(url.removeprefix("mxc://"))
+        data, problem = await self._download(url.removeprefix("mxc://"))
         return (File(name=name, media_type=media_type, data=data, problem=problem),)
 
-    async def _downloaded(self, place: str) -> tuple[bytes, str]:
+    async def _download(self, place: str) -> tuple[bytes, str]:
         """A file, or why there is none."""
         server, _, media_id = place.partition("/")
         path = f"{self._url}/_matrix/client/v1/media/download/{quote(server, '')}/{quote(media_id, '')}"
         headers = {"authorization": f"Bearer {self._client.access_token if self._client else ''}"}
-        return await http.fetched(path, _MAX_FILE_BYTES, headers, follow_redirects=True)
+        return await http.fetch(path, _MAX_FILE_BYTES, headers, follow_redirects=True)
 
-    async def _uploaded(self, client: nio.AsyncClient, file: File) -> dict[str, Any]:
+    async def _upload(self, client: nio.AsyncClient, file: File) -> dict[str, Any]:
         told, _ = await client.upload(
             BytesIO(file.data), content_type=file.media_type, filename=file.name, filesize=len(file.data)
         )
@@ -305,23 +305,23 @@ class Matrix:
             raise ConnectionError(f"{self._url}: {problem.message}")
 
 
-def _texts(delivery: Delivery) -> Iterator[dict[str, Any]]:
-    for text in pieces(delivery.text, _MAX_UNITS):
+def _build_texts(delivery: Delivery) -> Iterator[dict[str, Any]]:
+    for text in split_text(delivery.text, _MAX_UNITS):
         # Mentions nobody, whatever names are in the text.
         content: dict[str, Any] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
-        html = {"format": "org.matrix.custom.html", "formatted_body": rendering.html(text)}
+        html = {"format": "org.matrix.custom.html", "formatted_body": rendering.render_html(text)}
         fits = len(json.dumps(content | html).encode()) <= _MAX_EVENT_BYTES
         yield content | html if fits else content
 
 
-def _edit(content: dict[str, Any], event_id: str) -> dict[str, Any]:
+def _build_edit(content: dict[str, Any], event_id: str) -> dict[str, Any]:
     """A message that takes the place of another, also for clients that don't know that."""
     older = content | {"body": f"* {content['body']}"}
     related = {"rel_type": "m.replace", "event_id": event_id}
     return older | {"m.new_content": content, "m.relates_to": related}
 
 
-def _related(reply_to: str | None, root: str) -> dict[str, Any]:
+def _build_relation(reply_to: str | None, root: str) -> dict[str, Any]:
     related: dict[str, Any] = {"m.in_reply_to": {"event_id": reply_to}} if reply_to else {}
     if root:
         related |= {"rel_type": "m.thread", "event_id": root, "is_falling_back": True}
@@ -329,7 +329,7 @@ def _related(reply_to: str | None, root: str) -> dict[str, Any]:
     return {"m.relates_to": related} if related else {}
 
 
-def _invitations(told: Any, own_id: str) -> Iterator[tuple[str, str]]:
+def _find_invitations(told: Any, own_id: str) -> Iterator[tuple[str, str]]:
     for room_id, invited in told.rooms.invite.items():
         for event in invited.invite_state:
             if _is_membership(event) and event.state_key == own_id:
@@ -351,7 +351,7 @@ def _invites(event: dict[str, Any], own_id: str) -> bool:
     )
 
 
-def _room(client: nio.AsyncClient, room_id: str, sender: str) -> Room:
+def _describe_room(client: nio.AsyncClient, room_id: str, sender: str) -> Room:
     room: Any = client.rooms.get(room_id)
     if room is None:
         # Nothing is known of it: as careful as in a group.

@@ -31,22 +31,22 @@ class Room:
         return self.is_open or self.members > _PRIVATE
 
 
-def message(event: dict[str, Any], room: Room, own_id: str, files: tuple[File, ...]) -> Message | None:
+def parse_message(event: dict[str, Any], room: Room, own_id: str, files: tuple[File, ...]) -> Message | None:
     """A message; None for what is none, or was written by the agent itself."""
-    content = content_of(event)
-    sender = _text(event, "sender")
+    content = read_content(event)
+    sender = _read_field(event, "sender")
     edits: str | None = None
-    if _relation(content) == "m.replace":
-        edits = _text(_object(content.get("m.relates_to")), "event_id")
-        content = _object(content.get("m.new_content"))
+    if _read_relation(content) == "m.replace":
+        edits = _read_field(_as_object(content.get("m.relates_to")), "event_id")
+        content = _as_object(content.get("m.new_content"))
     if sender == own_id or not content:
         return None  # Its own words, or something deleted.
-    text = said(content)
+    text = read_text(content)
     if not text.strip() and not files:
         return None
     return Message(
-        id=_text(event, "event_id"),
-        thread=_thread(content, room.id),
+        id=_read_field(event, "event_id"),
+        thread=_read_thread(content, room.id),
         sender=sender,
         sender_name=room.sender_name,
         text=text,
@@ -59,19 +59,19 @@ def message(event: dict[str, Any], room: Room, own_id: str, files: tuple[File, .
     )
 
 
-def said(content: dict[str, Any]) -> str:
+def read_text(content: dict[str, Any]) -> str:
     """The words of a message. Those of a file are its caption; without one, its body is its name."""
     body = content.get("body")
     if not isinstance(body, str):
         raise MessageError("The message has no body")
     if has_file(content) and content.get("filename") in (None, body):
         return ""
-    return _without_quote(body) if "m.in_reply_to" in _object(content.get("m.relates_to")) else body
+    return _without_quote(body) if "m.in_reply_to" in _as_object(content.get("m.relates_to")) else body
 
 
-def content_of(event: dict[str, Any]) -> dict[str, Any]:
+def read_content(event: dict[str, Any]) -> dict[str, Any]:
     """The content of an event; nothing, if it is no object."""
-    return _object(event.get("content"))
+    return _as_object(event.get("content"))
 
 
 def has_file(content: dict[str, Any]) -> bool:
@@ -80,33 +80,33 @@ def has_file(content: dict[str, Any]) -> bool:
     return isinstance(kind, str) and kind in _MEDIA
 
 
-def file_name(content: dict[str, Any]) -> str:
+def read_file_name(content: dict[str, Any]) -> str:
     """The name of the file that comes with a message."""
     name = content.get("filename") or content.get("body")
     return name if isinstance(name, str) else "file"
 
 
-def media_type(content: dict[str, Any]) -> str:
+def read_media_type(content: dict[str, Any]) -> str:
     """What a file is, as its sender says."""
-    given = _object(content.get("info")).get("mimetype")
+    given = _as_object(content.get("info")).get("mimetype")
     return given if isinstance(given, str) else "application/octet-stream"
 
 
-def _thread(content: dict[str, Any], room_id: str) -> str:
-    root = _object(content.get("m.relates_to")).get("event_id")
-    return f"{room_id} {root}" if _relation(content) == "m.thread" and isinstance(root, str) else room_id
+def _read_thread(content: dict[str, Any], room_id: str) -> str:
+    root = _as_object(content.get("m.relates_to")).get("event_id")
+    return f"{room_id} {root}" if _read_relation(content) == "m.thread" and isinstance(root, str) else room_id
 
 
-def _relation(content: dict[str, Any]) -> Any:
-    return _object(content.get("m.relates_to")).get("rel_type")
+def _read_relation(content: dict[str, Any]) -> Any:
+    return _as_object(content.get("m.relates_to")).get("rel_type")
 
 
 def _is_addressed(content: dict[str, Any], room: Room, own_id: str) -> bool:
     """Whether a message names the agent. Clients name whoever they reply to as well."""
-    named = _object(content.get("m.mentions")).get("user_ids")
+    named = _as_object(content.get("m.mentions")).get("user_ids")
     if isinstance(named, list) and own_id in cast("list[Any]", named):
         return True
-    body = said(content)
+    body = read_text(content)
     return any(
         re.search(rf"(?<!\w){re.escape(name)}(?!\w)", body) for name in (own_id, room.own_name) if name
     )
@@ -119,12 +119,12 @@ def _without_quote(body: str) -> str:
     return "\n".join(lines[end:]).strip("\n") or body
 
 
-def _text(event: dict[str, Any], name: str) -> str:
+def _read_field(event: dict[str, Any], name: str) -> str:
     found = event.get(name)
     if not isinstance(found, str):
         raise MessageError(f"The event has no {name}")
     return found
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _as_object(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

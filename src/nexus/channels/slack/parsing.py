@@ -38,18 +38,18 @@ def as_edited(event: dict[str, Any]) -> dict[str, Any]:
     """
     found: Any = event.get("message")
     changed = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    if event.get("subtype") != _CHANGED or not _edited_at(changed):
+    if event.get("subtype") != _CHANGED or not _read_edit_time(changed):
         return event
     place = {name: event[name] for name in ("channel", "channel_type") if name in event}
     return {**changed, **place, "is_edit": True}
 
 
-def joins(event: dict[str, Any], bot: Bot) -> bool:
+def is_own_join(event: dict[str, Any], bot: Bot) -> bool:
     """Whether an event says that the agent was let into a channel."""
     return event.get("subtype") in ("channel_join", "group_join") and event.get("user") == bot.user_id
 
 
-def ts(event: dict[str, Any]) -> str:
+def read_ts(event: dict[str, Any]) -> str:
     """When something was said, which is also its name in its conversation."""
     found = event.get("ts")
     if not isinstance(found, str) or not _TS.fullmatch(found):
@@ -57,47 +57,47 @@ def ts(event: dict[str, Any]) -> str:
     return found
 
 
-def conversation(event: dict[str, Any]) -> str:
+def read_channel(event: dict[str, Any]) -> str:
     """Where something was said."""
-    return _text(event, "channel")
+    return _read_field(event, "channel")
 
 
 def is_group(event: dict[str, Any]) -> bool:
     """Whether others read along. What isn't known to be a direct message is read by others."""
     kind = event.get("channel_type")
-    return kind != "im" if kind is not None else not conversation(event).startswith("D")
+    return kind != "im" if kind is not None else not read_channel(event).startswith("D")
 
 
-def thread(event: dict[str, Any]) -> str:
+def read_thread(event: dict[str, Any]) -> str:
     """The conversation of an event: a channel, or a thread in it."""
     root = event.get("thread_ts")
-    channel = conversation(event)
+    channel = read_channel(event)
     return f"{channel} {root}" if isinstance(root, str) and _TS.fullmatch(root) else channel
 
 
-def sender(event: dict[str, Any]) -> str:
+def read_sender(event: dict[str, Any]) -> str:
     """Who said something: a member of the workspace, or another app's bot."""
-    return _text(event, "user" if event.get("user") else "bot_id")
+    return _read_field(event, "user" if event.get("user") else "bot_id")
 
 
-def message(
+def parse_message(
     event: dict[str, Any], bot: Bot, files: tuple[File, ...], *, name: str | None, title: str | None
 ) -> Message | None:
     """A message; None if there is nothing in it."""
     said = event.get("text", "")
     if not isinstance(said, str):
         raise MessageError("The text of the event is no text")
-    text = plain(said, bot)
+    text = unescape(said, bot)
     if not text.strip() and not files:
         return None
     group = is_group(event)
-    id_ = f"{conversation(event)}/{ts(event)}"
+    id_ = f"{read_channel(event)}/{read_ts(event)}"
     is_edit = event.get("is_edit") is True
     return Message(
-        id=f"{id_}/{_edited_at(event)}" if is_edit else id_,
+        id=f"{id_}/{_read_edit_time(event)}" if is_edit else id_,
         edits=id_ if is_edit else None,
-        thread=thread(event),
-        sender=sender(event),
+        thread=read_thread(event),
+        sender=read_sender(event),
         sender_name=name,
         text=text,
         title=title if group else None,
@@ -108,7 +108,7 @@ def message(
     )
 
 
-def attached(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def read_files(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The files of an event, as Slack describes them."""
     files: Any = event.get("files") or []
     if not isinstance(files, list):
@@ -119,10 +119,10 @@ def attached(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield cast("dict[str, Any]", file)
 
 
-def plain(text: str, bot: Bot) -> str:
+def unescape(text: str, bot: Bot) -> str:
     """A text as it was typed: Slack escapes three characters, and writes names and links in brackets."""
 
-    def written(found: re.Match[str]) -> str:
+    def unescape_one(found: re.Match[str]) -> str:
         sign, target, label = found.groups()
         if sign == "@" and target == bot.user_id:
             return f"@{bot.name}"
@@ -131,11 +131,11 @@ def plain(text: str, bot: Bot) -> str:
         address = target.removeprefix("mailto:").removeprefix("tel:")
         return address if not label or label in target else f"{label} ({target})"
 
-    text = _ESCAPED.sub(written, text)
+    text = _ESCAPED.sub(unescape_one, text)
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def unmentioning(text: str) -> str:
+def disarm_mentions(text: str) -> str:
     """A text that calls nobody, whatever is in it: `<!channel>` would call everybody."""
     return re.sub(r"<(?=[!@#])", "<\N{ZERO WIDTH SPACE}", text)
 
@@ -146,14 +146,14 @@ def _is_addressed(event: dict[str, Any], said: str, bot: Bot) -> bool:
     return named or event.get("parent_user_id") == bot.user_id
 
 
-def _edited_at(event: dict[str, Any]) -> str:
+def _read_edit_time(event: dict[str, Any]) -> str:
     """When a message was edited; empty where it wasn't."""
     edited: Any = event.get("edited")
     found = cast("dict[str, Any]", edited).get("ts") if isinstance(edited, dict) else None
     return found if isinstance(found, str) and _TS.fullmatch(found) else ""
 
 
-def _text(event: dict[str, Any], name: str) -> str:
+def _read_field(event: dict[str, Any], name: str) -> str:
     found = event.get(name)
     if not isinstance(found, str) or not found:
         raise MessageError(f"The event has no {name}")

@@ -18,7 +18,7 @@ class Listener:
     """Serves one application on one socket."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._socket = asgi.listening(host, port, backlog=BACKLOG)
+        self._socket = asgi.open_socket(host, port, backlog=BACKLOG)
         self.port: int = self._socket.getsockname()[1]
         self.ready: Future[None] = Future()
         self.ended: Future[None] = Future()
@@ -62,7 +62,7 @@ class Listener:
 
     async def _serve(self, app: ASGIApp) -> None:
         self._loop = asyncio.get_running_loop()
-        server = self._server = asgi.server(app, keep_alive_s=KEEP_ALIVE_S)
+        server = self._server = asgi.build_server(app, keep_alive_s=KEEP_ALIVE_S)
         await server.startup(sockets=[self._socket])
         self.ready.set_result(None)
         await self._stop.wait()
@@ -73,6 +73,6 @@ class Listener:
         for listening in server.servers:
             listening.close()
         asgi.abort(server)
-        await asgi.settled(server)
+        await asgi.wait_until_settled(server)
         for listening in server.servers:
             await listening.wait_closed()
