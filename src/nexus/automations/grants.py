@@ -60,7 +60,7 @@ class MemorySockets:
     def watch(self, run: Run, place: Path) -> None:
         """Close the socket when the run has ended."""
         if run.id in self._kept:
-            task = asyncio.create_task(self._closed_after(run, place))
+            task = asyncio.create_task(self._close_after(run, place))
             self._watching.add(task)
             task.add_done_callback(self._watching.discard)
 
@@ -73,7 +73,7 @@ class MemorySockets:
             await stack.aclose()
         self._kept.clear()
 
-    async def _closed_after(self, run: Run, place: Path) -> None:
+    async def _close_after(self, run: Run, place: Path) -> None:
         with suppress(NexusError):
             await run.result()
         await self._kept.pop(run.id).aclose()
@@ -98,7 +98,7 @@ class Grants:
             granted.append(Grant(path=str(self.sockets.home.data.resolve())))
         return replace(request.access, directories=(*granted, *request.access.directories))
 
-    async def opened(
+    async def open_access(
         self, request: Request, assembled: AssembledContext, execution_id: str
     ) -> tuple[Access | None, Path]:
         """The access of a run that is about to begin, with the memory's socket open for it."""

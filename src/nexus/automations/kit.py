@@ -137,7 +137,7 @@ class _Services:
         return FinishedRun(result)
 
     async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        query = services.query(request, question, options)
+        query = services.build_query(request, question, options)
         self.kit.questions.append(question)
         found = [self._result(number, each) for number, each in enumerate(self.kit.memories, 1)]
         return [each for each in found if each["kind"] in query.kinds][: query.max_results]

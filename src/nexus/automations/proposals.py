@@ -66,7 +66,7 @@ def propose(home: Home, write: Write, source: str, new: NewAutomation) -> Automa
     return registration.register(home, write, proposed).automation
 
 
-def where(hook_point: str) -> dict[str, Any] | None:
+def hook_settings(hook_point: str) -> dict[str, Any] | None:
     """The settings of a script for a hook point; None if there is no such hook point."""
     try:
         point = hook_points.get(hook_point)

@@ -17,17 +17,17 @@ PREFIX: Final = "automation:"
 """What the names of these schedules begin with on the engine."""
 
 
-def schedule(name: str, triggers: dict[str, Any]) -> Schedule:
+def build_schedule(name: str, triggers: dict[str, Any]) -> Schedule:
     """The engine's schedule of an automation. What was missed while nobody served is made up for once."""
     cron, zone = str(triggers.get("cron", "")), str(triggers.get("zone", "UTC"))
     if "at" in triggers:
-        cron, zone = crons.once(_moment(triggers["at"])), "UTC"
+        cron, zone = crons.once(_parse_moment(triggers["at"])), "UTC"
     return Schedule(name=f"{PREFIX}{name}", cron=cron, zone=zone, work=WORK, payload={"automation": name})
 
 
 def upcoming(triggers: dict[str, Any], after: datetime) -> datetime | None:
     """When it runs next, in its own time zone; None if that has passed."""
-    found = schedule("", triggers)
+    found = build_schedule("", triggers)
     due = crons.upcoming(found.cron, found.zone, after)
     return due and due.astimezone(ZoneInfo(str(triggers.get("zone", "UTC"))))
 
@@ -57,10 +57,10 @@ def check(new: NewAutomation) -> None:
         raise AutomationError("An automation with a single date runs once", hint="Pass --once.")
     if "cron" in said and upcoming(new.triggers, clock.now()) is None:
         raise AutomationError(f"The schedule `{new.triggers['cron']}` never comes due")
-    schedule(new.name, new.triggers)
+    build_schedule(new.name, new.triggers)
 
 
-def _moment(given: object) -> datetime:
+def _parse_moment(given: object) -> datetime:
     try:
         return clock.parse(str(given))
     except ValueError:

@@ -22,10 +22,10 @@ CONDITIONS: dict[str, Callable[[Request, list[str]], bool]] = {
 }
 
 
-def met(triggers: dict[str, Any], request: Request, ignoring: Collection[str] = ()) -> bool:
+def are_met(triggers: dict[str, Any], request: Request, ignoring: Collection[str] = ()) -> bool:
     """Whether a request meets the conditions. What this program does not know is no condition."""
     return all(
-        CONDITIONS[name](request, _listed(given))
+        CONDITIONS[name](request, _as_list(given))
         for name, given in triggers.items()
         if name in CONDITIONS and name not in ignoring
     )
@@ -38,5 +38,5 @@ def check(triggers: dict[str, Any]) -> None:
             raise AutomationError(f"`{name}` is not a trigger", hint=f"Known: {', '.join(CONDITIONS)}.")
 
 
-def _listed(given: object) -> list[str]:
+def _as_list(given: object) -> list[str]:
     return list(map(str, cast("list[Any]", given))) if isinstance(given, list) else [str(given)]

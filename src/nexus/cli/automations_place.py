@@ -10,7 +10,7 @@ import apsw
 import click
 
 from nexus.automations import registration
-from nexus.automations.condition import Condition, Surroundings, used_up
+from nexus.automations.condition import Condition, Surroundings, find_used_up
 from nexus.automations.loading import load
 from nexus.automations.scripts.checked import SANDBOX
 from nexus.cli.place import opened_home, tell_if_stopped
@@ -104,7 +104,7 @@ class Place:
 
     def surroundings(self) -> Surroundings:
         """What decides how every automation here fares."""
-        spent = self.write(used_up, limits=self.config.budgets)
+        spent = self.write(find_used_up, limits=self.config.budgets)
         return Surroundings(off=self.off, settings=self.config.automations, used_up=spent)
 
     def row(self, name: str) -> Automation | None:
@@ -114,13 +114,13 @@ class Place:
         """The automation of that name, or an error that says where to look."""
         row = self.row(name)
         if row is None:
-            raise registration.unknown(name)
+            raise registration.unknown_automation(name)
         return row
 
     def versions(self, name: str) -> list[Automation]:
         found = self.write(automations.versions, name=name)
         if not found:
-            raise registration.unknown(name)
+            raise registration.unknown_automation(name)
         return found
 
 

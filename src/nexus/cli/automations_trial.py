@@ -21,7 +21,7 @@ from nexus.automations.loading import load
 from nexus.automations.registry import Entry
 from nexus.automations.scripts import checked, script
 from nexus.automations.scripts.script import Script
-from nexus.automations.trial import Recorded, Replayed, Trial, occasion_of
+from nexus.automations.trial import Recorded, Replayed, Trial, load_occasion
 from nexus.cli.automations_place import print_invocation
 from nexus.cli.place import opened_home
 from nexus.config import Config
@@ -115,12 +115,12 @@ async def _replayed(
         below = Recorded(ledgers, config.memory)
         again: list[_Again] = []
         for each in wanted:
-            occasion = await occasion_of(ledgers, each, entry.automation.hook_point)
+            occasion = await load_occasion(ledgers, each, entry.automation.hook_point)
             if occasion is None:
                 if request_id:
                     raise UsageError(f"Unknown request {each}", hint="`nexus trace` lists them.")
                 continue
-            runs = await Recorded.of(ledgers, entry.automation, each)
+            runs = await Recorded.load_runs(ledgers, entry.automation, each)
             services = Replayed(below=below, recorded=runs)
             timeout_ms = entry.automation.timeout_ms or config.automations.timeout_ms
             ended = await trial.replay(home, entry, code, occasion, services, timeout_ms)
@@ -131,7 +131,7 @@ async def _replayed(
 async def _entry(ledgers: Ledgers, name: str, handlers: dict[str, Handler]) -> Entry:
     found = await ledgers.runtime.read(automations.get, name=name)
     if found is None:
-        raise registration.unknown(name)
+        raise registration.unknown_automation(name)
     return Entry(found, handlers.get(found.script_path or ""))
 
 
@@ -141,7 +141,7 @@ def _code(home: Home, entry: Entry, file: Path | None) -> Script | None:
         return script.read(file.absolute())
     if entry.handler is not None:
         return None
-    return script.read(checked.place(home, entry.automation.script_path or ""))
+    return script.read(checked.locate(home, entry.automation.script_path or ""))
 
 
 async def _latest(ledgers: Ledgers, limit: int) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from nexus import config, secrets
-from nexus.automations.condition import Condition, Surroundings, condition, used_up
+from nexus.automations.condition import Condition, Surroundings, assess, find_used_up
 from nexus.automations.improvement import lessons
 from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
 from nexus.broker.agent.roles import models_of, unknown_model
@@ -79,7 +79,7 @@ def chosen(config: Config) -> str:
 
 def examine_automations(home: Home) -> Iterator[Finding]:
     """Every finding about a home's automations."""
-    for name, count in lessons.waiting(home).items():
+    for name, count in lessons.count_waiting(home).items():
         yield Finding(
             check="automations",
             level="warning",
@@ -111,9 +111,9 @@ def troubled(home: Home, registered: list[Automation]) -> list[tuple[str, Condit
     except LedgerError:
         return []  # told already
     with closing(connection):
-        spent = used_up(connection, settings.budgets)
+        spent = find_used_up(connection, settings.budgets)
     around = Surroundings(off=switched_off(settings), settings=settings.automations, used_up=spent)
-    found = [(each.name, condition(home, each, around)) for each in registered]
+    found = [(each.name, assess(home, each, around)) for each in registered]
     return [(name, told) for name, told in found if told.needs_attention]
 
 

@@ -49,8 +49,8 @@ def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_
     """
     _, config = opened_home(ctx)
     now = clock.now()
-    draft = reminders.draft(" ".join(words), now, reminders.zone_of(config.automations))
-    for line in () if as_json else draft.described(now):
+    draft = reminders.read_draft(" ".join(words), now, reminders.find_zone(config.automations))
+    for line in () if as_json else draft.describe(now):
         click.echo(line)
     if not yes and sys.stdin.isatty() and not click.confirm("Save it?", default=True):
         click.echo("Not saved.")
@@ -59,7 +59,7 @@ def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_
     with opened(ctx) as home:
         made = reminders.save(home.home, home.write, draft, place)
     if as_json:
-        click.echo(json.dumps(asdict(reminders.reminder(made, now)), indent=2))
+        click.echo(json.dumps(asdict(reminders.describe_row(made, now)), indent=2))
     else:
         click.echo("Saved. It arrives while `nexus up` or `nexus chat` is running.")
 
@@ -71,7 +71,7 @@ def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_
 def list_(ctx: click.Context, ids: bool, as_json: bool) -> None:
     """List reminders."""
     with opened(ctx) as home:
-        found = [reminders.reminder(row, clock.now()) for row in home.write(reminders.listed)]
+        found = [reminders.describe_row(row, clock.now()) for row in home.write(reminders.load_rows)]
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))
         return
@@ -116,5 +116,5 @@ def _change(ctx: click.Context, words: tuple[str, ...], to: str, done: str) -> N
     now = clock.now()
     with opened(ctx) as home:
         name = home.write(reminders.find, said=" ".join(words))
-        changed = reminders.reminder(reminders.change(home.home, home.write, name, to, now), now)
+        changed = reminders.describe_row(reminders.change(home.home, home.write, name, to, now), now)
     click.echo(f"{done}: {changed.when}: {changed.text}")

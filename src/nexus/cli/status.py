@@ -76,7 +76,7 @@ async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
 def _lessons(home: Home) -> dict[str, int]:
     from nexus.automations.improvement import lessons
 
-    return lessons.waiting(home)
+    return lessons.count_waiting(home)
 
 
 def _troubled(home: Home, registered: list[Automation]) -> dict[str, str]:

@@ -39,7 +39,7 @@ class Timetable:
         self._stages = stages
         self._engine = engine
         self._now = now
-        self._marker = registry.marker(stages.ledgers.home)
+        self._marker = registry.marker_file(stages.ledgers.home)
         self._seen_ns = 0
         self._keeping: asyncio.Task[None] | None = None
         stages.runner.after_due = self._deliver
@@ -93,7 +93,7 @@ class Timetable:
     async def _begin(self, context: Context, payload: Any) -> None:
         """A moment has come: write the request down, and queue the invocation."""
         runner = self._stages.runner
-        entry = await runner.active(payload["automation"], SCHEDULE)
+        entry = await runner.find_active(payload["automation"], SCHEDULE)
         if entry is None:
             return
         is_late = bool(payload.get("late"))
@@ -101,7 +101,7 @@ class Timetable:
         if is_late and self._stages.config.automations.missed == "skip":
             await self._skip(entry, request)
             return
-        if not await runner.again(entry, SCHEDULE, Occasion(request=request, key=request.request_id)):
+        if not await runner.enqueue_again(entry, SCHEDULE, Occasion(request=request, key=request.request_id)):
             await self._end(request, "its circuit is open")
 
     async def _skip(self, entry: Entry, request: Request) -> None:
@@ -154,7 +154,7 @@ def _schedule(automation: Automation) -> Schedule | None:
     if automation.status != "active" or automation.hook_point != SCHEDULE:
         return None
     try:
-        return timing.schedule(automation.name, automation.triggers)
+        return timing.build_schedule(automation.name, automation.triggers)
     except (NexusError, KeyError) as error:
         # A row that was written with plain SQL: it must not keep the home from being served.
         _log.warning("%s has no schedule that can be read: %s", automation.name, error)

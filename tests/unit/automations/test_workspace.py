@@ -32,10 +32,10 @@ def test_it_is_made_with_its_seed_files_once(tmp_path: Path) -> None:
 
 
 def test_a_workspace_is_found_by_the_last_part_of_its_path(tmp_path: Path) -> None:
-    assert workspace.place(tmp_path, "~/.nexus/state/meeseeks/memory-reader/") == tmp_path / "memory-reader"
+    assert workspace.locate(tmp_path, "~/.nexus/state/meeseeks/memory-reader/") == tmp_path / "memory-reader"
     for recorded in ("", "/", "..", "x/..", ".history", "a/.git"):
         with pytest.raises(WorkspaceError):
-            workspace.place(tmp_path, recorded)
+            workspace.locate(tmp_path, recorded)
 
 
 def test_what_is_stored_is_loaded_and_what_is_missing_or_spoilt_is_empty(place: Path) -> None:

@@ -89,19 +89,19 @@ def is_as_seeded(automation: Automation) -> bool:
     return automation.script_hash == seed_hash(automation)
 
 
-def installed() -> tuple[list[Plugin], list[str]]:
+def load_installed() -> tuple[list[Plugin], list[str]]:
     """The plugins of installed packages, and what is wrong with those that cannot be loaded."""
     found: list[Plugin] = []
     problems: list[str] = []
     for entry in entry_points(group=GROUP):
         try:
-            found += _plugins(entry.load(), entry.name)
+            found += _check_plugins(entry.load(), entry.name)
         except Exception as error:  # one broken package must not keep the rest from running
             problems.append(f"plugin {entry.name} ({entry.value}): {type(error).__name__}: {error}")
     return found, problems
 
 
-def _plugins(offered: object, name: str) -> list[Plugin]:
+def _check_plugins(offered: object, name: str) -> list[Plugin]:
     made = list(cast("Iterable[object]", offered)) if isinstance(offered, Iterable) else [offered]
     plugins = [each for each in made if isinstance(each, Plugin)]
     if len(plugins) != len(made):
@@ -122,14 +122,14 @@ class Loaded:
 def load(home: Home, write: Write, bundled: Iterable[Plugin] = ()) -> Loaded:
     """Bring the table up to date with what lies in the home and what is installed."""
     loaded = Loaded()
-    plugins, problems = installed()
+    plugins, problems = load_installed()
     loaded.problems += problems
     for each in (*bundled, *plugins):
         loaded.handlers[each.script_path] = each.run
         if each.off is not None:
             loaded.off[each.script_path] = each.off
         _attempt(loaded, f"plugin {each.name}", _seed, home, write, each)
-    found, problems = hooks.found(home.state / "hooks")
+    found, problems = hooks.find_hooks(home.state / "hooks")
     loaded.problems += problems
     for hook in found:
         _attempt(loaded, str(hook.folder), hooks.sync, home, write, hook)
@@ -167,5 +167,5 @@ def _adopt(home: Home, write: Write, row: Automation) -> None:
     """A row from before hashes were kept: its script is taken as it lies there."""
     path = row.script_path or ""
     if row.status == "active" and row.script_hash is None and path and not path.startswith(IN_PROCESS):
-        found = script.read(checked.place(home, path))
+        found = script.read(checked.locate(home, path))
         write(automations.adopt, automation_id=row.id, script_hash=found.hash)

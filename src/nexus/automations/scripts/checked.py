@@ -20,7 +20,7 @@ IN_PROCESS = "python:"
 """How a script path begins that names code of an installed package."""
 
 
-def place(home: Home, recorded: str) -> Path:
+def locate(home: Home, recorded: str) -> Path:
     """Where a script lies that the ledger records under a path; a home that was moved takes its own along."""
     path = Path(recorded).expanduser()
     hooks = home.state / "hooks"
@@ -33,7 +33,7 @@ def place(home: Home, recorded: str) -> Path:
     return path
 
 
-def variables(config: Mapping[str, Any]) -> tuple[str, ...]:
+def read_variables(config: Mapping[str, Any]) -> tuple[str, ...]:
     """The variables of the environment that a registration names in its settings."""
     named = config.get(VARIABLES, [])
     if not isinstance(named, list | tuple) or not all(isinstance(each, str) for each in cast("Any", named)):
@@ -45,15 +45,15 @@ def variables(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 def is_sandboxed(automation: Automation | NewAutomation) -> bool:
     """Whether a registration wants its script in a sandbox."""
-    return _flag(automation, SANDBOX)
+    return _read_flag(automation, SANDBOX)
 
 
 def reads_ledgers(automation: Automation | NewAutomation) -> bool:
     """Whether a registration lets the automation's agents read the ledgers."""
-    return _flag(automation, LEDGERS)
+    return _read_flag(automation, LEDGERS)
 
 
-def _flag(automation: Automation | NewAutomation, setting: str) -> bool:
+def _read_flag(automation: Automation | NewAutomation, setting: str) -> bool:
     wanted = automation.config.get(setting, False)
     if not isinstance(wanted, bool):
         hint = f"Use `--{setting}` or `--no-{setting}`."
@@ -61,13 +61,13 @@ def _flag(automation: Automation | NewAutomation, setting: str) -> bool:
     return wanted
 
 
-def read(home: Home, automation: Automation) -> Script:
+def read_registered(home: Home, automation: Automation) -> Script:
     """The script of an automation, which is refused where it was changed since it was registered."""
     if not automation.script_path:
         raise ScriptError(f"`{automation.name}` has no script")
     if automation.script_path.startswith(IN_PROCESS):
         raise ScriptError(f"The package of `{automation.name}` is not installed")
-    found = script.read(place(home, automation.script_path))
+    found = script.read(locate(home, automation.script_path))
     if found.hash != automation.script_hash:
         raise ScriptChangedError(
             f"The script of `{automation.name}` changed since it was registered",

@@ -29,12 +29,12 @@ def read(path: Path) -> Script:
     """The script at a path; raises ScriptError where there is none that could be run."""
     folder = path.parent if (path.parent / HOOK_FILE).is_file() else None
     try:
-        content = _content(path)
-        hash_ = _hash_of_folder(folder) if folder else hashlib.sha256(content).hexdigest()
+        content = _read_content(path)
+        hash_ = _hash_folder(folder) if folder else hashlib.sha256(content).hexdigest()
     except OSError as error:
         raise ScriptError(f"Can't read {path}: {error.strerror}") from error
     if path.suffix == ".py":
-        return Script(path=path, hash=hash_, source=_decoded(path, content), folder=folder)
+        return Script(path=path, hash=hash_, source=_decode(path, content), folder=folder)
     if not os.access(path, os.X_OK):
         raise ScriptError(
             f"{path} is neither a Python script nor a program",
@@ -43,32 +43,32 @@ def read(path: Path) -> Script:
     return Script(path=path, hash=hash_, source=None, folder=folder)
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     if path.stat().st_size > _MOST_BYTES:
         raise ScriptError(f"{path} is larger than {_MOST_BYTES // 1024**2} MiB")
     return path.read_bytes()
 
 
-def _decoded(path: Path, content: bytes) -> str:
+def _decode(path: Path, content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         raise ScriptError(f"{path} is not UTF-8 text: {error}") from error
 
 
-def _hash_of_folder(folder: Path) -> str:
+def _hash_folder(folder: Path) -> str:
     """Of every file by name and content: a handler may import what lies beside it."""
     whole = hashlib.sha256()
-    found = sorted(files(folder))
+    found = sorted(list_files(folder))
     if len(found) > _MOST_FILES:
         raise ScriptError(f"{folder} holds more than {_MOST_FILES} files")
     for file in found:
         name = file.relative_to(folder).as_posix()
-        whole.update(f"{name}\0{hashlib.sha256(_content(file)).hexdigest()}\n".encode())
+        whole.update(f"{name}\0{hashlib.sha256(_read_content(file)).hexdigest()}\n".encode())
     return whole.hexdigest()
 
 
-def files(folder: Path) -> list[Path]:
+def list_files(folder: Path) -> list[Path]:
     """The files that belong to a script's folder."""
     found: list[Path] = []
     for place, directories, names in os.walk(folder):

@@ -40,7 +40,7 @@ class Folder:
 
     def read(self, name: str) -> str:
         """The text of a file."""
-        with self._reached(name) as (parent, last), self._told(name):
+        with self._open_parent(name) as (parent, last), self._explain_errors(name):
             descriptor = os.open(last, _FILE, dir_fd=parent)
             with os.fdopen(descriptor, "rb") as stream:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -55,8 +55,8 @@ class Folder:
         data = content.encode("utf-8", "replace")
         if len(data) > MOST_BYTES:
             raise WorkspaceError(f"`{name}` would be larger than {MOST_BYTES // 1024} KiB")
-        with self._reached(name, make=True) as (parent, last), self._told(name):
-            building = _built(parent, data)
+        with self._open_parent(name, make=True) as (parent, last), self._explain_errors(name):
+            building = _write_temporary(parent, data)
             try:
                 os.replace(building, last, src_dir_fd=parent, dst_dir_fd=parent)
             except OSError:
@@ -65,8 +65,8 @@ class Folder:
 
     def write_new(self, name: str, content: str) -> bool:
         """Make a file that is not there yet. False: something of that name is."""
-        with self._reached(name, make=True) as (parent, last), self._told(name):
-            building = _built(parent, content.encode("utf-8", "replace"))
+        with self._open_parent(name, make=True) as (parent, last), self._explain_errors(name):
+            building = _write_temporary(parent, content.encode("utf-8", "replace"))
             try:
                 os.link(building, last, src_dir_fd=parent, dst_dir_fd=parent)
             except FileExistsError:
@@ -77,16 +77,16 @@ class Folder:
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        with self._reached(name) as (parent, last), self._told(name):
+        with self._open_parent(name) as (parent, last), self._explain_errors(name):
             os.unlink(last, dir_fd=parent)
 
     def files(self) -> dict[str, tuple[int, int]]:
         """Every plain file by name, with its size and when it was changed."""
-        with self._told("."), self._root() as root:
-            return dict(_files(root))
+        with self._explain_errors("."), self._open_root() as root:
+            return dict(_walk_files(root))
 
     @contextmanager
-    def _root(self) -> Generator[int]:
+    def _open_root(self) -> Generator[int]:
         # Links above the directory are the person's own business; the directory itself may not be one.
         above = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -99,10 +99,10 @@ class Folder:
             os.close(root)
 
     @contextmanager
-    def _reached(self, name: str, *, make: bool = False) -> Generator[tuple[int, str]]:
+    def _open_parent(self, name: str, *, make: bool = False) -> Generator[tuple[int, str]]:
         """The directory that holds the last part of a name, open, and that part."""
-        *above, last = _parts(name)
-        with self._told(name), self._root() as root:
+        *above, last = _split_name(name)
+        with self._explain_errors(name), self._open_root() as root:
             held = os.dup(root)
             try:
                 for part in above:
@@ -114,7 +114,7 @@ class Folder:
                 os.close(held)
 
     @contextmanager
-    def _told(self, name: str) -> Generator[None]:
+    def _explain_errors(self, name: str) -> Generator[None]:
         try:
             yield
         except (OSError, ValueError) as error:
@@ -125,7 +125,7 @@ class Folder:
             ) from error
 
 
-def _parts(name: str) -> list[str]:
+def _split_name(name: str) -> list[str]:
     parts = name.split("/")
     if any(part in {"", ".", ".."} or part.casefold() in _NEVER or "\0" in part for part in parts):
         raise WorkspaceError(
@@ -146,7 +146,7 @@ def _descend(parent: int, part: str, *, make: bool) -> int:
     return os.open(part, _DIRECTORY, dir_fd=parent)
 
 
-def _built(parent: int, data: bytes) -> str:
+def _write_temporary(parent: int, data: bytes) -> str:
     """A complete new file under a passing name."""
     name = f".{ids.new('new')}"
     with os.fdopen(os.open(name, _NEW_FILE, PRIVATE_FILE, dir_fd=parent), "wb") as stream:
@@ -154,7 +154,7 @@ def _built(parent: int, data: bytes) -> str:
     return name
 
 
-def _files(root: int) -> Iterator[tuple[str, tuple[int, int]]]:
+def _walk_files(root: int) -> Iterator[tuple[str, tuple[int, int]]]:
     for place, directories, names, here in os.fwalk(".", dir_fd=root, follow_symlinks=False):
         directories[:] = [each for each in directories if each.casefold() not in _NEVER]
         for name in (each for each in names if each.casefold() not in _NEVER):
@@ -278,7 +278,7 @@ class Workspace(Files):
         return cls(Folder(path), Peers(Peer(name, Folder(where)) for name, where in peers.items()))
 
 
-def place(meeseeks: Path, recorded: str) -> Path:
+def locate(meeseeks: Path, recorded: str) -> Path:
     """Where a workspace lies that the ledger records under a path.
 
     Its last part counts: all workspaces lie side by side, and a home that was moved takes them along.

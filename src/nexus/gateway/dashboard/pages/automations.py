@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.automations import creation, hook_points, registration, registry, reminders, when
-from nexus.automations.creation import Wish
+from nexus.automations.creation import AutomationRequest
 from nexus.errors import NexusError
 from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import back, form, get, post
@@ -49,7 +49,7 @@ async def listed(request: Request, app: App) -> Response:
         groups=_groups([line for place in places for line in place.automations]),
         places=places,
         registered=sum(len(place.automations) for place in places),
-        reminders=len(await app.reminders.listed()),
+        reminders=len(await app.reminders.load_all()),
         problems=app.automations.problems,
         times=_times,
     )
@@ -82,7 +82,7 @@ def _group(line: AutomationLine) -> str:
 
 def _times(row: Automation) -> str:
     """When one runs by the clock, in words; empty for the others."""
-    return when.described(row.triggers) if row.triggers.keys() & {"at", "cron"} else ""
+    return when.describe(row.triggers) if row.triggers.keys() & {"at", "cron"} else ""
 
 
 async def shown(request: Request, app: App) -> Response:
@@ -199,7 +199,7 @@ async def new(request: Request, app: App) -> Response:
 async def create(request: Request, app: App) -> Response:
     """Make an automation out of a role."""
     given = await form(request)
-    wish = Wish(
+    wish = AutomationRequest(
         name=given.text("name"),
         role=given.raw("role"),
         hook_point=given.text("hook_point"),
@@ -216,7 +216,9 @@ async def create(request: Request, app: App) -> Response:
     return back(address("automations", made.automation.name))
 
 
-async def _form(request: Request, app: App, wish: Wish | None, error: NexusError | None) -> Response:
+async def _form(
+    request: Request, app: App, wish: AutomationRequest | None, error: NexusError | None
+) -> Response:
     found = await app.ledgers.runtime.read(rows.listed)
     return await page(
         request,
@@ -234,7 +236,7 @@ async def _form(request: Request, app: App, wish: Wish | None, error: NexusError
 async def _standing(app: App, name: str) -> Automation:
     found = await app.ledgers.runtime.read(rows.get, name=name)
     if found is None:
-        raise registration.unknown(name)
+        raise registration.unknown_automation(name)
     return found
 
 

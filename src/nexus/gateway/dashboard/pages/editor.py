@@ -114,15 +114,15 @@ async def try_(request: Request, app: App) -> Response:
 
 async def _tried(app: App, draft: Draft, standing: Automation | None, given: Form) -> Trial:
     point = hook_points.get(draft.hook_point)
-    row = standing or trial.unregistered(draft.name or "trial", point)
-    occasion = Occasion(request=trial.sample(given.raw("content")))
+    row = standing or trial.unregistered_record(draft.name or "trial", point)
+    occasion = Occasion(request=trial.sample_request(given.raw("content")))
     recorded: list[Any] = []
     if request_id := given.text("request"):
-        known = await trial.occasion_of(app.ledgers, request_id, point.name)
+        known = await trial.load_occasion(app.ledgers, request_id, point.name)
         if known is None:
             raise AutomationError(f"Unknown request {request_id}", hint="Choose another one.")
         occasion = known
-        recorded = await Recorded.of(app.ledgers, row, request_id)
+        recorded = await Recorded.load_runs(app.ledgers, row, request_id)
     services = Replayed(below=Recorded(app.ledgers, app.config.memory), recorded=recorded)
     with tempfile.TemporaryDirectory(prefix="nexus-trial-") as folder:
         code = await asyncio.to_thread(_written, Path(folder), draft.source)
@@ -198,7 +198,7 @@ def _number(text: str, what: str) -> int | None:
 async def _editable(app: App, name: str) -> Automation:
     found = await app.ledgers.runtime.read(rows.get, name=name)
     if found is None:
-        raise registration.unknown(name)
+        raise registration.unknown_automation(name)
     registration.check_approved(found)
     if reason := await asyncio.to_thread(uneditable, app.home, found):
         raise AutomationError(f"`{name}` can't be edited here: {reason}")
@@ -210,7 +210,7 @@ def uneditable(home: Home, row: Automation) -> str:
     recorded = row.script_path or ""
     if recorded.startswith(checked.IN_PROCESS):
         return "its code comes with Nexus or a package"
-    file = checked.place(home, recorded)
+    file = checked.locate(home, recorded)
     if (file.parent / script.HOOK_FILE).is_file():
         return f"edit the files in {file.parent}"
     if file.suffix != ".py":
@@ -221,7 +221,7 @@ def uneditable(home: Home, row: Automation) -> str:
 def _read(home: Home, row: Automation) -> tuple[Draft, bool]:
     """What is registered, with the script as it lies on disk; whether that is another one."""
     try:
-        found = script.read(checked.place(home, row.script_path or ""))
+        found = script.read(checked.locate(home, row.script_path or ""))
         source, differs = found.source or "", found.hash != row.script_hash
     except NexusError:
         source, differs = registration.kept_source(home, row), False
@@ -245,7 +245,7 @@ def _read(home: Home, row: Automation) -> tuple[Draft, bool]:
 
 def _role(home: Home, row: Automation) -> str:
     try:
-        return Folder(workspace.place(home.meeseeks, row.workspace_dir or "")).read(workspace.ROLE)
+        return Folder(workspace.locate(home.meeseeks, row.workspace_dir or "")).read(workspace.ROLE)
     except WorkspaceError:
         return ""
 
