@@ -20,8 +20,7 @@ from typing import Any
 from nexus import hosted
 from nexus.cli import main
 from nexus.engine import Settings
-from nexus.hosting import pool
-from nexus.hosting.fleet import duties
+from nexus.hosting import host, pool
 from nexus.hosting.fleet.fleet import Fleet
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.replication import Replicas
@@ -107,7 +106,7 @@ if __name__ == "__main__":
     for each in STEPS:
         halts.wrap(each)
     # A home that stays where it is must not hold up the others.
-    for module, name in ((pool, "_OPENED_AT_ONCE"), (pool, "_CHECKED_AT_ONCE"), (duties, "_TAKEN_AT_ONCE")):
+    for module, name in ((pool, "_OPENED_AT_ONCE"), (pool, "_CHECKED_AT_ONCE"), (host, "_TAKEN_AT_ONCE")):
         assert hasattr(module, name)
         setattr(module, name, 64)
     main()

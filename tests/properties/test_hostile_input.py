@@ -19,9 +19,8 @@ from hostile import FOUND, slow_mail
 from long_form import times
 from nexus import attachments, history
 from nexus.attachments import File
-from nexus.channels import wire
+from nexus.channels import email, wire
 from nexus.channels.adapter import Message, MessageError
-from nexus.channels.email import parsing
 from nexus.channels.webhook import Webhook
 from nexus.errors import CareError, UsageError
 from nexus.history.items import Item
@@ -52,7 +51,7 @@ def _mail() -> bytes:
 
 def _read_mail(data: bytes) -> None:
     with suppress(MessageError):
-        parsing.parse_message(data, own=frozenset(), auth_server="mx.example.org")
+        email.parse_message(data, own=frozenset(), auth_server="mx.example.org")
 
 
 def _read_html(data: bytes) -> None:
@@ -152,4 +151,4 @@ def test_what_was_found_before_is_read_or_refused(name: str) -> None:
 def test_a_mail_that_takes_minutes_is_given_up() -> None:
     _check(_read_mail, slow_mail(), "slow")
     with pytest.raises(MessageError, match="too much"):
-        parsing.parse_message(slow_mail(), own=frozenset(), auth_server="")
+        email.parse_message(slow_mail(), own=frozenset(), auth_server="")

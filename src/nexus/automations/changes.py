@@ -15,7 +15,7 @@ from nexus.automations import hook_points, registration
 from nexus.automations.loading import hooks
 from nexus.automations.loading.hooks import Hook
 from nexus.automations.registration import Registered, Write
-from nexus.automations.scripts import checked, script
+from nexus.automations.scripts import script
 from nexus.automations.workspace import Folder, workspace
 from nexus.automations.workspace.history import History
 from nexus.errors import AutomationError, UsageError
@@ -110,8 +110,8 @@ def update(home: Home, write: Write, name: str, changes: Changes) -> Registered:
     standing = _find_row(write, name)
     if standing is None:
         raise registration.unknown_automation(name)
-    if not (standing.script_path or "").startswith(checked.IN_PROCESS):
-        checked.read_registered(home, standing)
+    if not (standing.script_path or "").startswith(script.IN_PROCESS):
+        script.read_registered(home, standing)
     folder = _find_hook_folder(home, write, name)
     if folder is not None:
         _check_unstated(hooks.read(folder / script.HOOK_FILE), changes)
@@ -125,9 +125,9 @@ def _register(home: Home, write: Write, new: NewAutomation, changes: Changes, pa
     Everything is checked before anything is written: a refused registration leaves the script as it was.
     """
     new = _apply_changes(home, new, changes)
-    if path != Path() and new.script_path.startswith(checked.IN_PROCESS):
+    if path != Path() and new.script_path.startswith(script.IN_PROCESS):
         new = replace(new, script_path="")
-    is_own = new.script_path.startswith(checked.IN_PROCESS)
+    is_own = new.script_path.startswith(script.IN_PROCESS)
     registration.check(new, None if is_own else config.load(home.config_file).automations)
     if path != Path():
         brought = registration.bring_in(home, new.name, path)
@@ -157,15 +157,15 @@ def _find_row(write: Write, name: str) -> Automation | None:
 def _locate_script(home: Home, standing: Automation) -> Path:
     """The script of an automation, to be registered as it lies there; nothing for code of a package."""
     recorded = standing.script_path or ""
-    return Path() if recorded.startswith(checked.IN_PROCESS) else checked.locate(home, recorded)
+    return Path() if recorded.startswith(script.IN_PROCESS) else script.locate(home, recorded)
 
 
 def _find_hook_folder(home: Home, write: Write, given: str) -> Path | None:
     """The folder with a HOOK.md that is meant by a path or by the name of one of its rows."""
     path = Path(given).expanduser().absolute()
     row = None if path.exists() else _find_row(write, given)
-    if row is not None and not (row.script_path or "").startswith(checked.IN_PROCESS):
-        path = checked.locate(home, row.script_path or "").parent
+    if row is not None and not (row.script_path or "").startswith(script.IN_PROCESS):
+        path = script.locate(home, row.script_path or "").parent
     elif path.name == script.HOOK_FILE:
         path = path.parent
     return path if (path / script.HOOK_FILE).is_file() else None
@@ -225,9 +225,9 @@ def _apply_changes(home: Home, new: NewAutomation, changes: Changes) -> NewAutom
         triggers = changes.triggers or new.triggers
         values |= {"hook_point": hook_points.SCHEDULE, "blocking": False, "triggers": {**triggers, **said}}
     own = {
-        checked.VARIABLES: list(changes.variables) or None,
-        checked.SANDBOX: changes.sandbox,
-        checked.LEDGERS: changes.ledgers,
+        script.VARIABLES: list(changes.variables) or None,
+        script.SANDBOX: changes.sandbox,
+        script.LEDGERS: changes.ledgers,
     }
     stated = {key: value for key, value in own.items() if value is not None}
     return replace(new, **values, config={**new.config, **(changes.config or {}), **stated})

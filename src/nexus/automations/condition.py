@@ -8,9 +8,9 @@ from typing import Literal
 import apsw
 
 from nexus import clock
-from nexus.automations import hook_points, registration, timing
-from nexus.automations.scripts import checked
-from nexus.automations.scripts.checked import IN_PROCESS
+from nexus.automations import firing, hook_points, registration
+from nexus.automations.scripts import script
+from nexus.automations.scripts.script import IN_PROCESS
 from nexus.automations.workspace import workspace
 from nexus.broker import budgets
 from nexus.config import AutomationsConfig, BudgetsConfig
@@ -92,7 +92,7 @@ def _assess(home: Home, automation: Automation, around: Surroundings) -> Conditi
         return Condition(text=f"off: {around.off[path]}", level="off")
     if not path.startswith(IN_PROCESS):
         try:
-            checked.read_registered(home, automation)
+            script.read_registered(home, automation)
         except AutomationError as error:
             remedy = error.hint or f"Register it again: `nexus automations register FILE --name {name}`."
             return Condition(text=f"refused: {error.message}", level="error", remedy=remedy)
@@ -114,7 +114,7 @@ def _assess_active(home: Home, automation: Automation, around: Surroundings) -> 
     due = None
     if automation.hook_point == hook_points.SCHEDULE:
         try:
-            due = timing.upcoming(automation.triggers, around.now)
+            due = firing.upcoming(automation.triggers, around.now)
         except (NexusError, ValueError, KeyError) as error:
             remedy = f"Register it with another: `nexus automations register {name} --schedule CRON`."
             return Condition(text=f"never runs: invalid schedule: {error}", level="error", remedy=remedy)

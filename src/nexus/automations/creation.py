@@ -10,7 +10,7 @@ from nexus import config
 from nexus.automations import hook_points, registration
 from nexus.automations.hook_points import SCHEDULE, HookPoint
 from nexus.automations.registration import Registered, Write
-from nexus.automations.scripts import checked
+from nexus.automations.scripts import script
 from nexus.automations.workspace import workspace
 from nexus.errors import AutomationError
 from nexus.home import Home
@@ -184,7 +184,7 @@ def _build_settings(home: Home, wish: AutomationRequest) -> NewAutomation:
         script_hash=None,
         hook_point=wish.hook_point,
         triggers={key: value for key, value in (("cron", wish.cron), ("zone", wish.zone)) if value},
-        config={checked.LEDGERS: True} if wish.ledgers else {},
+        config={script.LEDGERS: True} if wish.ledgers else {},
         timeout_ms=wish.timeout_ms,
         self_improvement=wish.self_improvement,
         description=wish.description or None,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nexus.automations.context import Run
-from nexus.automations.scripts import checked
+from nexus.automations.scripts import script
 from nexus.automations.workspace import Workspace
 from nexus.config import LedgersConfig
 from nexus.context import AssembledContext
@@ -123,4 +123,4 @@ class Grants:
 
     def _reads_ledgers(self, request: Request) -> bool:
         sees_all = request.access.visibility(request.event.thread_id).everything
-        return sees_all and checked.reads_ledgers(self.automation)
+        return sees_all and script.reads_ledgers(self.automation)

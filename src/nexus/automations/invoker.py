@@ -18,7 +18,7 @@ from nexus.automations.hook_points import HookPoint
 from nexus.automations.improvement.reflection import Reflected, reflect
 from nexus.automations.registry import Entry
 from nexus.automations.returned import Returned, as_json, parse
-from nexus.automations.scripts import checked, sandbox
+from nexus.automations.scripts import sandbox, script
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls, InvocationServices
@@ -175,7 +175,7 @@ class Invoker:
             directory=workspace_dir or self._home.root,
             timeout_ms=round(timeout_ms),
             memory_bytes=self._settings.memory_mib * 1024**2,
-            variables=checked.read_variables(context.automation.config),
+            variables=script.read_variables(context.automation.config),
             sandbox=self._describe_sandbox(ready.script, ready.workspace, context.automation),
         )
         ended = await self._host.run(job, Calls(context))
@@ -188,18 +188,18 @@ class Invoker:
         )
 
     def _describe_sandbox(
-        self, script: Script, found: Workspace | None, automation: Automation
+        self, code: Script, found: Workspace | None, automation: Automation
     ) -> dict[str, Any] | None:
-        if not checked.is_sandboxed(automation) and not self._settings.sandbox_all:
+        if not script.is_sandboxed(automation) and not self._settings.sandbox_all:
             return None
         places = [found.home, *(peer.dir for peer in found.peers.values())] if found else []
-        return sandbox.describe_sandbox(self._home, script, places)
+        return sandbox.describe_sandbox(self._home, code, places)
 
     def _prepare(self, automation: Automation, is_script: bool) -> _Ready:
         """Waits for the disk: call it on a thread."""
-        script = checked.read_registered(self._home, automation) if is_script else None
+        code = script.read_registered(self._home, automation) if is_script else None
         if not automation.workspace_dir:
-            return _Ready(workspace=None, files={}, script=script)
+            return _Ready(workspace=None, files={}, script=code)
         place = workspace.locate(self._home.meeseeks, automation.workspace_dir)
         made = workspace.bootstrap(place, _default_role(automation))
         self._lay_skill(place, automation.name)
@@ -211,7 +211,7 @@ class Invoker:
             workspace=Workspace.at(place, {peer.name: peer for peer in peers}),
             # What was just made counts as a change, so that the history begins with it.
             files={} if made else _list_files(place, peers),
-            script=script,
+            script=code,
         )
 
     def _lay_skill(self, place: Path, name: str) -> None:

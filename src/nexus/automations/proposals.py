@@ -16,7 +16,7 @@ from typing import Any, Final
 from nexus.automations import hook_points, registration, registry
 from nexus.automations.hook_points import HOOK_POINTS, SCHEDULE
 from nexus.automations.registration import Write
-from nexus.automations.scripts.checked import SANDBOX
+from nexus.automations.scripts.script import SANDBOX
 from nexus.errors import AutomationError, UnknownHookPointError
 from nexus.home import Home
 from nexus.ledgers.runtime import automations

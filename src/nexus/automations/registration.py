@@ -17,10 +17,9 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import apsw
 
 from nexus import config, ids
-from nexus.automations import hook_points, registry, timing, triggers
-from nexus.automations.scripts import checked, script
-from nexus.automations.scripts.checked import IN_PROCESS
-from nexus.automations.scripts.script import Script
+from nexus.automations import firing, hook_points, registry
+from nexus.automations.scripts import script
+from nexus.automations.scripts.script import IN_PROCESS, Script
 from nexus.automations.workspace import workspace
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, ScriptError, UnknownAutomationError
@@ -73,15 +72,14 @@ def check(new: NewAutomation, settings: AutomationsConfig | None = None) -> None
             hint="Use up to 80 letters, digits and `-`.",
         )
     hook_points.get(new.hook_point)
-    triggers.check(new.triggers)
-    timing.check(new)
-    checked.read_variables(new.config)
-    if checked.is_sandboxed(new) and new.script_path.startswith(IN_PROCESS):
+    firing.check(new)
+    script.read_variables(new.config)
+    if script.is_sandboxed(new) and new.script_path.startswith(IN_PROCESS):
         raise AutomationError(
             "Only scripts can be sandboxed; this is code of an installed package",
             hint="Leave out `--sandbox`.",
         )
-    if checked.reads_ledgers(new) and new.workspace_dir is None:
+    if script.reads_ledgers(new) and new.workspace_dir is None:
         raise AutomationError(
             "Only agents of an automation with a workspace read the ledgers", hint="Add `--workspace`."
         )
@@ -156,8 +154,8 @@ def register(home: Home, write: Write, new: NewAutomation) -> Registered:
 
     A script that an agent wrote runs in a sandbox, unless the registration says otherwise.
     """
-    if new.created_by_agent and checked.SANDBOX not in new.config:
-        new = replace(new, config={**new.config, checked.SANDBOX: True})
+    if new.created_by_agent and script.SANDBOX not in new.config:
+        new = replace(new, config={**new.config, script.SANDBOX: True})
     is_own = new.script_path.startswith(IN_PROCESS)
     check(new, None if is_own else config.load(home.config_file).automations)
     registered: Registered = write(_register, new=new)
@@ -222,7 +220,7 @@ def roll_back(home: Home, write: Write, name: str, version: int | None) -> Autom
         )
     new = settings_of(older[0])
     if new.script_hash and not new.script_path.startswith(IN_PROCESS):
-        _restore_version(home, checked.locate(home, new.script_path), new.script_hash)
+        _restore_version(home, script.locate(home, new.script_path), new.script_hash)
     made: Automation = write(automations.register, new=new)
     registry.touch(home)
     return made
@@ -235,14 +233,14 @@ def approve(home: Home, write: Write, row: Automation, *, trust: bool = False) -
     """
     if not (row.script_path or "").startswith(IN_PROCESS):
         if row.script_hash is None:
-            found = script.read(checked.locate(home, row.script_path or ""))
+            found = script.read(script.locate(home, row.script_path or ""))
             write(automations.adopt, automation_id=row.id, script_hash=found.hash)
         else:
-            checked.read_registered(home, row)
+            script.read_registered(home, row)
     write(automations.enable, automation_id=row.id)
     if not trust and not (row.script_path or "").startswith(IN_PROCESS):
         standing = write(automations.get, name=row.name) or row
-        config = {**standing.config, checked.SANDBOX: True}
+        config = {**standing.config, script.SANDBOX: True}
         write(automations.register, new=replace(settings_of(standing), config=config))
     registry.touch(home)
 
@@ -253,7 +251,7 @@ def kept_source(home: Home, version: Automation) -> str:
     if not version.script_hash or recorded.startswith(IN_PROCESS):
         raise AutomationError(f"`{version.name}` runs code of an installed package")
     folder = kept_folder(home, version.script_hash)
-    file = folder / checked.locate(home, recorded).name
+    file = folder / script.locate(home, recorded).name
     if not file.is_file() and not (folder / script.HOOK_FILE).is_file():
         # Kept under the name of another automation with the same text.
         file = next(folder.iterdir(), file)

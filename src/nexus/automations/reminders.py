@@ -15,10 +15,10 @@ from typing import Any, Final
 import apsw
 
 from nexus import clock
-from nexus.automations import registration, registry, timing, when
+from nexus.automations import firing, registration, registry, when
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.registration import Write
-from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
+from nexus.automations.scripts.script import IN_PROCESS, SANDBOX
 from nexus.automations.when import TimeError, When
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, MissingError, UsageError
@@ -165,7 +165,7 @@ def change(home: Home, write: Write, name: str, to: str, now: datetime) -> Autom
 
 def describe_row(row: Automation, now: datetime) -> Reminder:
     """A reminder as people see it."""
-    due = timing.upcoming(row.triggers, now) if row.status == "active" else None
+    due = firing.upcoming(row.triggers, now) if row.status == "active" else None
     return Reminder(
         name=row.name,
         text=str(row.config.get("text", "")),

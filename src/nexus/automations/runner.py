@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from nexus import clock, ids
-from nexus.automations import hook_points, triggers
+from nexus.automations import firing, hook_points
 from nexus.automations.context import Occasion
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.improvement import reflection
@@ -87,7 +87,7 @@ class Runner:
             return _NOTHING
         merged, ended = Returned(), list[Invocation]()
         deadline = time.monotonic() + point.budget_ms(self.settings) / 1000
-        due = [entry for entry in entries if triggers.are_met(entry.automation.triggers, occasion.request)]
+        due = [entry for entry in entries if firing.are_met(entry.automation.triggers, occasion.request)]
         for entry in due:
             if entry.automation.blocking and not merged.ends:
                 invocation, returned = await self._run(entry, point, occasion, deadline)
@@ -114,7 +114,7 @@ class Runner:
             entries = await self.registry.load(hook_point)
         return any(
             entry.automation.blocking
-            and triggers.are_met(entry.automation.triggers, request, ignoring={"enriched"})
+            and firing.are_met(entry.automation.triggers, request, ignoring={"enriched"})
             for entry in entries
         )
 

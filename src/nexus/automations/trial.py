@@ -17,7 +17,7 @@ from nexus.automations.context import Context, NoServices, Occasion, Run, Servic
 from nexus.automations.hook_points import BEFORE_DELIVERY, HookPoint
 from nexus.automations.invoker import run_in_process
 from nexus.automations.registry import Entry
-from nexus.automations.scripts import checked, child, sandbox, script
+from nexus.automations.scripts import child, sandbox, script
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls, Recaller, UnservedRecall, derive_run_id
@@ -293,7 +293,7 @@ async def _run_sandboxed(
             directory=found.home if found else folder,
             timeout_ms=timeout_ms,
             memory_bytes=1024**3,
-            variables=checked.read_variables(context.automation.config),
+            variables=script.read_variables(context.automation.config),
             sandbox=asked,
         )
         ended = await host.run(job, Calls(context))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nexus import clock
-from nexus.automations import timing
+from nexus.automations import firing
 from nexus.errors import AutomationError, UsageError
 
 _AROUND: Final = " ,.;:-\N{EN DASH}\N{EM DASH}"
@@ -346,7 +346,7 @@ def _read(words: str, now: datetime, zone: str) -> When | None:
     if cron is None:
         return _read_once(words, local, zone)
     found = When(zone=zone, cron=cron)
-    if timing.upcoming(found.triggers, now) is None:
+    if firing.upcoming(found.triggers, now) is None:
         raise TimeError(f"Invalid date: {words!r:.80}")
     return found
 
@@ -432,5 +432,5 @@ def _spell_out_amounts(words: str) -> str:
 
 def describe_next(triggers: dict[str, Any], after: datetime) -> str:
     """The next moment in words, or `never`."""
-    due = timing.upcoming(triggers, after)
+    due = firing.upcoming(triggers, after)
     return "never" if due is None else format_moment(due, str(triggers.get("zone", "UTC")))

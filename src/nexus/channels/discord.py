@@ -21,7 +21,7 @@ from yarl import URL
 
 from nexus.channels import http
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message
-from nexus.channels.splitting import split_text
+from nexus.channels.text import split_text
 
 _HOSTS: Final = (".discordapp.com", ".discordapp.net", ".discord.com")
 """Where Discord keeps files."""

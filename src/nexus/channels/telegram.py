@@ -15,7 +15,7 @@ import httpx
 
 from nexus.channels import http
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message
-from nexus.channels.splitting import split_text
+from nexus.channels.text import split_text
 
 _URL: Final = "https://api.telegram.org"
 _POLL_S: Final = 50

@@ -12,7 +12,7 @@ import click
 from nexus.automations import registration
 from nexus.automations.condition import Condition, Surroundings, find_used_up
 from nexus.automations.loading import load
-from nexus.automations.scripts.checked import SANDBOX
+from nexus.automations.scripts.script import SANDBOX
 from nexus.cli.place import opened_home, tell_if_stopped
 from nexus.config import Config
 from nexus.home import Home, HomeLock

@@ -19,7 +19,7 @@ from nexus.automations.context import Handler
 from nexus.automations.kit import Kit
 from nexus.automations.loading import load
 from nexus.automations.registry import Entry
-from nexus.automations.scripts import checked, script
+from nexus.automations.scripts import script
 from nexus.automations.scripts.script import Script
 from nexus.automations.trial import Recorded, Replayed, Trial, load_occasion
 from nexus.cli.automations_place import print_invocation
@@ -141,7 +141,7 @@ def _code(home: Home, entry: Entry, file: Path | None) -> Script | None:
         return script.read(file.absolute())
     if entry.handler is not None:
         return None
-    return script.read(checked.locate(home, entry.automation.script_path or ""))
+    return script.read(script.locate(home, entry.automation.script_path or ""))
 
 
 async def _latest(ledgers: Ledgers, limit: int) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nexus import __version__, config
-from nexus.automations.scripts.checked import IN_PROCESS
+from nexus.automations.scripts.script import IN_PROCESS
 from nexus.broker.tools import sandbox
 from nexus.cli import access_checks, ledger_checks, model_checks
 from nexus.cli.ledger_checks import Finding

@@ -6,7 +6,7 @@ from contextlib import closing
 from nexus import config, secrets
 from nexus.automations.condition import Condition, Surroundings, assess, find_used_up
 from nexus.automations.improvement import lessons
-from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
+from nexus.automations.scripts.script import IN_PROCESS, SANDBOX
 from nexus.broker.agent.roles import models_of, unknown_model
 from nexus.cli.ledger_checks import Finding
 from nexus.cli.place import counted

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from nexus import clock, config, heap, hosted, ids
 from nexus.app import App, Shared, salvaged
-from nexus.automations import timing
+from nexus.automations import firing
 from nexus.channels.webhook import Webhook
 from nexus.engine.forgetting import remove_scope
 from nexus.engine.shared import HomeAwayError, SharedEngine
@@ -28,8 +28,8 @@ from nexus.home import Home
 from nexus.hosting import homes
 from nexus.hosting.confinement import confined
 from nexus.hosting.embedders import Embedders
-from nexus.hosting.fleet.busy import resident_mib
 from nexus.hosting.fleet.fleet import Fleet, HomeFence
+from nexus.hosting.fleet.records import resident_mib
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.limits import MIB, Limits
 from nexus.hosting.registry import HostedHome, Registry
@@ -696,11 +696,11 @@ class Pool:
             next_wake, is_behind = None, opened.app.embedding.is_behind
             if self._engine.is_open and not opened.is_abandoned:
                 used = opened.active_at or clock.now()
-                await opened.app.engine.schedules.doze(used + REST, but=timing.PREFIX)
+                await opened.app.engine.schedules.doze(used + REST, but=firing.PREFIX)
                 if self.fleet is not None and is_behind:
                     next_wake = clock.now()
                 elif self.fleet is not None:
-                    next_wake = await self._engine.of_home(opened.id).next_wake(timing.PREFIX)
+                    next_wake = await self._engine.of_home(opened.id).next_wake(firing.PREFIX)
             await self._stacks.pop(opened.id).aclose()
             # In a fleet whatever is marked as closed has a copy that another host can begin with.
             # Elsewhere one that was not embedded to its end stays marked as open, for the next start.

@@ -12,7 +12,7 @@ from nexus.automations import creation
 from nexus.automations.creation import AutomationRequest
 from nexus.automations.hook_points import HOOK_POINTS
 from nexus.automations.registration import Registered, check_source, writer
-from nexus.automations.scripts import checked, script
+from nexus.automations.scripts import script
 from nexus.config import LedgersConfig
 from nexus.errors import AutomationError, UnknownHookPointError
 from nexus.home import Home
@@ -38,7 +38,7 @@ def made(home: Home, connection: apsw.Connection, wish: AutomationRequest) -> Re
 def test_script_workspace_and_row_are_made_together(home: Home, connection: apsw.Connection) -> None:
     automation = made(home, connection, WISH).automation
     assert (automation.status, automation.version, automation.blocking) == ("active", 1, False)
-    assert checked.read_registered(home, automation).source == creation.agent_text(
+    assert script.read_registered(home, automation).source == creation.agent_text(
         "notes", HOOK_POINTS[5], "file"
     )
     assert (home.meeseeks / "notes" / "ROLE.md").read_text() == "# Notes\n\nKeep notes.\n"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nexus.broker.questions import code_of, describe_all, make_visible, question, read_visible
-from nexus.channels.splitting import split_text
+from nexus.channels.text import split_text
 from nexus.ledgers.runtime.approvals import Approval, hash_call
 
 # DerivedCoreProperties.txt of the Unicode Character Database, Default_Ignorable_Code_Point.

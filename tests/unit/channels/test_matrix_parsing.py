@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus.channels.adapter import Message, MessageError
-from nexus.channels.matrix.parsing import (
+from nexus.channels.matrix import (
     Room,
     has_file,
     parse_message,

@@ -13,7 +13,7 @@ import yaml
 from nexus.automations import hook_points, registration, registry
 from nexus.automations.hook_points import HOOK_POINTS
 from nexus.automations.registration import Registered, Write
-from nexus.automations.scripts import checked, script
+from nexus.automations.scripts import script
 from nexus.automations.scripts.script import HOOK_FILE, Script
 from nexus.errors import AutomationError
 from nexus.home import Home
@@ -206,7 +206,7 @@ def _build_row(
         if like is None
         else registration.settings_of(like)
     )
-    config = {key: value for key, value in kept.config.items() if key != checked.VARIABLES}
+    config = {key: value for key, value in kept.config.items() if key != script.VARIABLES}
     return replace(
         kept,
         name=name,
@@ -216,8 +216,8 @@ def _build_row(
         description=hook.description or kept.description,
         config={
             **config,
-            **({checked.VARIABLES: hook.variables} if hook.variables else {}),
-            **({} if hook.sandbox is None else {checked.SANDBOX: hook.sandbox}),
+            **({script.VARIABLES: hook.variables} if hook.variables else {}),
+            **({} if hook.sandbox is None else {script.SANDBOX: hook.sandbox}),
         },
         **hook.settings,
     )
@@ -268,8 +268,8 @@ def _list_files(folder: Path) -> Iterator[Path]:
 def _find_folder(home: Home, row: Automation) -> Path | None:
     """The folder of a row that came from a HOOK.md; None for another one."""
     recorded = row.script_path or ""
-    if not recorded or recorded.startswith(checked.IN_PROCESS):
+    if not recorded or recorded.startswith(script.IN_PROCESS):
         return None
-    place = checked.locate(home, recorded)
+    place = script.locate(home, recorded)
     folder = place if place.is_dir() else place.parent
     return folder if (folder / HOOK_FILE).is_file() else None

@@ -11,8 +11,8 @@ from nexus.automations import registration
 from nexus.automations.context import Handler
 from nexus.automations.loading import hooks
 from nexus.automations.registration import Write
-from nexus.automations.scripts import checked, script
-from nexus.automations.scripts.checked import IN_PROCESS
+from nexus.automations.scripts import script
+from nexus.automations.scripts.script import IN_PROCESS
 from nexus.automations.workspace import workspace
 from nexus.errors import AutomationError
 from nexus.home import Home
@@ -167,5 +167,5 @@ def _adopt(home: Home, write: Write, row: Automation) -> None:
     """A row from before hashes were kept: its script is taken as it lies there."""
     path = row.script_path or ""
     if row.status == "active" and row.script_hash is None and path and not path.startswith(IN_PROCESS):
-        found = script.read(checked.locate(home, path))
+        found = script.read(script.locate(home, path))
         write(automations.adopt, automation_id=row.id, script_hash=found.hash)

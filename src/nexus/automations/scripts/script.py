@@ -2,15 +2,27 @@
 
 import hashlib
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
-from nexus.errors import ScriptError
+from nexus.errors import AutomationError, ScriptChangedError, ScriptError
+from nexus.home import Home
+from nexus.ledgers.runtime.automations import Automation, NewAutomation
 
 HOOK_FILE = "HOOK.md"
 _MOST_BYTES = 4 * 1024 * 1024
 _MOST_FILES = 500
 _NOT_CODE = frozenset({"__pycache__", ".git", ".DS_Store"})
+VARIABLES = "environment"
+"""The setting of an automation that names variables of the environment for its script."""
+SANDBOX = "sandbox"
+"""The setting of an automation that says whether its script runs in a sandbox."""
+LEDGERS = "ledgers"
+"""The setting of an automation that lets its agents read the ledgers."""
+IN_PROCESS = "python:"
+"""How a script path begins that names code of an installed package."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,4 +86,60 @@ def list_files(folder: Path) -> list[Path]:
     for place, directories, names in os.walk(folder):
         directories[:] = [each for each in directories if each not in _NOT_CODE]
         found += [Path(place, name) for name in names if name not in _NOT_CODE]
+    return found
+
+
+def locate(home: Home, recorded: str) -> Path:
+    """Where a script lies that the ledger records under a path; a home that was moved takes its own along."""
+    path = Path(recorded).expanduser()
+    hooks = home.state / "hooks"
+    if not path.is_absolute():
+        return hooks / path
+    parts = path.parts
+    for index in range(len(parts) - 1, 0, -1):
+        if parts[index - 1 : index + 1] == ("state", "hooks"):
+            return hooks.joinpath(*parts[index + 1 :])
+    return path
+
+
+def read_variables(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The variables of the environment that a registration names in its settings."""
+    named = config.get(VARIABLES, [])
+    if not isinstance(named, list | tuple) or not all(isinstance(each, str) for each in cast("Any", named)):
+        raise AutomationError(
+            f"`{VARIABLES}` must be a list of names of variables", hint="Use `--env NAME`, once for each."
+        )
+    return tuple(cast("Sequence[str]", named))
+
+
+def is_sandboxed(automation: Automation | NewAutomation) -> bool:
+    """Whether a registration wants its script in a sandbox."""
+    return _read_flag(automation, SANDBOX)
+
+
+def reads_ledgers(automation: Automation | NewAutomation) -> bool:
+    """Whether a registration lets the automation's agents read the ledgers."""
+    return _read_flag(automation, LEDGERS)
+
+
+def _read_flag(automation: Automation | NewAutomation, setting: str) -> bool:
+    wanted = automation.config.get(setting, False)
+    if not isinstance(wanted, bool):
+        hint = f"Use `--{setting}` or `--no-{setting}`."
+        raise AutomationError(f"`{setting}` must be true or false", hint=hint)
+    return wanted
+
+
+def read_registered(home: Home, automation: Automation) -> Script:
+    """The script of an automation, which is refused where it was changed since it was registered."""
+    if not automation.script_path:
+        raise ScriptError(f"`{automation.name}` has no script")
+    if automation.script_path.startswith(IN_PROCESS):
+        raise ScriptError(f"The package of `{automation.name}` is not installed")
+    found = read(locate(home, automation.script_path))
+    if found.hash != automation.script_hash:
+        raise ScriptChangedError(
+            f"The script of `{automation.name}` changed since it was registered",
+            hint=f"Review {found.path}, then run `nexus automations register {automation.name}`.",
+        )
     return found

@@ -12,10 +12,9 @@ from nexus.testing.model_server.caching import Accounting
 from nexus.testing.model_server.control import State
 from nexus.testing.model_server.failures import ErrorEvent, HttpError, Silence
 from nexus.testing.model_server.plan import Plan, Send, Wait, body_plan, stream_plan
-from nexus.testing.model_server.prompt import tokens_in
 from nexus.testing.model_server.record import Exchange, Usage
 from nexus.testing.model_server.reply import Draft
-from nexus.testing.model_server.request import Json, ModelRequest
+from nexus.testing.model_server.request import Json, ModelRequest, tokens_in
 from nexus.testing.model_server.script import Directive
 from nexus.testing.model_server.turn import Turn
 from nexus.testing.model_server.wire import RejectedError, Wire

@@ -8,9 +8,20 @@ from typing import Any, cast
 from nexus import ids
 from nexus.testing.model_server.caching import MAX_POINTS
 from nexus.testing.model_server.failures import Kind
-from nexus.testing.model_server.prompt import Level, Lifetime, Prompt, Segment, canonical
 from nexus.testing.model_server.record import Usage
-from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest, View, WireName, objects
+from nexus.testing.model_server.request import (
+    Json,
+    KeptHeaders,
+    Level,
+    Lifetime,
+    ModelRequest,
+    Prompt,
+    Segment,
+    View,
+    WireName,
+    canonical,
+    objects,
+)
 from nexus.testing.model_server.turn import ToolCall, Turn
 from nexus.testing.model_server.wire import ErrorForm, Event, require
 

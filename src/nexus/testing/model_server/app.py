@@ -20,10 +20,9 @@ from nexus.testing.model_server.failures import HttpError
 from nexus.testing.model_server.google import GoogleWire
 from nexus.testing.model_server.openai import GroqWire, MistralWire, OpenAIWire
 from nexus.testing.model_server.plan import Plan, Send
-from nexus.testing.model_server.prompt import canonical
 from nexus.testing.model_server.record import Exchange
 from nexus.testing.model_server.reply import CloseConnection, Draft, Reply
-from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest
+from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest, canonical
 from nexus.testing.model_server.wire import RejectedError, Wire
 
 Handler: TypeAlias = Callable[[ModelRequest, Wire, State], tuple[Exchange, Draft]]

@@ -8,8 +8,8 @@ from starlette.types import Receive, Scope, Send
 
 from nexus.testing.model_server import plan
 from nexus.testing.model_server.failures import Gates
-from nexus.testing.model_server.prompt import tokens_in
 from nexus.testing.model_server.record import NO_USAGE, Answer, Usage
+from nexus.testing.model_server.request import tokens_in
 
 CloseConnection = Callable[[Scope], None]
 

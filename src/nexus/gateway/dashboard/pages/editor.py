@@ -15,7 +15,7 @@ from nexus.automations import changes, creation, hook_points, registration, tria
 from nexus.automations.changes import Changes
 from nexus.automations.context import Occasion
 from nexus.automations.registry import Entry
-from nexus.automations.scripts import checked, script
+from nexus.automations.scripts import script
 from nexus.automations.trial import Recorded, Replayed, Trial
 from nexus.automations.when import TimeError
 from nexus.automations.workspace import Folder, workspace
@@ -208,9 +208,9 @@ async def _editable(app: App, name: str) -> Automation:
 def uneditable(home: Home, row: Automation) -> str:
     """Why a script can't be edited in the browser; empty where it can."""
     recorded = row.script_path or ""
-    if recorded.startswith(checked.IN_PROCESS):
+    if recorded.startswith(script.IN_PROCESS):
         return "its code comes with Nexus or a package"
-    file = checked.locate(home, recorded)
+    file = script.locate(home, recorded)
     if (file.parent / script.HOOK_FILE).is_file():
         return f"edit the files in {file.parent}"
     if file.suffix != ".py":
@@ -221,7 +221,7 @@ def uneditable(home: Home, row: Automation) -> str:
 def _read(home: Home, row: Automation) -> tuple[Draft, bool]:
     """What is registered, with the script as it lies on disk; whether that is another one."""
     try:
-        found = script.read(checked.locate(home, row.script_path or ""))
+        found = script.read(script.locate(home, row.script_path or ""))
         source, differs = found.source or "", found.hash != row.script_hash
     except NexusError:
         source, differs = registration.kept_source(home, row), False
@@ -235,7 +235,7 @@ def _read(home: Home, row: Automation) -> tuple[Draft, bool]:
             schedule=_schedule(row),
             timeout_ms=str(row.timeout_ms or ""),
             retries=str(row.retries),
-            sandbox=bool(row.config.get(checked.SANDBOX)),
+            sandbox=bool(row.config.get(script.SANDBOX)),
             role=_role(home, row) if row.workspace_dir else None,
             version=row.version,
         ),

@@ -9,7 +9,8 @@ the program ends just as Slack accepts a message, it is sent again.
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import aiohttp
@@ -20,10 +21,8 @@ from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetry
 from slack_sdk.web.async_client import AsyncWebClient
 
 from nexus.channels import http
-from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, MessageError
-from nexus.channels.slack import parsing
-from nexus.channels.slack.parsing import Bot
-from nexus.channels.splitting import split_text
+from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message, MessageError
+from nexus.channels.text import split_text
 
 _URL: Final = "https://slack.com/api/"
 _HOSTS: Final = (".slack.com", ".slack-edge.com")
@@ -52,6 +51,159 @@ _FINAL: Final = frozenset(
         "user_not_found",
     }
 )
+
+
+_SAID: Final = frozenset({None, "file_share", "me_message", "thread_broadcast", "bot_message"})
+"""Subtypes of what somebody said. Others tell that somebody joined, that a message was deleted, and so on."""
+_CHANGED: Final = "message_changed"
+_ESCAPED: Final = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
+_TS: Final = re.compile(r"\d{1,12}\.\d{1,6}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bot:
+    """The agent in its workspace."""
+
+    user_id: str
+    bot_id: str
+    name: str
+
+
+def is_said(event: dict[str, Any], bot: Bot) -> bool:
+    """Whether an event is something that somebody else said."""
+    subtype = event.get("subtype")
+    if (subtype is not None and not isinstance(subtype, str)) or subtype not in _SAID:
+        return False
+    return event.get("user") != bot.user_id and (not bot.bot_id or event.get("bot_id") != bot.bot_id)
+
+
+def as_edited(event: dict[str, Any]) -> dict[str, Any]:
+    """Of an event that says that a message was edited, the message as it is now; of others, themselves.
+
+    Slack tells it the same way when it added a preview. Then nobody edited the message.
+    """
+    found: Any = event.get("message")
+    changed = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    if event.get("subtype") != _CHANGED or not _read_edit_time(changed):
+        return event
+    place = {name: event[name] for name in ("channel", "channel_type") if name in event}
+    return {**changed, **place, "is_edit": True}
+
+
+def is_own_join(event: dict[str, Any], bot: Bot) -> bool:
+    """Whether an event says that the agent was let into a channel."""
+    return event.get("subtype") in ("channel_join", "group_join") and event.get("user") == bot.user_id
+
+
+def read_ts(event: dict[str, Any]) -> str:
+    """When something was said, which is also its name in its conversation."""
+    found = event.get("ts")
+    if not isinstance(found, str) or not _TS.fullmatch(found):
+        raise MessageError("The event has no ts")
+    return found
+
+
+def read_channel(event: dict[str, Any]) -> str:
+    """Where something was said."""
+    return _read_field(event, "channel")
+
+
+def is_group(event: dict[str, Any]) -> bool:
+    """Whether others read along. What isn't known to be a direct message is read by others."""
+    kind = event.get("channel_type")
+    return kind != "im" if kind is not None else not read_channel(event).startswith("D")
+
+
+def read_thread(event: dict[str, Any]) -> str:
+    """The conversation of an event: a channel, or a thread in it."""
+    root = event.get("thread_ts")
+    channel = read_channel(event)
+    return f"{channel} {root}" if isinstance(root, str) and _TS.fullmatch(root) else channel
+
+
+def read_sender(event: dict[str, Any]) -> str:
+    """Who said something: a member of the workspace, or another app's bot."""
+    return _read_field(event, "user" if event.get("user") else "bot_id")
+
+
+def parse_message(
+    event: dict[str, Any], bot: Bot, files: tuple[File, ...], *, name: str | None, title: str | None
+) -> Message | None:
+    """A message; None if there is nothing in it."""
+    said = event.get("text", "")
+    if not isinstance(said, str):
+        raise MessageError("The text of the event is no text")
+    text = unescape(said, bot)
+    if not text.strip() and not files:
+        return None
+    group = is_group(event)
+    id_ = f"{read_channel(event)}/{read_ts(event)}"
+    is_edit = event.get("is_edit") is True
+    return Message(
+        id=f"{id_}/{_read_edit_time(event)}" if is_edit else id_,
+        edits=id_ if is_edit else None,
+        thread=read_thread(event),
+        sender=read_sender(event),
+        sender_name=name,
+        text=text,
+        title=title if group else None,
+        is_group=group,
+        is_addressed=not group or _is_addressed(event, said, bot),
+        is_automatic=bool(event.get("bot_id")),
+        files=files,
+    )
+
+
+def read_files(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The files of an event, as Slack describes them."""
+    files: Any = event.get("files") or []
+    if not isinstance(files, list):
+        raise MessageError("The files of the event are no list")
+    for file in cast("list[Any]", files):
+        if not isinstance(file, dict):
+            raise MessageError("A file of the event is no object")
+        yield cast("dict[str, Any]", file)
+
+
+def unescape(text: str, bot: Bot) -> str:
+    """A text as it was typed: Slack escapes three characters, and writes names and links in brackets."""
+
+    def unescape_one(found: re.Match[str]) -> str:
+        sign, target, label = found.groups()
+        if sign == "@" and target == bot.user_id:
+            return f"@{bot.name}"
+        if sign:
+            return f"{'@' if sign == '!' else sign}{label or target}"
+        address = target.removeprefix("mailto:").removeprefix("tel:")
+        return address if not label or label in target else f"{label} ({target})"
+
+    text = _ESCAPED.sub(unescape_one, text)
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def disarm_mentions(text: str) -> str:
+    """A text that calls nobody, whatever is in it: `<!channel>` would call everybody."""
+    return re.sub(r"<(?=[!@#])", "<\N{ZERO WIDTH SPACE}", text)
+
+
+def _is_addressed(event: dict[str, Any], said: str, bot: Bot) -> bool:
+    """Whether a message in a group names the agent, or continues a thread that the agent began."""
+    named = f"<@{bot.user_id}>" in said or f"<@{bot.user_id}|" in said
+    return named or event.get("parent_user_id") == bot.user_id
+
+
+def _read_edit_time(event: dict[str, Any]) -> str:
+    """When a message was edited; empty where it wasn't."""
+    edited: Any = event.get("edited")
+    found = cast("dict[str, Any]", edited).get("ts") if isinstance(edited, dict) else None
+    return found if isinstance(found, str) and _TS.fullmatch(found) else ""
+
+
+def _read_field(event: dict[str, Any], name: str) -> str:
+    found = event.get(name)
+    if not isinstance(found, str) or not found:
+        raise MessageError(f"The event has no {name}")
+    return found
 
 
 class Slack:
@@ -86,7 +238,7 @@ class Slack:
         channel, _, root = delivery.thread.partition(" ")
         where: dict[str, Any] = {"channel": channel} | ({"thread_ts": root} if root else {})
         client = self._make_client()
-        texts = split_text(parsing.disarm_mentions(delivery.text), _MAX_UNITS)
+        texts = split_text(disarm_mentions(delivery.text), _MAX_UNITS)
         if delivery.edits is not None and await self._edit_answer(client, delivery.edits, texts[0]):
             return delivery.edits
         sent = self._sent.setdefault(delivery.key, [])
@@ -126,7 +278,7 @@ class Slack:
 
     async def load_files(self, event: dict[str, Any]) -> tuple[File, ...]:
         """Fetch what is attached to a message."""
-        return tuple([await self._load_file(told) for told in parsing.read_files(event)])
+        return tuple([await self._load_file(told) for told in read_files(event)])
 
     async def _edit_answer(self, client: Any, id_: str, text: str) -> bool:
         """Change an earlier answer. False: Slack doesn't let it be changed any more."""
@@ -223,7 +375,7 @@ class _Connection:
         try:
             async for event in self._load_pages(method, "messages", oldest=oldest, **values):
                 found.append({**event, **more})
-                if len(found) >= _MOST_MISSED or parsing.is_own_join(event, self._bot):
+                if len(found) >= _MOST_MISSED or is_own_join(event, self._bot):
                     break  # What was said before the agent was let in was not said to it.
         except SlackApiError as error:
             if _error_name(error) not in _FINAL | {"thread_not_found"}:
@@ -246,17 +398,15 @@ class _Connection:
                 return
 
     async def _take_in(self, event: dict[str, Any]) -> None:
-        event = parsing.as_edited(event)
-        if not parsing.is_said(event, self._bot):
+        event = as_edited(event)
+        if not is_said(event, self._bot):
             return
         try:
-            place, ts = parsing.read_thread(event), parsing.read_ts(event)
-            sender = parsing.read_sender(event)
-            title = await self._find_title(event) if parsing.is_group(event) else None
+            place, ts = read_thread(event), read_ts(event)
+            sender = read_sender(event)
+            title = await self._find_title(event) if is_group(event) else None
             files = await self._slack.load_files(event)
-            message = parsing.parse_message(
-                event, self._bot, files, name=await self._find_name(sender), title=title
-            )
+            message = parse_message(event, self._bot, files, name=await self._find_name(sender), title=title)
         except MessageError as error:
             body = {"id": f"{event.get('channel')}/{event.get('ts')}", "sender": event.get("user")}
             await self._inbox.set_aside(body, f"Not a valid Slack message: {error}")
@@ -278,7 +428,7 @@ class _Connection:
         return self._names[sender]
 
     async def _find_title(self, event: dict[str, Any]) -> str | None:
-        id_ = parsing.read_channel(event)
+        id_ = read_channel(event)
         if id_ not in self._titles:
             try:
                 told = await self._client.conversations_info(channel=id_)

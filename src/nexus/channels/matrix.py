@@ -6,8 +6,10 @@ homeserver takes it once, however often it is sent by the same device.
 """
 
 import json
+import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final, cast
 from urllib.parse import quote
@@ -15,11 +17,9 @@ from urllib.parse import quote
 import aiohttp
 import nio  # pyright: ignore[reportMissingTypeStubs] - it ships none
 
-from nexus.channels import http, rendering
+from nexus.channels import http
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message, MessageError
-from nexus.channels.matrix import parsing
-from nexus.channels.matrix.parsing import Room
-from nexus.channels.splitting import split_text
+from nexus.channels.text import render_html, split_text
 
 _POLL_MS: Final = 30_000
 _TIMEOUT_S: Final = 30.0
@@ -34,6 +34,11 @@ _MAX_EVENT_BYTES: Final = 60_000
 """An event may have 65,536 bytes; the homeserver adds to what it is given."""
 _FINAL: Final = frozenset({"M_FORBIDDEN", "M_TOO_LARGE", "M_NOT_FOUND", "M_BAD_JSON", "M_INVALID_PARAM"})
 _ENCRYPTED: Final = "I can't read encrypted rooms. Write to me in a room without encryption."
+AUTOMATIC: Final = "dev.nexus.automatic"
+"""Marks what an agent wrote, so that two of them don't go on forever."""
+_MEDIA: Final = frozenset({"m.image", "m.file", "m.audio", "m.video"})
+_PRIVATE: Final = 2
+"""Members of a room where nobody else reads along."""
 
 
 class Matrix:
@@ -162,8 +167,8 @@ class Matrix:
         room = _describe_room(client, room_id, str(event.get("sender")))
         try:
             is_own = event.get("sender") == client.user_id
-            files = () if is_own else await self._load_files(parsing.read_content(event))
-            message = parsing.parse_message(event, room, str(client.user_id), files)
+            files = () if is_own else await self._load_files(read_content(event))
+            message = parse_message(event, room, str(client.user_id), files)
         except MessageError as error:
             reason = f"Not a valid Matrix message: {error}"
             await inbox.set_aside({"id": event.get("event_id"), "sender": event.get("sender")}, reason)
@@ -231,9 +236,9 @@ class Matrix:
         await inbox.receive(message)
 
     async def _load_files(self, content: dict[str, Any]) -> tuple[File, ...]:
-        if not parsing.has_file(content):
+        if not has_file(content):
             return ()
-        name, media_type = parsing.read_file_name(content), parsing.read_media_type(content)
+        name, media_type = read_file_name(content), read_media_type(content)
         url = content.get("url")
         if not isinstance(url, str) or not url.startswith("mxc://"):
             raise MessageError("The file has no address")
@@ -266,7 +271,7 @@ class Matrix:
     async def _send(
         self, client: nio.AsyncClient, room_id: str, content: dict[str, Any], transaction: str
     ) -> str:
-        marked = content | {parsing.AUTOMATIC: True}
+        marked = content | {AUTOMATIC: True}
         try:
             sent = await client.room_send(room_id, "m.room.message", marked, tx_id=transaction)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -305,11 +310,128 @@ class Matrix:
             raise ConnectionError(f"{self._url}: {problem.message}")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Room:
+    """What of a room matters for a message in it."""
+
+    id: str
+    members: int
+    is_open: bool
+    """Whether anybody can join it or read it without being invited."""
+    title: str | None
+    own_name: str
+    """What the agent is called in it."""
+    sender_name: str | None
+
+    @property
+    def is_group(self) -> bool:
+        return self.is_open or self.members > _PRIVATE
+
+
+def parse_message(event: dict[str, Any], room: Room, own_id: str, files: tuple[File, ...]) -> Message | None:
+    """A message; None for what is none, or was written by the agent itself."""
+    content = read_content(event)
+    sender = _read_field(event, "sender")
+    edits: str | None = None
+    if _read_relation(content) == "m.replace":
+        edits = _read_field(_as_object(content.get("m.relates_to")), "event_id")
+        content = _as_object(content.get("m.new_content"))
+    if sender == own_id or not content:
+        return None  # Its own words, or something deleted.
+    text = read_text(content)
+    if not text.strip() and not files:
+        return None
+    return Message(
+        id=_read_field(event, "event_id"),
+        thread=_read_thread(content, room.id),
+        sender=sender,
+        sender_name=room.sender_name,
+        text=text,
+        edits=edits,
+        title=room.title,
+        is_group=room.is_group,
+        is_addressed=not room.is_group or _is_addressed(content, room, own_id),
+        is_automatic=content.get("msgtype") == "m.notice" or content.get(AUTOMATIC) is True,
+        files=files,
+    )
+
+
+def read_text(content: dict[str, Any]) -> str:
+    """The words of a message. Those of a file are its caption; without one, its body is its name."""
+    body = content.get("body")
+    if not isinstance(body, str):
+        raise MessageError("The message has no body")
+    if has_file(content) and content.get("filename") in (None, body):
+        return ""
+    return _without_quote(body) if "m.in_reply_to" in _as_object(content.get("m.relates_to")) else body
+
+
+def read_content(event: dict[str, Any]) -> dict[str, Any]:
+    """The content of an event; nothing, if it is no object."""
+    return _as_object(event.get("content"))
+
+
+def has_file(content: dict[str, Any]) -> bool:
+    """Whether a file comes with a message."""
+    kind = content.get("msgtype")
+    return isinstance(kind, str) and kind in _MEDIA
+
+
+def read_file_name(content: dict[str, Any]) -> str:
+    """The name of the file that comes with a message."""
+    name = content.get("filename") or content.get("body")
+    return name if isinstance(name, str) else "file"
+
+
+def read_media_type(content: dict[str, Any]) -> str:
+    """What a file is, as its sender says."""
+    given = _as_object(content.get("info")).get("mimetype")
+    return given if isinstance(given, str) else "application/octet-stream"
+
+
+def _read_thread(content: dict[str, Any], room_id: str) -> str:
+    root = _as_object(content.get("m.relates_to")).get("event_id")
+    return f"{room_id} {root}" if _read_relation(content) == "m.thread" and isinstance(root, str) else room_id
+
+
+def _read_relation(content: dict[str, Any]) -> Any:
+    return _as_object(content.get("m.relates_to")).get("rel_type")
+
+
+def _is_addressed(content: dict[str, Any], room: Room, own_id: str) -> bool:
+    """Whether a message names the agent. Clients name whoever they reply to as well."""
+    named = _as_object(content.get("m.mentions")).get("user_ids")
+    if isinstance(named, list) and own_id in cast("list[Any]", named):
+        return True
+    body = read_text(content)
+    return any(
+        re.search(rf"(?<!\w){re.escape(name)}(?!\w)", body) for name in (own_id, room.own_name) if name
+    )
+
+
+def _without_quote(body: str) -> str:
+    """A reply without the lines that older clients quote above it."""
+    lines = body.split("\n")
+    end = next((number for number, line in enumerate(lines) if not line.startswith(">")), len(lines))
+    return "\n".join(lines[end:]).strip("\n") or body
+
+
+def _read_field(event: dict[str, Any], name: str) -> str:
+    found = event.get(name)
+    if not isinstance(found, str):
+        raise MessageError(f"The event has no {name}")
+    return found
+
+
+def _as_object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
 def _build_texts(delivery: Delivery) -> Iterator[dict[str, Any]]:
     for text in split_text(delivery.text, _MAX_UNITS):
         # Mentions nobody, whatever names are in the text.
         content: dict[str, Any] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
-        html = {"format": "org.matrix.custom.html", "formatted_body": rendering.render_html(text)}
+        html = {"format": "org.matrix.custom.html", "formatted_body": render_html(text)}
         fits = len(json.dumps(content | html).encode()) <= _MAX_EVENT_BYTES
         yield content | html if fits else content
 

@@ -1,7 +1,13 @@
-"""When an automation runs by the clock: its `cron` expression, or its one moment `at`, and its `zone`."""
+"""When an automation fires: its schedule, and the conditions that a request must meet.
 
+By the clock it has a `cron` expression, or one moment `at`, and a `zone`. Of conditions, all that are given
+must hold.
+"""
+
+from collections.abc import Callable, Collection
 from datetime import datetime
-from typing import Any, Final
+from fnmatch import fnmatchcase
+from typing import Any, Final, cast
 from zoneinfo import ZoneInfo
 
 from nexus import clock
@@ -10,6 +16,7 @@ from nexus.engine import cron as crons
 from nexus.engine.cron import Schedule
 from nexus.errors import AutomationError
 from nexus.ledgers.runtime.automations import NewAutomation
+from nexus.request import Request
 
 KEYS: Final = frozenset({"cron", "at", "zone"})
 WORK: Final = "automations.due"
@@ -33,7 +40,8 @@ def upcoming(triggers: dict[str, Any], after: datetime) -> datetime | None:
 
 
 def check(new: NewAutomation) -> None:
-    """Refuse a schedule that could never come due, or that would not be looked at."""
+    """Refuse a condition that is none, and a schedule that could never come due or would not be looked at."""
+    _check_conditions(new.triggers)
     said = KEYS & new.triggers.keys()
     if new.hook_point != SCHEDULE:
         if said:
@@ -67,3 +75,37 @@ def _parse_moment(given: object) -> datetime:
         raise AutomationError(
             f"`{given}` is not a moment", hint="Such as `2026-05-01T09:00:00.000Z`."
         ) from None
+
+
+CONDITIONS: dict[str, Callable[[Request, list[str]], bool]] = {
+    "channels": lambda request, given: (request.event.channel or "") in given,
+    "contains": lambda request, given: any(
+        text.casefold() in request.event.content.casefold() for text in given
+    ),
+    "enriched": lambda request, given: any(name in request.enrichment for name in given),
+    "levels": lambda request, given: request.access.level in given,
+    "roles": lambda request, given: request.agent.role in given,
+    "sessions": lambda request, given: any(
+        fnmatchcase(request.agent.session_label, pattern) for pattern in given
+    ),
+}
+
+
+def are_met(triggers: dict[str, Any], request: Request, ignoring: Collection[str] = ()) -> bool:
+    """Whether a request meets the conditions. What this program does not know is no condition."""
+    return all(
+        CONDITIONS[name](request, _as_list(given))
+        for name, given in triggers.items()
+        if name in CONDITIONS and name not in ignoring
+    )
+
+
+def _check_conditions(triggers: dict[str, Any]) -> None:
+    """Refuse a registration with a condition that would never be looked at."""
+    for name in triggers:
+        if name not in CONDITIONS and name not in KEYS:
+            raise AutomationError(f"`{name}` is not a trigger", hint=f"Known: {', '.join(CONDITIONS)}.")
+
+
+def _as_list(given: object) -> list[str]:
+    return list(map(str, cast("list[Any]", given))) if isinstance(given, list) else [str(given)]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus.channels.splitting import split_text
+from nexus.channels.text import split_text
 
 
 @given(st.text(alphabet="ab \n😀", max_size=400), st.integers(4, 40))

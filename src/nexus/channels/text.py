@@ -1,12 +1,21 @@
-"""Long texts in pieces, for services that limit how long a message may be."""
+"""Texts as services take them: as HTML, and long ones in pieces that fit into a message."""
 
 import re
 from typing import Final
 
+from markdown_it import MarkdownIt
+
+_markdown: Final = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+"""Without images: what a program loads by itself could tell others what was said."""
 _BASIC_PLANE: Final = 0xFFFF
 _FENCE: Final = re.compile(r"^ {0,3}(?P<mark>`{3,})(?P<language>[^`\n]*)$", re.MULTILINE)
 _FENCE_SHARE: Final = 8
 """A fence that takes more than this part of a message isn't repeated."""
+
+
+def render_html(text: str) -> str:
+    """A Markdown text as HTML."""
+    return _markdown.render(text)
 
 
 def split_text(text: str, most: int) -> list[str]:
