@@ -45,14 +45,14 @@ STEPS: dict[str, tuple[Any, str, Callable[..., str]]] = {
     "acquire": (Fleet, "acquire", _first),
     "forget the engine's work": (pool, "remove_scope", _scope),
     "bring back": (Replicas, "bring_back", _first),
-    "record what it began with": (FleetRegistry, "begun", _first),
+    "record what it began with": (FleetRegistry, "note_epoch", _first),
     "stamp": (fencing, "stamp", _place),
     "copy": (Replicas, "follow", _first),
-    "record the copy": (FleetRegistry, "copied", _first),
-    "open": (FleetRegistry, "settled", _first),
+    "record the copy": (FleetRegistry, "note_copied", _first),
+    "open": (FleetRegistry, "note_opened", _first),
     "read the copy back": (Replicas, "check", _first),
-    "record the check": (FleetRegistry, "checked", _first),
-    "drop older copies": (FleetRegistry, "dropped", _first),
+    "record the check": (FleetRegistry, "note_checked", _first),
+    "drop older copies": (FleetRegistry, "note_dropped", _first),
 }
 """Of a takeover, in their order: where each is, and how its home is found in the arguments."""
 

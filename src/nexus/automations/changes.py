@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from nexus import config
-from nexus.automations import hook_points, registration
+from nexus.automations import hook_points, registration, workspace
 from nexus.automations.loading import hooks
 from nexus.automations.loading.hooks import Hook
 from nexus.automations.registration import Registered, Write
 from nexus.automations.scripts import script
-from nexus.automations.workspace import Folder, workspace
+from nexus.automations.workspace import Folder
 from nexus.automations.workspace.history import History
 from nexus.errors import AutomationError, UsageError
 from nexus.home import Home

@@ -8,10 +8,9 @@ from typing import Literal
 import apsw
 
 from nexus import clock
-from nexus.automations import firing, hook_points, registration
+from nexus.automations import firing, hook_points, registration, workspace
 from nexus.automations.scripts import script
 from nexus.automations.scripts.script import IN_PROCESS
-from nexus.automations.workspace import workspace
 from nexus.broker import budgets
 from nexus.config import AutomationsConfig, BudgetsConfig
 from nexus.errors import AutomationError, BudgetError, NexusError

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from nexus import config
-from nexus.automations import hook_points, registration
+from nexus.automations import hook_points, registration, workspace
 from nexus.automations.hook_points import SCHEDULE, HookPoint
 from nexus.automations.registration import Registered, Write
 from nexus.automations.scripts import script
-from nexus.automations.workspace import workspace
 from nexus.errors import AutomationError
 from nexus.home import Home
 from nexus.ledgers.runtime import automations

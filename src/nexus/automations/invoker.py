@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus import clock
+from nexus.automations import workspace
 from nexus.automations.context import Context, Handler, Occasion, Services
 from nexus.automations.grants import Grants, MemorySockets
 from nexus.automations.hook_points import HookPoint
@@ -22,9 +23,8 @@ from nexus.automations.scripts import sandbox, script
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls, InvocationServices
-from nexus.automations.workspace import Workspace, workspace
+from nexus.automations.workspace import Folder, Workspace
 from nexus.automations.workspace.history import History
-from nexus.automations.workspace.workspace import Folder
 from nexus.broker.agent.slots import time_limited
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, NexusError, ScriptChangedError

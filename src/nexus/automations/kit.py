@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from nexus import clock
-from nexus.automations import hook_points, returned, services, trial
+from nexus.automations import hook_points, returned, services, trial, workspace
 from nexus.automations.context import Run
 from nexus.automations.returned import Reply
-from nexus.automations.workspace import Peer, Workspace, workspace
+from nexus.automations.workspace import Peer, Workspace
 from nexus.context import AssembledContext
 from nexus.errors import AutomationError
 from nexus.ledgers.runtime.automations import DEFAULT_HOOK_POINT

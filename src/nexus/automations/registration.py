@@ -17,10 +17,9 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import apsw
 
 from nexus import config, ids
-from nexus.automations import firing, hook_points, registry
+from nexus.automations import firing, hook_points, registry, workspace
 from nexus.automations.scripts import script
 from nexus.automations.scripts.script import IN_PROCESS, Script
-from nexus.automations.workspace import workspace
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, ScriptError, UnknownAutomationError
 from nexus.home import PRIVATE_DIRECTORY, Home

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus import clock, ids
-from nexus.automations import hook_points, returned
+from nexus.automations import hook_points, returned, workspace
 from nexus.automations.context import Context, NoServices, Occasion, Run, Services
 from nexus.automations.hook_points import BEFORE_DELIVERY, HookPoint
 from nexus.automations.invoker import run_in_process
@@ -21,7 +21,7 @@ from nexus.automations.scripts import child, sandbox, script
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls, Recaller, UnservedRecall, derive_run_id
-from nexus.automations.workspace import Workspace, workspace
+from nexus.automations.workspace import Workspace
 from nexus.config import MemoryConfig
 from nexus.context import AssembledContext, assemble_context
 from nexus.errors import AutomationError, NexusError, ScriptError

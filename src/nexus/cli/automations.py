@@ -7,12 +7,11 @@ from typing import Any, cast, get_args
 
 import click
 
-from nexus.automations import changes, creation, hook_points, proposals, registration, registry
+from nexus.automations import changes, creation, hook_points, proposals, registration, registry, workspace
 from nexus.automations.changes import Changes
 from nexus.automations.condition import assess
 from nexus.automations.creation import AutomationRequest
 from nexus.automations.improvement import lessons as waiting
-from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import History
 from nexus.cli.automations_place import Place, opened, print_automation, print_invocation, print_list
 from nexus.cli.held import approve_settings, unheld, waiting_settings

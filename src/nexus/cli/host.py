@@ -198,7 +198,7 @@ def list_(root: Path, fleet: str, as_json: bool) -> None:
     """List the homes, whether each is open, and what is wrong with it."""
     with _registry(root, fleet) as registry:
         after = ""
-        while found := registry.listed(after, _PAGE):
+        while found := registry.list_homes(after, _PAGE):
             for each in found:
                 if as_json:
                     click.echo(json.dumps(asdict(each)))
@@ -224,7 +224,7 @@ def remove(name: str, root: Path, fleet: str, copies: str, yes: bool) -> None:
     from nexus.hosting import audit, homes, replication
 
     with _registry(root, fleet) as registry:
-        found = registry.named(name)
+        found = registry.get_named(name)
         if found.host is not None or serving(Home(root.absolute())) is not None:
             raise HomeBusyError(
                 "The host is running", hint=f"Stop it, or send DELETE /api/homes/{name} with an admin token."
@@ -253,7 +253,7 @@ def token(name: str | None, root: Path, fleet: str, admin: bool, read_only: bool
     if admin and read_only:
         raise click.UsageError("--read-only is for tokens of homes.")
     with _registry(root, fleet) as registry:
-        home = None if name is None else registry.named(name)
+        home = None if name is None else registry.get_named(name)
         scope = "admin" if admin else "read" if read_only else "full"
         click.echo(_new_token(registry, home, scope, rotate=rotate))
 
@@ -276,7 +276,7 @@ def limit(name: str, root: Path, fleet: str, **given: Any) -> None:
     from nexus.hosting import audit
 
     with _registry(root, fleet) as registry:
-        found = registry.named(name)
+        found = registry.get_named(name)
         changes = {key: value for key, value in given.items() if value is not None}
         limits = found.limits.changed(changes)
         if changes:

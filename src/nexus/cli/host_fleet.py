@@ -65,10 +65,10 @@ def hosts(fleet: str, as_json: bool) -> None:
 def move(name: str, host: str, fleet: str, root: Path | None, wait_s: float) -> None:
     """Move a home to another host once nobody uses it. No request fails."""
     with _registry(fleet) as registry:
-        home = registry.named(name)
+        home = registry.get_named(name)
         with _recorded(root, "home.move", home=name, host=host):
             registry.place(home.id, host)
-        _wait_until(lambda: registry.named(name).host == host, wait_s, f"{name} is still in use")
+        _wait_until(lambda: registry.get_named(name).host == host, wait_s, f"{name} is still in use")
     click.echo(f"{name} is on {host}." if wait_s else f"{name} moves to {host}.", err=True)
 
 

@@ -80,7 +80,7 @@ class Admin:
 
     async def _list(self, request: Request) -> Response:
         after = request.query_params.get("after", "")
-        found = await asyncio.to_thread(self._host.registry.listed, after, _PAGE)
+        found = await asyncio.to_thread(self._host.registry.list_homes, after, _PAGE)
         return JSONResponse({"homes": [self._shown(each) for each in found], "open": len(self._host.pool)})
 
     async def _add(self, request: Request) -> Response:
@@ -98,7 +98,7 @@ class Admin:
             return made, registry.new_token(made.id, "full")
 
     async def _remove(self, request: Request) -> Response:
-        found = await asyncio.to_thread(self._host.registry.named, request.path_params["name"])
+        found = await asyncio.to_thread(self._host.registry.get_named, request.path_params["name"])
         fleet = self._host.fleet
         if fleet is None or not await remove_at_owner(fleet, found.id):
             await self._host.pool.evict(found.id)
@@ -113,7 +113,7 @@ class Admin:
             homes.remove(self._host.registry, found)
 
     async def _limit(self, request: Request) -> Response:
-        found = await asyncio.to_thread(self._host.registry.named, request.path_params["name"])
+        found = await asyncio.to_thread(self._host.registry.get_named, request.path_params["name"])
         asked = await _fields(request)
         if unknown := asked.keys() - asdict(found.limits).keys():
             raise UsageError(f"Unknown limit: {', '.join(sorted(unknown))}", hint="See `nexus host limit`.")

@@ -62,7 +62,7 @@ class FleetAdmin:
         return JSONResponse(await asyncio.to_thread(self._moved, request, to), 202)
 
     def _moved(self, request: Request, to: str) -> dict[str, Any]:
-        found = self._registry.named(request.path_params["name"])
+        found = self._registry.get_named(request.path_params["name"])
         with self._audit.act("home.move", who=who(request), home=found.name, host=to):
             self._registry.place(found.id, to)
         return {"name": found.name, "host": found.host, "moving_to": to}

@@ -110,7 +110,7 @@ class AdminPage:
         found = (
             self._fleet.placements(on, after, _PAGE)
             if self._fleet is not None and on
-            else self._registry.listed(after, _PAGE)
+            else self._registry.list_homes(after, _PAGE)
         )
         hosts = [] if self._fleet is None else self._fleet.hosts()
         here = next((each.homes for each in hosts if each.name == on), 0)

@@ -118,9 +118,9 @@ class Audit:
 
     def _rotate(self) -> None:
         for number in range(_FILES_KEPT, 0, -1):
-            older = self._path if number == 1 else self._numbered(number - 1)
+            older = self._path if number == 1 else self._numbered_path(number - 1)
             if older.exists():
-                older.replace(self._numbered(number))
+                older.replace(self._numbered_path(number))
 
-    def _numbered(self, number: int) -> Path:
+    def _numbered_path(self, number: int) -> Path:
         return self._path.with_name(f"{_FILE}.{number}")

@@ -122,9 +122,9 @@ class Duties:
 
     async def _take_over(self) -> None:
         """Open homes with work: those of ours, and of hosts that are gone."""
-        ours = await asyncio.to_thread(self._registry.left_open)
+        ours = await asyncio.to_thread(self._registry.find_left_open)
         await self._open([each for each in ours if each not in self._pool])
-        while orphans := await asyncio.to_thread(self._registry.orphans, _TAKEN_AT_ONCE):
+        while orphans := await asyncio.to_thread(self._registry.find_orphans, _TAKEN_AT_ONCE):
             if not await self._open(orphans):
                 break
 
@@ -142,7 +142,7 @@ class Duties:
         return sum(await asyncio.gather(*map(open_, homes)))
 
     async def _hand_over(self) -> None:
-        moving = await asyncio.to_thread(self._registry.wishes, _HANDED_OVER_AT_ONCE)
+        moving = await asyncio.to_thread(self._registry.find_moving, _HANDED_OVER_AT_ONCE)
         await asyncio.gather(*map(self._pool.hand_over, moving))
 
     async def _salvage(self) -> None:
@@ -176,7 +176,7 @@ class Host:
     def __init__(self, settings: HostSettings) -> None:
         self.settings = settings
         self.audit = Audit(settings.root)
-        self.fleet = self._fleet(settings)
+        self.fleet = self._build_fleet(settings)
         self.registry: Registry = (
             self.fleet.registry
             if self.fleet
@@ -190,7 +190,7 @@ class Host:
                 lease_ms=settings.lease_ms,
                 scope_limit=Limits().concurrency,
             ),
-            self._opened,
+            self._use_engine,
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="host")
         # Apart: code on a thread may wait for a ledger, and the ledgers' own work waits for nothing.
@@ -219,7 +219,7 @@ class Host:
                 await self._wait_for_postgres(partial(opening.enter_async_context, self.fleet))
             elif self.pool.copies is not None:
                 await self.pool.copies.follow_host()
-            known = await self._wait_for_postgres(lambda: asyncio.to_thread(self.registry.concurrency))
+            known = await self._wait_for_postgres(lambda: asyncio.to_thread(self.registry.load_concurrency))
             self.engine.scope_limits |= known
             self.pool.start()
             opening.push_async_callback(self.engine.close)
@@ -265,7 +265,7 @@ class Host:
             await self._recovery
 
     @asynccontextmanager
-    async def _opened(self, home_id: str, work: str) -> AsyncGenerator[HomeEngine]:
+    async def _use_engine(self, home_id: str, work: str) -> AsyncGenerator[HomeEngine]:
         """The engine of a home, for one execution."""
         try:
             async with self.pool.use(home_id, active=work in _ACTIVE) as opened:
@@ -298,7 +298,7 @@ class Host:
         duties.start()
         opening.push_async_callback(duties.stop)
 
-    def _fleet(self, settings: HostSettings) -> Fleet | None:
+    def _build_fleet(self, settings: HostSettings) -> Fleet | None:
         if settings.fleet is None:
             return None
         if not settings.copies:
@@ -312,7 +312,7 @@ class Host:
 
     async def _recover(self) -> None:
         """Open what was open when the last process was killed: opening hands over what was accepted."""
-        left = await asyncio.to_thread(self.registry.left_open)
+        left = await asyncio.to_thread(self.registry.find_left_open)
         room = asyncio.Semaphore(_RECOVERED_AT_ONCE)
 
         async def recover(home_id: str) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nexus.automations.workspace import Folder, Workspace, workspace
+from nexus.automations import workspace
+from nexus.automations.workspace import Folder, Workspace
 from nexus.automations.workspace.history import History
 from nexus.errors import WorkspaceError
 from nexus.ledgers import Ledgers

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from nexus import clock, ids
-from nexus.automations.workspace import Folder, workspace
+from nexus.automations import workspace
+from nexus.automations.workspace import Folder
 from nexus.automations.workspace.history import History
 from nexus.errors import AutomationError, UsageError, WorkspaceError
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home

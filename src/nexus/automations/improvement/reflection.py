@@ -12,11 +12,12 @@ from typing import Final, cast
 import apsw
 
 from nexus import clock, ids
+from nexus.automations import workspace
 from nexus.automations.context import Occasion, Services
 from nexus.automations.improvement import lessons
 from nexus.automations.improvement.lessons import MOST_ADDED, MOST_CHARACTERS, Edit
 from nexus.automations.scripts.script import IN_PROCESS
-from nexus.automations.workspace import Folder, workspace
+from nexus.automations.workspace import Folder
 from nexus.context.wrapping import wrapped
 from nexus.errors import AutomationError, WorkspaceError
 from nexus.home import Home

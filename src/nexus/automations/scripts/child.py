@@ -273,3 +273,8 @@ def _format_trace(error: BaseException, path: str) -> str:
     """The script's own lines of the traceback."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return "".join(traceback.format_list(own))
+
+
+if __name__ == "__main__":
+    # Started for one script, inside a sandbox: its pipes are the standard ones.
+    run(None, None, os.dup(0), os.dup(1), os.dup(2))

@@ -25,7 +25,7 @@ from nexus.errors import NexusError, ScriptError
 Answer = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Carries out a call that a script makes: its method and parameters."""
 
-ALONE = "nexus.automations.scripts.alone"
+_CHILD = "nexus.automations.scripts.child"
 End = asyncio.Future[tuple[int, bool]]
 """How a process ended: its exit code, or the signal that ended it and True."""
 
@@ -77,7 +77,7 @@ class Job:
         """What is to be started; None where the zygote's own child runs the script."""
         if self.script.source is None:
             return [str(self.script.path.resolve() if self.sandbox else self.script.path)]
-        return [sandbox.PYTHON, *_PYTHON[1:], "-m", ALONE] if self.sandbox else None
+        return [sandbox.PYTHON, *_PYTHON[1:], "-m", _CHILD] if self.sandbox else None
 
 
 def build_environment(named: Iterable[str] = ()) -> dict[str, str]:

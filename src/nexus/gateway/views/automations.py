@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 from nexus import config
-from nexus.automations import hook_points, proposals, registration
+from nexus.automations import hook_points, proposals, registration, workspace
 from nexus.automations.condition import Condition, Surroundings, assess, find_used_up
 from nexus.automations.context import Occasion
 from nexus.automations.hook_points import HookPoint
@@ -22,9 +22,8 @@ from nexus.automations.queue import InvocationQueue
 from nexus.automations.registry import Entry
 from nexus.automations.runner import Runner
 from nexus.automations.trial import load_occasion
-from nexus.automations.workspace import workspace
+from nexus.automations.workspace import Folder
 from nexus.automations.workspace.history import Change, History
-from nexus.automations.workspace.workspace import Folder
 from nexus.errors import AutomationError, MissingError, WorkspaceError
 from nexus.gateway.views.page import ALWAYS, LAST, Page, Period, page
 from nexus.home import Home

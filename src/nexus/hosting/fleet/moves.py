@@ -52,7 +52,7 @@ def drain(registry: FleetRegistry, host: str) -> int:
     It hands over each when nobody uses it, and serves it until then.
     """
     registry.set_draining(host)
-    return _placed_elsewhere(registry, host)
+    return _place_all_elsewhere(registry, host)
 
 
 def resume(registry: FleetRegistry, host: str) -> int:
@@ -67,10 +67,10 @@ def evacuate(registry: FleetRegistry, host: str) -> int:
         raise HomeBusyError(
             f"{host} is alive", hint=f"Stop it first, or move its homes with `nexus host drain {host}`."
         )
-    return _placed_elsewhere(registry, host)
+    return _place_all_elsewhere(registry, host)
 
 
-def on(registry: FleetRegistry, host: str) -> Iterator[HostedHome]:
+def homes_on(registry: FleetRegistry, host: str) -> Iterator[HostedHome]:
     """The homes of a host."""
     after = ""
     while found := registry.placements(host, after, _PAGE):
@@ -92,7 +92,7 @@ def place_elsewhere(registry: FleetRegistry, host: str, home_ids: Iterable[str])
         registry.place(home_id, chosen.name)
 
 
-def _placed_elsewhere(registry: FleetRegistry, host: str) -> int:
-    homes = list(on(registry, host))
+def _place_all_elsewhere(registry: FleetRegistry, host: str) -> int:
+    homes = list(homes_on(registry, host))
     place_elsewhere(registry, host, [each.id for each in homes if each.moving_to is None])
     return len(homes)

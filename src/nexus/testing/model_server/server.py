@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from nexus import asgi
 from nexus import clock as clocks
 from nexus.errors import UsageError
-from nexus.testing.model_server.answering import described
+from nexus.testing.model_server.answering import describe
 from nexus.testing.model_server.app import build
 from nexus.testing.model_server.caching import Caching
 from nexus.testing.model_server.control import Settings, State
@@ -231,7 +231,7 @@ class ModelServer:
 
     def gate(self, name: str) -> Gate:
         """The gate at which `Hold` faults of that name wait."""
-        return self._state.gates.named(name)
+        return self._state.gates.get(name)
 
     # Records
 
@@ -257,7 +257,7 @@ class ModelServer:
     def assert_exhausted(self) -> None:
         """Fail when a step was never asked for, or a request had no step."""
         remaining = self._state.script.remaining()
-        unscripted = [described(e.request) for e in self.exchanges if not e.scripted]
+        unscripted = [describe(e.request) for e in self.exchanges if not e.scripted]
         if remaining or unscripted:
             left = [f"never asked for: {step!r}" for step in remaining]
             missed = [f"not scripted: {request}" for request in unscripted]

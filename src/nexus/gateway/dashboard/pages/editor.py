@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
-from nexus.automations import changes, creation, hook_points, registration, trial, when
+from nexus.automations import changes, creation, hook_points, registration, trial, when, workspace
 from nexus.automations.changes import Changes
 from nexus.automations.context import Occasion
 from nexus.automations.registry import Entry
 from nexus.automations.scripts import script
 from nexus.automations.trial import Recorded, Replayed, Trial
 from nexus.automations.when import TimeError
-from nexus.automations.workspace import Folder, workspace
+from nexus.automations.workspace import Folder
 from nexus.errors import AutomationError, NexusError, WorkspaceError
 from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
 from nexus.gateway.dashboard.render import is_part, page
