@@ -109,8 +109,16 @@ class Invoker:
             if entry.handler is None or entry.automation.workspace_dir:
                 ready = await asyncio.to_thread(self._prepare, entry.automation, entry.handler is None)
             services.grants = self._build_grants(entry.automation, ready.workspace)
-            context = _context(
-                entry.automation, point, occasion, invocation_id, ready.workspace, services, self._now
+            context = Context(
+                request=occasion.request,
+                automation=entry.automation,
+                hook_point=point.name,
+                invocation_id=invocation_id,
+                workspace=ready.workspace,
+                assembled=occasion.assembled,
+                result=occasion.result,
+                services=services,
+                now=self._now,
             )
             if entry.handler is not None:
                 ended = await run_in_process(entry.handler, context, timeout_ms)
@@ -237,28 +245,6 @@ class Invoker:
                 for place in (found.home, *peers):
                     async with self._committing.setdefault(place, asyncio.Lock()):
                         await asyncio.to_thread(History(place).commit, message)
-
-
-def _context(
-    automation: Automation,
-    point: HookPoint,
-    occasion: Occasion,
-    invocation_id: str,
-    found: Workspace | None,
-    services: Services,
-    now: clock.Clock,
-) -> Context:
-    return Context(
-        request=occasion.request,
-        automation=automation,
-        hook_point=point.name,
-        invocation_id=invocation_id,
-        workspace=found,
-        assembled=occasion.assembled,
-        result=occasion.result,
-        services=services,
-        now=now,
-    )
 
 
 async def run_in_process(handler: Handler, context: Context, timeout_ms: float) -> Ended:

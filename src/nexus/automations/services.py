@@ -42,17 +42,13 @@ OpenRecall = Callable[[], Awaitable[Recall]]
 Method = Callable[..., Awaitable[Any]]
 
 
-class Recaller:
-    """A home's memory, asked on behalf of requests."""
-
-    def __init__(self, opened: OpenRecall) -> None:
-        self._opened = opened
-
-    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        """The best matches, each marked strong or weak."""
-        asked = build_query(request, question, options)
-        recall = await self._opened()
-        return [_describe_match(result) for result in (await recall.find(asked)).results]
+async def find_matches(
+    open_recall: OpenRecall, request: Request, question: str, options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Ask a home's memory on behalf of a request. Returns the best matches, each marked strong or weak."""
+    query = build_query(request, question, options)
+    recall = await open_recall()
+    return [_describe_match(result) for result in (await recall.find(query)).results]
 
 
 class UnservedRecall:
@@ -251,7 +247,7 @@ class BrokerServices:
     def __init__(self, ledgers: Ledgers, broker: Broker, recall: OpenRecall) -> None:
         self._ledgers = ledgers
         self._broker = broker
-        self._recaller = Recaller(recall)
+        self._open_recall = recall
 
     async def assemble_context(
         self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
@@ -275,4 +271,4 @@ class BrokerServices:
         )
 
     async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        return await self._recaller.recall(request, question, options)
+        return await find_matches(self._open_recall, request, question, options)

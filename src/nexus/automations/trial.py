@@ -20,7 +20,7 @@ from nexus.automations.registry import Entry
 from nexus.automations.scripts import child, sandbox, script
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
-from nexus.automations.services import Calls, Recaller, UnservedRecall, derive_run_id
+from nexus.automations.services import Calls, UnservedRecall, derive_run_id, find_matches
 from nexus.automations.workspace import Workspace
 from nexus.config import MemoryConfig
 from nexus.context import AssembledContext, assemble_context
@@ -92,7 +92,7 @@ class Recorded:
 
     def __init__(self, ledgers: Ledgers, settings: MemoryConfig) -> None:
         self._ledgers = ledgers
-        self._recaller = Recaller(UnservedRecall(ledgers, settings))
+        self._open_recall = UnservedRecall(ledgers, settings)
 
     async def assemble_context(
         self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
@@ -112,7 +112,7 @@ class Recorded:
         raise AutomationError("A replay runs no agent")
 
     async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        return await self._recaller.recall(request, question, options)
+        return await find_matches(self._open_recall, request, question, options)
 
     @staticmethod
     async def load_runs(ledgers: Ledgers, automation: Automation, request_id: str) -> list[Run]:
