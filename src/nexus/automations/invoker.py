@@ -153,7 +153,7 @@ class Invoker:
         async with self._committing.setdefault(place, asyncio.Lock()):
             return await asyncio.to_thread(settle)
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """When this returns, changes of workspaces are in their histories, and what was to be stopped is."""
         while self._after:
             await asyncio.gather(*self._after)

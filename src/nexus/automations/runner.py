@@ -160,7 +160,7 @@ class Runner:
         ended = replace(skipped, error=reason, ended_at=skipped.created_at)
         await self.ledgers.runtime.write(invocations.add, invocations=[ended])
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """When this returns, every invocation that had ended is recorded."""
         await asyncio.gather(*self._recording)
 
@@ -311,7 +311,7 @@ class Runner:
         )
 
     def _record(self, ended: list[Invocation]) -> None:
-        """Written behind the request's back, in one transaction; `settled` waits for it."""
+        """Written behind the request's back, in one transaction; `wait_until_settled` waits for it."""
         if ended:
             with ungated():
                 task = asyncio.create_task(self._write(ended))

@@ -278,7 +278,7 @@ def limit(name: str, root: Path, fleet: str, **given: Any) -> None:
     with _registry(root, fleet) as registry:
         found = registry.get_named(name)
         changes = {key: value for key, value in given.items() if value is not None}
-        limits = found.limits.changed(changes)
+        limits = found.limits.change(changes)
         if changes:
             with audit.Audit(registry.root).act("home.limit", who=audit.by_user(), home=name, limits=changes):
                 registry.set_limits(found.id, limits)

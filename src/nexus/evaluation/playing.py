@@ -166,8 +166,8 @@ def exchanges(rows: Sequence[Row]) -> "Iterator[tuple[Row, str]]":
 async def settled(app: App) -> None:
     """Wait until no automation and no agent has work left."""
     while True:
-        await app.automations.runner.settled()
-        await app.automations.queue.settled()
+        await app.automations.runner.wait_until_settled()
+        await app.automations.queue.wait_until_settled()
         runtime = app.ledgers.runtime
         if not await runtime.read(executions.unfinished) and not await runtime.read(invocations.unfinished):
             return

@@ -117,7 +117,7 @@ class Admin:
         asked = await _fields(request)
         if unknown := asked.keys() - asdict(found.limits).keys():
             raise UsageError(f"Unknown limit: {', '.join(sorted(unknown))}", hint="See `nexus host limit`.")
-        changed = found.limits.changed(asked)
+        changed = found.limits.change(asked)
         await asyncio.to_thread(self._limited, found, changed, who(request), asked)
         self._host.engine.scope_limits[found.id] = changed.concurrency
         return JSONResponse(asdict(changed))
@@ -140,7 +140,7 @@ class _AdminGuard(Guard):
 
     async def unfit(self, request: Request, token: str) -> Response | None:
         if not await asyncio.to_thread(is_admin, self._registry, token):
-            await asyncio.to_thread(self._audit.refused, "token.use", who=by_token(token))
+            await asyncio.to_thread(self._audit.record_refusal, "token.use", who=by_token(token))
             return self._refused(request.headers, "Invalid API token")
         return None
 

@@ -387,14 +387,16 @@ class _HomeGuard(Guard):
         answer = await super()._login(request)
         if answer is not None:
             entered = answer.status_code == HTTPStatus.OK
-            record = self._audit.record if entered else self._audit.refused
+            record = self._audit.record if entered else self._audit.record_refusal
             await asyncio.to_thread(record, "login", who="login link", home=self._name)
         return answer
 
     async def unfit(self, request: Request, token: str) -> Response | None:
         grant = await asyncio.to_thread(self._registry.grant, token)
         if grant is None or grant.home_id is None or grant.home_id != self._home_id:
-            await asyncio.to_thread(self._audit.refused, "token.use", who=by_token(token), home=self._name)
+            await asyncio.to_thread(
+                self._audit.record_refusal, "token.use", who=by_token(token), home=self._name
+            )
             return self._refused(request.headers, "Invalid API token")
         if grant.scope == "read" and request.method not in _SAFE:
             return refusal(403, "This token can only read", "Use a token that was made without --read-only.")

@@ -75,7 +75,7 @@ class Audit:
             raise
         self.record(what, who=who, **about)
 
-    def refused(self, what: str, *, who: str, **about: Any) -> None:
+    def record_refusal(self, what: str, *, who: str, **about: Any) -> None:
         """Record that somebody was not let in. Of very many, some stand for the others."""
         with self._counting:
             now = self._now()

@@ -259,7 +259,7 @@ class Host:
         if self._serving is not None:
             self._serving.tell(url)
 
-    async def recovered(self) -> None:
+    async def wait_until_recovered(self) -> None:
         """When this returns, the homes that a crash left open have handed over what they accepted."""
         if self._recovery is not None:
             await self._recovery

@@ -352,7 +352,7 @@ class Stages:
     async def finalize(self, journey: Journey) -> None:
         """Let automations tidy up, and see to it that all they did is recorded."""
         await self.fire("finalize", journey)
-        await self.runner.settled()
+        await self.runner.wait_until_settled()
 
     async def fire(self, hook_point: str, journey: Journey) -> Returned:
         """Fire a hook point with what there is of the journey."""

@@ -86,7 +86,7 @@ async def test_the_agent_of_a_role_answers_with_its_role_about_what_was_said(hom
         async with app_on(home, server) as app:
             await asyncio.to_thread(creation.create, home, writer(app.ledgers), WISH)
             await (await app.send("Tea at four?")).result()
-            await app.automations.queue.settled()
+            await app.automations.queue.wait_until_settled()
 
             async def done() -> Invocation | None:
                 found = await app.ledgers.runtime.read(invocations.of_automation, name="notes")

@@ -414,5 +414,5 @@ async def _say(app: App, text: str) -> None:
     """Say something, and wait for all that it leads to."""
     await (await app.send(text)).result()
     await quiet(app)
-    await app.automations.queue.settled()
+    await app.automations.queue.wait_until_settled()
     await quiet(app)

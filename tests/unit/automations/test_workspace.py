@@ -205,7 +205,7 @@ async def test_a_run_that_changed_its_workspace_is_committed(opened: Ledgers, tm
             "learns", source, workspace_dir="x/learns/", peer_workspaces=("y/other/",), description="Learns."
         )
         await stage.fire()
-        await stage.runner.invoker.settled()
+        await stage.runner.invoker.wait_until_settled()
         (row,) = await stage.rows("learns")
         assert row.status == "done", row
         place = stage.home.meeseeks / "learns"
@@ -215,5 +215,5 @@ async def test_a_run_that_changed_its_workspace_is_committed(opened: Ledgers, tm
         assert change.message == f"learns at runAutomations, {row.id}"
         assert (stage.home.meeseeks / "other" / "NOTE.md").read_text() == "# learns\n\nLearns.\n"
         await stage.fire()
-        await stage.runner.invoker.settled()
+        await stage.runner.invoker.wait_until_settled()
         assert len(await asyncio.to_thread(History(place).changes)) == 1

@@ -247,7 +247,7 @@ async def test_no_token_is_on_the_disk(scene: Scene, tmp_path: Path) -> None:
         async with scene.host.pool.use(id_) as opened:
             # Histories of workspaces are written with temporary files, which come and go.
             await quiet(opened.app)
-            await opened.app.automations.runner.invoker.settled()
+            await opened.app.automations.runner.invoker.wait_until_settled()
     for file in (tmp_path / "host").rglob("*"):
         if file.is_file():
             assert not any(token.encode() in file.read_bytes() for token in tokens), file

@@ -170,7 +170,7 @@ async def test_a_home_with_texts_that_wait_is_opened_at_the_next_start(
             await opened.app.remember("The canary is yellow.")
         found.append(Hashes())
         async with host_on(root) as host:
-            await host.recovered()
+            await host.wait_until_recovered()
             await until(lambda: "The canary is yellow." in found[-1].embedded)
 
 
@@ -347,7 +347,7 @@ async def test_only_what_was_open_is_opened_at_the_next_start(tmp_path: Path, ro
             assert registry.find_left_open() == []
             registry.note_opening(ids["bob"])
         async with host_on(root) as host:
-            await host.recovered()
+            await host.wait_until_recovered()
             assert [id_ in host.pool for id_ in ids.values()] == [False, True, False]
 
 
