@@ -7,14 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus.channels.adapter import Message, MessageError
-from nexus.channels.matrix import (
-    Room,
-    has_file,
-    parse_message,
-    read_content,
-    read_file_name,
-    read_media_type,
-)
+from nexus.channels.matrix import Room, has_file, parse_message, read_content, read_file_name, read_media_type
 
 _ROOM = Room(id="!r:x", members=3, is_open=False, title=None, own_name="agent", sender_name=None)
 _JSON: Any = st.recursive(

@@ -70,7 +70,7 @@ class Job:
     variables: tuple[str, ...] = ()
     """Variables of the environment that it gets beside the ordinary ones."""
     sandbox: dict[str, Any] | None = None
-    """The sandbox that it runs in, if any: see `sandbox.of_script`."""
+    """The sandbox that it runs in, if any: see `sandbox.describe_sandbox`."""
 
     @property
     def program(self) -> list[str] | None:
