@@ -148,7 +148,7 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     with open_automations(ctx) as place:
         found = place.get(name)
         state = assess(place.home, found, place.load_surroundings())
-        pending = [lesson.id for lesson in waiting.pending(place.home, name)]
+        pending = [lesson.id for lesson in waiting.load_pending(place.home, name)]
     if as_json:
         print_json({**found.to_json(), **state.to_json(), "lessons": pending})
         return
@@ -183,8 +183,8 @@ def lessons(
             click.echo(f"Discarded {waiting.discard(place.home, name, discarded).id}.")
             return
         pending = [
-            (lesson, waiting.difference(place.home, found, lesson))
-            for lesson in waiting.pending(place.home, name)
+            (lesson, waiting.diff_lesson(place.home, found, lesson))
+            for lesson in waiting.load_pending(place.home, name)
         ]
     if as_json:
         print_json([{**lesson.to_json(), "diff": diff} for lesson, diff in pending])
