@@ -57,13 +57,13 @@ def measure(homes: int, times: int) -> list[Figure]:
                 held = registry.acquire(home, epochs.get(home))
                 assert held is not None
                 epochs[home] = held.epoch
-                registry.settled(home, keeps_open=False)
-                registry.copied(home, held.epoch)
-                registry.closed(home)
+                registry.note_opened(home, keeps_open=False)
+                registry.note_copied(home, held.epoch)
+                registry.note_closed(home)
 
             def look(_: int) -> None:
-                registry.wishes(4)
-                registry.orphans(4)
+                registry.find_moving(4)
+                registry.find_orphans(4)
 
             works: dict[str, Callable[[int], object]] = {
                 "a visit: acquiring, settling and closing a home": visit,

@@ -39,7 +39,7 @@ from nexus import config
 from nexus.broker import invariants
 from nexus.engine.settings import Settings
 from nexus.home import LEDGERS, Home
-from nexus.hosting.fleet.registry import FleetRegistry, opened
+from nexus.hosting.fleet.registry import FleetRegistry, connect
 from nexus.testing import ModelRequest, Pace, Turn
 
 _ASKED = re.compile(r"Question (\d+)\.")
@@ -112,7 +112,7 @@ class Fleet:
             self.tokens[made.name] = self.registry.new_token(made.id, "full")
 
     def owners(self) -> dict[str, str]:
-        return {each.name: each.host or "" for each in self.registry.listed("", 1_000)}
+        return {each.name: each.host or "" for each in self.registry.list_homes("", 1_000)}
 
     def new_message(self, home: str | None = None) -> Message:
         self._asked += 1
@@ -275,7 +275,7 @@ def struck(fleet: Fleet, found: Round) -> HostProcess:
 
 def began_at(fleet: Fleet) -> dict[str, float]:
     """When the present owner of each home took it, by Postgres's clock, which is this machine's."""
-    with opened(fleet.world.own_fleet_url, 1).begin() as connection:
+    with connect(fleet.world.own_fleet_url, 1).begin() as connection:
         found = connection.exec_driver_sql(
             "SELECT h.name, extract(epoch FROM e.began_at) FROM homes AS h "
             "JOIN epochs AS e ON e.home_id = h.id AND e.epoch = h.epoch"

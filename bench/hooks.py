@@ -103,7 +103,7 @@ async def measured(home: Home, rounds: int) -> dict[str, list[float]]:
         try:
             return await _rounds(runner, host, rounds)
         finally:
-            await runner.settled()
+            await runner.wait_until_settled()
             await host.close()
 
 
@@ -123,7 +123,7 @@ async def _rounds(runner: Runner, host: Host, rounds: int) -> dict[str, list[flo
 
     async def fire_and_settle(hook_point: str) -> None:
         await fire(hook_point)
-        await runner.settled()
+        await runner.wait_until_settled()
 
     await fire("runAutomations")
     await host.warm()
@@ -136,7 +136,7 @@ async def _rounds(runner: Runner, host: Host, rounds: int) -> dict[str, list[flo
     ):
         progress(f"{name}: {count} rounds")
         found[name] = await timed(count, work)
-        await runner.settled()
+        await runner.wait_until_settled()
     return found
 
 

@@ -295,7 +295,7 @@ async def trace_message(url: str, folder: Path) -> str:
     os.environ[_KEY] = "k"
     async with (
         App(home, config.load(home.config_file)) as app,
-        Gateway(app, asgi.listening("127.0.0.1", 0, backlog=16)) as gateway,
+        Gateway(app, asgi.open_socket("127.0.0.1", 0, backlog=16)) as gateway,
         httpx.AsyncClient(
             base_url=gateway.url, timeout=60, headers={"authorization": f"Bearer {home.token()}"}
         ) as client,

@@ -417,7 +417,7 @@ def _knock(page: Page, url: str) -> None:
             "text": "Hello?",
         }
         body = json.dumps(said).encode()
-        headers = {HEADER: Webhook(channel, secret=_SECRET).signed(body), "content-type": "application/json"}
+        headers = {HEADER: Webhook(channel, secret=_SECRET).sign(body), "content-type": "application/json"}
         assert page.request.post(f"{url}/hooks/{channel}", data=body, headers=headers).ok
     while page.goto(f"{url}/people") and page.locator(".person .kind").count() < len(_STRANGERS):
         page.wait_for_timeout(200)

@@ -37,7 +37,7 @@ async def register(app: App, name: str, source: str, folder: Path, **settings: A
 
 async def runs(app: App, name: str) -> list[Invocation]:
     """The invocations of an automation, the first one first."""
-    await app.automations.runner.settled()
+    await app.automations.runner.wait_until_settled()
     return (await app.ledgers.runtime.read(invocations.of_automation, name=name))[::-1]
 
 

@@ -80,7 +80,7 @@ async def ended(app: App, automation: str, count: int) -> Invocation:
 
 async def runs(app: App, automation: str) -> list[Invocation]:
     """Its invocations, the newest first."""
-    await app.automations.runner.settled()
+    await app.automations.runner.wait_until_settled()
     return await app.ledgers.runtime.read(invocations.of_automation, name=automation, limit=1_000)
 
 

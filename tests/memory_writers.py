@@ -86,8 +86,8 @@ async def quiet(app: App, patience_ms: int = PATIENCE_MS) -> None:
     query = f"""SELECT (SELECT count(*) FROM invocations WHERE status NOT IN ({ended}))
         + (SELECT count(*) FROM executions WHERE status NOT IN ({ended}))"""
     for _ in range(patience_ms // 50):
-        await app.automations.runner.settled()
-        await app.automations.queue.settled()
+        await app.automations.runner.wait_until_settled()
+        await app.automations.queue.wait_until_settled()
         if (await rows(app, "runtime", query))[0][0] == 0:
             return
         await asyncio.sleep(0.05)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nexus.app import App
     from nexus.automations.context import Context
     from nexus.automations.hook_points import HOOK_POINTS, HookPoint
-    from nexus.automations.loading.plugin import Plugin
+    from nexus.automations.loading import Plugin
     from nexus.client import Client
     from nexus.config import Config
     from nexus.errors import (
@@ -127,7 +127,7 @@ _MODULES: Final = {
     "Context": "nexus.automations.context",
     "HOOK_POINTS": "nexus.automations.hook_points",
     "HookPoint": "nexus.automations.hook_points",
-    "Plugin": "nexus.automations.loading.plugin",
+    "Plugin": "nexus.automations.loading",
     "Client": "nexus.client",
     "Config": "nexus.config",
     "Home": "nexus.home",

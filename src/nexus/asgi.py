@@ -11,7 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 _POLL_S: Final = 0.002
 
 
-def listening(host: str, port: int, *, backlog: int) -> socket.socket:
+def open_socket(host: str, port: int, *, backlog: int) -> socket.socket:
     """A socket that listens at that place."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Named as TCP, which is its default anyway: asyncio sends small pieces at once (TCP_NODELAY) only on
@@ -27,7 +27,7 @@ def listening(host: str, port: int, *, backlog: int) -> socket.socket:
     return made
 
 
-def server(
+def build_server(
     app: ASGIApp,
     *,
     keep_alive_s: int,
@@ -66,10 +66,10 @@ async def stop(serving: uvicorn.Server, *, grace_s: float, cut_s: float) -> int:
         accepting.close()
     for connection in list(serving.server_state.connections):
         connection.shutdown()
-    if not await _settles(serving, grace_s):
+    if not await _settles_within(serving, grace_s):
         abort(serving)
         cancel(serving)
-        await _settles(serving, cut_s)
+        await _settles_within(serving, cut_s)
     return len(serving.server_state.tasks)
 
 
@@ -85,17 +85,17 @@ def cancel(serving: uvicorn.Server) -> None:
         task.cancel()
 
 
-async def settled(serving: uvicorn.Server) -> None:
+async def wait_until_settled(serving: uvicorn.Server) -> None:
     """Until no connection is open and nothing is being answered."""
     # uvicorn keeps these sets and tells nobody when they are empty.
     while serving.server_state.connections or serving.server_state.tasks:  # noqa: ASYNC110
         await asyncio.sleep(_POLL_S)
 
 
-async def _settles(serving: uvicorn.Server, within_s: float) -> bool:
+async def _settles_within(serving: uvicorn.Server, within_s: float) -> bool:
     try:
         async with asyncio.timeout(within_s):
-            await settled(serving)
+            await wait_until_settled(serving)
     except TimeoutError:
         return False
     return True

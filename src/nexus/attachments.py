@@ -68,7 +68,7 @@ class Attachment:
         return cls(**value)
 
 
-def checked(file: File, most_bytes: int) -> Attachment:
+def identify(file: File, most_bytes: int) -> Attachment:
     """What a file is. One of a kind that nobody could read, or that is too large, is refused."""
     name = " ".join(file.name.split())[:_NAME_CHARACTERS] or "file"
     if len(file.data) > most_bytes:
@@ -76,7 +76,7 @@ def checked(file: File, most_bytes: int) -> Attachment:
             f"{name} is too large: {len(file.data):,} bytes or more, at most {most_bytes:,} are taken",
             hint="Send a smaller file, or raise `max_bytes` below [attachments] in config.toml.",
         )
-    media_type = type_of(file.data)
+    media_type = detect_type(file.data)
     if media_type is None:
         raise UsageError(
             f"{name} is neither an image, a PDF nor text",
@@ -96,7 +96,7 @@ def keep(home: Home, attachment: Attachment, data: bytes) -> None:
     if path.exists():
         return
     path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-    with _unfinished(path.parent) as (file, temporary):
+    with _open_temporary(path.parent) as (file, temporary):
         file.write(data)
         _finish(file, temporary, path)
 
@@ -117,7 +117,7 @@ def keep_stream(
     folder = home.root / "state/attachments"
     folder.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
     digest, size, start = hashlib.sha256(), 0, b""
-    with _unfinished(folder) as (file, temporary):
+    with _open_temporary(folder) as (file, temporary):
         while piece := stream.read(_PIECE_BYTES):
             size += len(piece)
             if size > most_bytes:
@@ -127,7 +127,7 @@ def keep_stream(
             file.write(piece)
         kept = Attachment(
             name=" ".join((name or "").split())[:_NAME_CHARACTERS] or "file",
-            media_type=_signed(start) or media_type,
+            media_type=_detect_signature(start) or media_type,
             size_bytes=size,
             sha256=digest.hexdigest(),
         )
@@ -140,7 +140,7 @@ def keep_stream(
 
 
 @contextmanager
-def _unfinished(folder: Path) -> Generator[tuple[IO[bytes], Path]]:
+def _open_temporary(folder: Path) -> Generator[tuple[IO[bytes], Path]]:
     """A file that is gone in the end, unless it was moved to its place."""
     descriptor, temporary = tempfile.mkstemp(dir=folder)
     try:
@@ -164,9 +164,9 @@ def read(home: Home, attachment: Attachment) -> bytes | None:
         return None
 
 
-def type_of(data: bytes) -> str | None:
+def detect_type(data: bytes) -> str | None:
     """What a file is, by its bytes; None where it is nothing that can be attached."""
-    signed = _signed(data)
+    signed = _detect_signature(data)
     if signed is not None:
         return signed
     try:
@@ -176,7 +176,7 @@ def type_of(data: bytes) -> str | None:
     return None if "\0" in text else "text/plain"
 
 
-def _signed(data: bytes) -> str | None:
+def _detect_signature(data: bytes) -> str | None:
     """The type that the first bytes of a file name."""
     for signature, media_type in _SIGNATURES:
         if data.startswith(signature):

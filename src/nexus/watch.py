@@ -7,7 +7,7 @@ import asyncio
 import ctypes
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +16,20 @@ _HEADER = struct.Struct("iIII")
 _READ_BYTES = 64 * 1024
 # A user has 128 on most systems, for all programs. A host with more open homes compares times.
 _MOST_INSTANCES = 16
+
+
+async def wait_at_most(wake: Awaitable[object], most_s: float | None) -> bool:
+    """Wait for what wakes a loop that also looks by itself. False: the time was up first.
+
+    Not `asyncio.wait_for`: until Python 3.12 it can lose a cancellation, and whoever stops the loop waits
+    forever.
+    """
+    try:
+        async with asyncio.timeout(most_s):
+            await wake
+    except TimeoutError:
+        return False
+    return True
 
 
 class Watch:
@@ -49,10 +63,7 @@ class Watch:
 
     async def wait(self, most_s: float | None = None) -> None:
         """Until something changed since the last wait, or the time is up. Only without `changed`."""
-        with suppress(TimeoutError):
-            # Not `wait_for`: until Python 3.12 it can lose a cancellation.
-            async with asyncio.timeout(most_s):
-                await self._event.wait()
+        await wait_at_most(self._event.wait(), most_s)
         self._event.clear()
 
     def close(self) -> None:

@@ -20,8 +20,7 @@ from typing import Any
 from nexus import hosted
 from nexus.cli import main
 from nexus.engine import Settings
-from nexus.hosting import pool
-from nexus.hosting.fleet import duties
+from nexus.hosting import host, pool
 from nexus.hosting.fleet.fleet import Fleet
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.replication import Replicas
@@ -46,14 +45,14 @@ STEPS: dict[str, tuple[Any, str, Callable[..., str]]] = {
     "acquire": (Fleet, "acquire", _first),
     "forget the engine's work": (pool, "remove_scope", _scope),
     "bring back": (Replicas, "bring_back", _first),
-    "record what it began with": (FleetRegistry, "begun", _first),
+    "record what it began with": (FleetRegistry, "note_epoch", _first),
     "stamp": (fencing, "stamp", _place),
     "copy": (Replicas, "follow", _first),
-    "record the copy": (FleetRegistry, "copied", _first),
-    "open": (FleetRegistry, "settled", _first),
+    "record the copy": (FleetRegistry, "note_copied", _first),
+    "open": (FleetRegistry, "note_opened", _first),
     "read the copy back": (Replicas, "check", _first),
-    "record the check": (FleetRegistry, "checked", _first),
-    "drop older copies": (FleetRegistry, "dropped", _first),
+    "record the check": (FleetRegistry, "note_checked", _first),
+    "drop older copies": (FleetRegistry, "note_dropped", _first),
 }
 """Of a takeover, in their order: where each is, and how its home is found in the arguments."""
 
@@ -107,7 +106,7 @@ if __name__ == "__main__":
     for each in STEPS:
         halts.wrap(each)
     # A home that stays where it is must not hold up the others.
-    for module, name in ((pool, "_OPENED_AT_ONCE"), (pool, "_CHECKED_AT_ONCE"), (duties, "_TAKEN_AT_ONCE")):
+    for module, name in ((pool, "_OPENED_AT_ONCE"), (pool, "_CHECKED_AT_ONCE"), (host, "_TAKEN_AT_ONCE")):
         assert hasattr(module, name)
         setattr(module, name, 64)
     main()

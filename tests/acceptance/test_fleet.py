@@ -66,16 +66,16 @@ class Fleet:
             process.communicate(timeout=120)
 
     def place(self, name: str, host: str) -> None:
-        self.registry.place(self.registry.named(name).id, host)
+        self.registry.place(self.registry.get_named(name).id, host)
 
     def owner(self, name: str) -> str | None:
-        found = self.registry.get(self.registry.named(name).id)
+        found = self.registry.get(self.registry.get_named(name).id)
         assert found is not None
         return found.host
 
     def copied(self, name: str) -> bool:
         """Whether the copy of a home has the first answer and the second question."""
-        copy = self.folder / "copies" / self.registry.named(name).id / "1"
+        copy = self.folder / "copies" / self.registry.get_named(name).id / "1"
         return holds_second(copy, "Answer 0", "Question 1")
 
     def is_alive(self, host: str) -> bool:
@@ -165,7 +165,7 @@ def test_a_host_that_was_frozen_beyond_its_lease_writes_nothing(tmp_path: Path, 
     with ModelServer() as server:
         server.always(echo)
         token = fleet.add("ada", write_settings(tmp_path, server))
-        home_id = fleet.registry.named("ada").id
+        home_id = fleet.registry.get_named("ada").id
         halts, reached = tmp_path / "halts", tmp_path / "halts.reached"
         halts.write_text(json.dumps({home_id: "record what it began with"}))
         # The last one to stop keeps the home.

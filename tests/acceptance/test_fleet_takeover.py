@@ -67,7 +67,7 @@ def test_no_home_is_lost_wherever_its_next_owner_dies(
             say(client, "Hello")
     until(lambda: all(map(fleet.copied, names)))
     with FleetRegistry(tmp_path, fleet.url) as registry:
-        ids = {name: registry.named(name).id for name in names}
+        ids = {name: registry.get_named(name).id for name in names}
         halts, reached = tmp_path / "halts", tmp_path / "halts.reached"
         halts.write_text(json.dumps(dict(zip(ids.values(), steps, strict=True))))
         two = fleet.start("two", halts=halts)

@@ -52,11 +52,11 @@ async def test_a_second_invocation_of_a_day_sends_nothing_and_asks_no_model(
         clock.at = FRIDAY
         await tick(app, NAME, clock)
         clock.forward(hours=2)
-        entry = await app.automations.runner.active(NAME, "schedule")
+        entry = await app.automations.runner.find_active(NAME, "schedule")
         assert entry is not None
         first = (await runs(app, NAME))[0]
         occasion = Occasion.from_json(first.input)
-        await app.automations.runner.again(entry, "schedule", occasion)
+        await app.automations.runner.enqueue_again(entry, "schedule", occasion)
         again = await ended(app, NAME, 2)
         assert (again.status, again.result) == ("done", None)
         assert len(await messages(app)) == 1

@@ -69,7 +69,7 @@ async def test_settings_that_cannot_be_read_let_everybody_through_and_say_so(
     async with opened(home, server, clock) as app:
         await let_in(app)
         assert "Hello again" in await from_sam(app, "Hello again")
-        await app.automations.runner.settled()
+        await app.automations.runner.wait_until_settled()
         query = "SELECT last_error FROM automations WHERE name = 'quiet-hours' AND status = 'active'"
         [(error,)] = await app.ledgers.runtime.read(lambda c: c.execute(query).fetchall())
     assert "'late' does not match format '%H:%M'" in str(error)

@@ -19,9 +19,8 @@ from hostile import FOUND, slow_mail
 from long_form import times
 from nexus import attachments, history
 from nexus.attachments import File
-from nexus.channels import wire
+from nexus.channels import email, wire
 from nexus.channels.adapter import Message, MessageError
-from nexus.channels.email import parsing
 from nexus.channels.webhook import Webhook
 from nexus.errors import CareError, UsageError
 from nexus.history.items import Item
@@ -52,7 +51,7 @@ def _mail() -> bytes:
 
 def _read_mail(data: bytes) -> None:
     with suppress(MessageError):
-        parsing.message(data, own=frozenset(), auth_server="mx.example.org")
+        email.parse_message(data, own=frozenset(), auth_server="mx.example.org")
 
 
 def _read_html(data: bytes) -> None:
@@ -71,14 +70,14 @@ def _read_export(data: bytes, name: str) -> None:
 def _read_webhook(data: bytes) -> None:
     hook = Webhook("desk", secret="0123456789abcdef" * 2)
     with suppress(MessageError):
-        assert isinstance(hook._message({}, data), Message)  # pyright: ignore[reportPrivateUsage]
+        assert isinstance(hook._parse_message({}, data), Message)  # pyright: ignore[reportPrivateUsage]
     with suppress(MessageError):
-        wire.message(wire.parsed(data))
+        wire.read_message(wire.parse_line(data))
 
 
 def _read_attachment(data: bytes) -> None:
     with suppress(UsageError):
-        attachments.checked(File(name="a", data=data), 1_000_000)
+        attachments.identify(File(name="a", data=data), 1_000_000)
 
 
 def _archives() -> list[bytes]:
@@ -152,4 +151,4 @@ def test_what_was_found_before_is_read_or_refused(name: str) -> None:
 def test_a_mail_that_takes_minutes_is_given_up() -> None:
     _check(_read_mail, slow_mail(), "slow")
     with pytest.raises(MessageError, match="too much"):
-        parsing.message(slow_mail(), own=frozenset(), auth_server="")
+        email.parse_message(slow_mail(), own=frozenset(), auth_server="")

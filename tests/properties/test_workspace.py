@@ -7,7 +7,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus.automations.workspace import Folder, Workspace, workspace
+from nexus.automations import workspace
+from nexus.automations.workspace import Folder, Workspace
 from nexus.errors import WorkspaceError
 
 _TRAPS = """

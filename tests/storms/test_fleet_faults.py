@@ -199,7 +199,7 @@ class _Storm:
 
     def owner_of(self, sender: _Sender) -> str:
         """The host that owns a home. It has one, because homes are placed before anything happens."""
-        host = self.registry.named(sender.home).host
+        host = self.registry.get_named(sender.home).host
         assert host is not None
         return host
 
@@ -242,7 +242,7 @@ class _Storm:
             recent = {name for name, at in list(sender.accepted.items()) if at > killed_at - 30}
             if not recent:
                 continue
-            folder = self._copies / self.registry.named(sender.home).id
+            folder = self._copies / self.registry.get_named(sender.home).id
             newest = max((int(each.name) for each in folder.glob("[0-9]*")), default=0)
             copied = read_copy(folder / str(newest) / "events", "SELECT content FROM events")
             self.lost |= {name for name in recent if f"Message {name}." not in copied}
@@ -262,7 +262,7 @@ def test_no_home_is_lost_stuck_or_doubled_whatever_happens_to_its_hosts(
         watching = threading.Thread(target=storm.watch, daemon=True)
         with storm.registry:
             for sender, host in zip(storm.senders, cycle(list(fleet.hosts)), strict=False):
-                storm.registry.place(storm.registry.named(sender.home).id, host)
+                storm.registry.place(storm.registry.get_named(sender.home).id, host)
             watching.start()
             for sender in storm.senders:
                 sender.start()

@@ -15,7 +15,7 @@ from attached_files import pdf, png
 from gateways import app_for_gateway, gateway_on
 from memory_writers import quiet, rows
 from nexus.app import App, reception
-from nexus.attachments import File, type_of
+from nexus.attachments import File, detect_type
 from nexus.broker.tools.web.text import UnfinishedError, text_of
 from nexus.channels.adapter import File as Sent
 from nexus.channels.adapter import Message
@@ -59,11 +59,11 @@ def _kept(home: Home) -> list[Path]:
 
 
 def test_a_file_is_what_its_bytes_say() -> None:
-    assert type_of(png()) == "image/png"
-    assert type_of(pdf("x")) == "application/pdf"
-    assert type_of("Grüße".encode()) == "text/plain"
-    assert type_of(b"MZ\x00\x01\xff") is None
-    assert type_of(b"a\x00b") is None
+    assert detect_type(png()) == "image/png"
+    assert detect_type(pdf("x")) == "application/pdf"
+    assert detect_type("Grüße".encode()) == "text/plain"
+    assert detect_type(b"MZ\x00\x01\xff") is None
+    assert detect_type(b"a\x00b") is None
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])

@@ -194,13 +194,13 @@ class App(Lifecycle):
                 events.ensure_thread, channel=channel, external_id=session_label
             ),
         )
-        return reminders.reminder(await self.reminders.save(new, place), self.reminders.now())
+        return reminders.describe_row(await self.reminders.save(new, place), self.reminders.now())
 
     async def run_automation(self, name: str, content: str = "") -> Invocation:
         """Run an automation now with a message of the owner's, whatever its triggers and circuit say."""
         found = await self.ledgers.runtime.read(automations.get, name=name)
         if found is None:
-            raise registration.unknown(name)
+            raise registration.unknown_automation(name)
         registration.check_approved(found)
         runner = self.automations.runner
         entry = Entry(found, runner.registry.handlers.get(found.script_path or ""))

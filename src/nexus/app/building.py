@@ -222,7 +222,7 @@ class BuiltHome:
         return {} if vectors is None else await vectors.cosines("entity", text, entity_ids)
 
     def _sends_files(self, channel: str) -> bool:
-        adapter = self.adapters.made.get(channel)
+        adapter = self.adapters.by_name.get(channel)
         return adapter is not None and "attachments" in adapter.capabilities
 
     async def _deliver(self, request: Request, text: str) -> None:

@@ -84,12 +84,12 @@ class Commands:
                 draft = await self._reminders.draft(words)
                 place = await find_place(self._ledgers, request)
                 await self._reminders.save(draft, place, key=request.event.id)
-                return "\n\n".join(["Saved.", *draft.described(self._reminders.now())])
+                return "\n\n".join(["Saved.", *draft.describe(self._reminders.now())])
             case "remind":
                 return "Say when and what, for example: /remind in two hours call Anna"
             case "reminders":
                 rows = [
-                    f"- {each.when} ({each.state}): {each.text}" for each in await self._reminders.listed()
+                    f"- {each.when} ({each.state}): {each.text}" for each in await self._reminders.load_all()
                 ]
                 return "\n".join(rows) or "No reminders. /remind makes one."
             case "cost":

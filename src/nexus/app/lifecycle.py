@@ -20,7 +20,7 @@ from nexus.broker.tools.sandbox import Sandbox
 from nexus.broker.tools.schedule import schedule_tool
 from nexus.broker.tools.send_file import send_file_tool
 from nexus.channels import Channels
-from nexus.channels.kinds import adapters
+from nexus.channels.kinds import build_adapters
 from nexus.config import Config
 from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
 from nexus.home import Home
@@ -164,10 +164,10 @@ class Lifecycle(BuiltHome):
         await asyncio.gather(*reads)
 
     async def _start_channels(self, opening: AsyncExitStack) -> None:
-        self.adapters = await asyncio.to_thread(adapters, self.config.channels, self.home)
+        self.adapters = await asyncio.to_thread(build_adapters, self.config.channels, self.home)
         self.channels = Channels(
             self.ledgers,
-            self.adapters.made,
+            self.adapters.by_name,
             self.reception.from_channel,
             knows=self.reception.knows,
             retryable=(EngineUnreachableError, EngineBusyError, EngineFullError),

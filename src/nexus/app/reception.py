@@ -102,7 +102,7 @@ class Reception:
         since. Otherwise the change is recorded.
         """
         state = await self.ledgers.runtime.read(channel_states.state, name=channel)
-        settings = kinds.effective(self.config.channels[channel], state)
+        settings = kinds.apply_state(self.config.channels[channel], state)
         answers = not message.is_automatic and (
             not message.is_group
             or settings.answer == "always"
@@ -160,11 +160,11 @@ class Reception:
     def is_owners(self, channel: str, address: str) -> bool:
         """Whether an address is the owner's. What isn't a channel of the settings is the owner's own."""
         settings = self.config.channels.get(channel)
-        return settings is None or kinds.is_owners(settings, address)
+        return settings is None or kinds.is_owner_address(settings, address)
 
     async def knows(self, channel: str, sender: str) -> bool:
         """Whether a sender on a channel is the owner or was let in."""
-        if kinds.is_owners(self.config.channels[channel], sender):
+        if kinds.is_owner_address(self.config.channels[channel], sender):
             return True
         found = await self.ledgers.identity.read(senders.find, channel=channel, identifier=sender)
         if found is None or found.is_owner:

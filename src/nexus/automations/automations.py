@@ -79,13 +79,13 @@ class Automations:
             self._starting.cancel()
             with suppress(asyncio.CancelledError):
                 await self._starting
-        await self.runner.settled()
-        await self.queue.settled()
+        await self.runner.wait_until_settled()
+        await self.queue.wait_until_settled()
 
     async def close(self) -> None:
         """After the engine has ended: leave nothing behind."""
-        await self.runner.settled()
-        await self._invoker.settled()
+        await self.runner.wait_until_settled()
+        await self._invoker.wait_until_settled()
         await self._sockets.close()
         await self._host.close()
 

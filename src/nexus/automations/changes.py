@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from nexus import config
-from nexus.automations import hook_points, registration
+from nexus.automations import hook_points, registration, workspace
 from nexus.automations.loading import hooks
 from nexus.automations.loading.hooks import Hook
 from nexus.automations.registration import Registered, Write
-from nexus.automations.scripts import checked, script
-from nexus.automations.workspace import Folder, workspace
+from nexus.automations.scripts import script
+from nexus.automations.workspace import Folder
 from nexus.automations.workspace.history import History
 from nexus.errors import AutomationError, UsageError
 from nexus.home import Home
@@ -69,20 +69,20 @@ def register(
 
     A script that is registered again is enabled, unless what was disabled is to stay so.
     """
-    folder = _hook_folder(home, write, given)
+    folder = _find_hook_folder(home, write, given)
     if folder is not None:
         return _register_hook(home, write, folder, changes, name)
     path = Path(given).expanduser()
-    standing = _row(write, name or (path.stem if path.is_file() else given))
+    standing = _find_row(write, name or (path.stem if path.is_file() else given))
     if not path.is_file():
         # Another name for the code of one that is there: a second registration of it.
-        standing = standing or _row(write, given)
+        standing = standing or _find_row(write, given)
         if standing is None:
             raise UsageError(
                 f"{given} is neither a file nor an automation",
                 hint="List automations with `nexus automations list`.",
             )
-        path = _own_script(home, standing)
+        path = _locate_script(home, standing)
     name = name or (standing.name if standing else path.stem)
     new = (
         registration.settings_of(standing)
@@ -107,12 +107,12 @@ def register_text(
 
 def update(home: Home, write: Write, name: str, changes: Changes) -> Registered:
     """Change settings alone: the script must be the registered one, and what is disabled stays so."""
-    standing = _row(write, name)
+    standing = _find_row(write, name)
     if standing is None:
-        raise registration.unknown(name)
-    if not (standing.script_path or "").startswith(checked.IN_PROCESS):
-        checked.read(home, standing)
-    folder = _hook_folder(home, write, name)
+        raise registration.unknown_automation(name)
+    if not (standing.script_path or "").startswith(script.IN_PROCESS):
+        script.read_registered(home, standing)
+    folder = _find_hook_folder(home, write, name)
     if folder is not None:
         _check_unstated(hooks.read(folder / script.HOOK_FILE), changes)
     new = replace(registration.settings_of(standing), disabled_reason=standing.disabled_reason)
@@ -124,10 +124,10 @@ def _register(home: Home, write: Write, new: NewAutomation, changes: Changes, pa
 
     Everything is checked before anything is written: a refused registration leaves the script as it was.
     """
-    new = _changed(home, new, changes)
-    if path != Path() and new.script_path.startswith(checked.IN_PROCESS):
+    new = _apply_changes(home, new, changes)
+    if path != Path() and new.script_path.startswith(script.IN_PROCESS):
         new = replace(new, script_path="")
-    is_own = new.script_path.startswith(checked.IN_PROCESS)
+    is_own = new.script_path.startswith(script.IN_PROCESS)
     registration.check(new, None if is_own else config.load(home.config_file).automations)
     if path != Path():
         brought = registration.bring_in(home, new.name, path)
@@ -150,22 +150,22 @@ def _replace_role(home: Home, name: str, text: str) -> bool:
     return True
 
 
-def _row(write: Write, name: str) -> Automation | None:
+def _find_row(write: Write, name: str) -> Automation | None:
     return write(automations.get, name=name)
 
 
-def _own_script(home: Home, standing: Automation) -> Path:
+def _locate_script(home: Home, standing: Automation) -> Path:
     """The script of an automation, to be registered as it lies there; nothing for code of a package."""
     recorded = standing.script_path or ""
-    return Path() if recorded.startswith(checked.IN_PROCESS) else checked.place(home, recorded)
+    return Path() if recorded.startswith(script.IN_PROCESS) else script.locate(home, recorded)
 
 
-def _hook_folder(home: Home, write: Write, given: str) -> Path | None:
+def _find_hook_folder(home: Home, write: Write, given: str) -> Path | None:
     """The folder with a HOOK.md that is meant by a path or by the name of one of its rows."""
     path = Path(given).expanduser().absolute()
-    row = None if path.exists() else _row(write, given)
-    if row is not None and not (row.script_path or "").startswith(checked.IN_PROCESS):
-        path = checked.place(home, row.script_path or "").parent
+    row = None if path.exists() else _find_row(write, given)
+    if row is not None and not (row.script_path or "").startswith(script.IN_PROCESS):
+        path = script.locate(home, row.script_path or "").parent
     elif path.name == script.HOOK_FILE:
         path = path.parent
     return path if (path / script.HOOK_FILE).is_file() else None
@@ -183,7 +183,7 @@ def _register_hook(
     assert brought.folder is not None  # noqa: S101 - an invariant, for the reader and the type checker
     hook = hooks.read(brought.folder / script.HOOK_FILE)
     made = hooks.sync(home, write, hook, by_hand=True)
-    return [_changed_row(home, write, each, changes) for each in made]
+    return [_change_row(home, write, each, changes) for each in made]
 
 
 def _check_unstated(hook: Hook, changes: Changes, name: str | None = None) -> None:
@@ -201,7 +201,7 @@ def _check_unstated(hook: Hook, changes: Changes, name: str | None = None) -> No
         raise UsageError(f"HOOK.md decides about --{flag}", hint=f"Edit {hook.folder / script.HOOK_FILE}.")
 
 
-def _changed_row(home: Home, write: Write, registered: Registered, changes: Changes) -> Registered:
+def _change_row(home: Home, write: Write, registered: Registered, changes: Changes) -> Registered:
     if changes == Changes():
         return registered
     new = registration.settings_of(registered.automation)
@@ -209,7 +209,7 @@ def _changed_row(home: Home, write: Write, registered: Registered, changes: Chan
     return _register(home, write, new, changes, Path())
 
 
-def _changed(home: Home, new: NewAutomation, changes: Changes) -> NewAutomation:
+def _apply_changes(home: Home, new: NewAutomation, changes: Changes) -> NewAutomation:
     """Only what was said: the rest stays as it is."""
     values = {key: getattr(changes, key) for key in _PLAIN if getattr(changes, key) is not None}
     if changes.workspace or changes.role is not None:
@@ -225,9 +225,9 @@ def _changed(home: Home, new: NewAutomation, changes: Changes) -> NewAutomation:
         triggers = changes.triggers or new.triggers
         values |= {"hook_point": hook_points.SCHEDULE, "blocking": False, "triggers": {**triggers, **said}}
     own = {
-        checked.VARIABLES: list(changes.variables) or None,
-        checked.SANDBOX: changes.sandbox,
-        checked.LEDGERS: changes.ledgers,
+        script.VARIABLES: list(changes.variables) or None,
+        script.SANDBOX: changes.sandbox,
+        script.LEDGERS: changes.ledgers,
     }
     stated = {key: value for key, value in own.items() if value is not None}
     return replace(new, **values, config={**new.config, **(changes.config or {}), **stated})

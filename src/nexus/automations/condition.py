@@ -8,10 +8,9 @@ from typing import Literal
 import apsw
 
 from nexus import clock
-from nexus.automations import hook_points, registration, timing
-from nexus.automations.scripts import checked
-from nexus.automations.scripts.checked import IN_PROCESS
-from nexus.automations.workspace import workspace
+from nexus.automations import firing, hook_points, registration, workspace
+from nexus.automations.scripts import script
+from nexus.automations.scripts.script import IN_PROCESS
 from nexus.broker import budgets
 from nexus.config import AutomationsConfig, BudgetsConfig
 from nexus.errors import AutomationError, BudgetError, NexusError
@@ -57,7 +56,7 @@ class Surroundings:
     now: datetime = field(default_factory=clock.now)
 
 
-def used_up(
+def find_used_up(
     connection: apsw.Connection, limits: BudgetsConfig, now: datetime | None = None
 ) -> dict[str, BudgetError]:
     """The automations of a home that have used up their budget of the day."""
@@ -73,13 +72,13 @@ def used_up(
     }
 
 
-def condition(home: Home, automation: Automation, around: Surroundings) -> Condition:
+def assess(home: Home, automation: Automation, around: Surroundings) -> Condition:
     """`active`, or why it would not run. It reads the script: on an event loop it belongs on a thread."""
-    error = _short(automation.last_error).rstrip(". ") if automation.consecutive_errors else ""
-    return replace(_condition(home, automation, around), last_error=error or None)
+    error = _first_line(automation.last_error).rstrip(". ") if automation.consecutive_errors else ""
+    return replace(_assess(home, automation, around), last_error=error or None)
 
 
-def _condition(home: Home, automation: Automation, around: Surroundings) -> Condition:
+def _assess(home: Home, automation: Automation, around: Surroundings) -> Condition:
     name = automation.name
     if automation.status != "active":
         reason = f": {automation.disabled_reason}" if automation.disabled_reason else ""
@@ -92,7 +91,7 @@ def _condition(home: Home, automation: Automation, around: Surroundings) -> Cond
         return Condition(text=f"off: {around.off[path]}", level="off")
     if not path.startswith(IN_PROCESS):
         try:
-            checked.read(home, automation)
+            script.read_registered(home, automation)
         except AutomationError as error:
             remedy = error.hint or f"Register it again: `nexus automations register FILE --name {name}`."
             return Condition(text=f"refused: {error.message}", level="error", remedy=remedy)
@@ -103,23 +102,23 @@ def _condition(home: Home, automation: Automation, around: Surroundings) -> Cond
         )
         since = f"{state}, since {automation.circuit_opened_at}"
         remedy = f"See `nexus automations logs {name}`; `nexus automations enable {name}` runs it again."
-        last = _short(automation.last_error)
+        last = _first_line(automation.last_error)
         return Condition(text=since, level="error", remedy=f"{last}{remedy}")
-    return _running(home, automation, around)
+    return _assess_active(home, automation, around)
 
 
-def _running(home: Home, automation: Automation, around: Surroundings) -> Condition:
+def _assess_active(home: Home, automation: Automation, around: Surroundings) -> Condition:
     """The condition of one that runs: when it does, and what is wrong with it all the same."""
     name = automation.name
     due = None
     if automation.hook_point == hook_points.SCHEDULE:
         try:
-            due = timing.upcoming(automation.triggers, around.now)
+            due = firing.upcoming(automation.triggers, around.now)
         except (NexusError, ValueError, KeyError) as error:
             remedy = f"Register it with another: `nexus automations register {name} --schedule CRON`."
             return Condition(text=f"never runs: invalid schedule: {error}", level="error", remedy=remedy)
     next_at = None if due is None else clock.timestamp(due)
-    peers = [workspace.place(home.meeseeks, each) for each in automation.peer_workspaces]
+    peers = [workspace.locate(home.meeseeks, each) for each in automation.peer_workspaces]
     if missing := [peer.name for peer in peers if not peer.is_dir()]:
         remedy = f"Register it again with other peers: `nexus automations register {name} --peer PEER`."
         text = f"there is no workspace of its peer {', '.join(missing)}"
@@ -130,7 +129,7 @@ def _running(home: Home, automation: Automation, around: Surroundings) -> Condit
         error = around.used_up[name]
         text, remedy = f"{error.message[:1].lower()}{error.message[1:]}", error.hint
     elif automation.consecutive_errors:
-        text = f"its last run failed: {_short(automation.last_error)}".rstrip(": ")
+        text = f"its last run failed: {_first_line(automation.last_error)}".rstrip(": ")
         remedy = f"See `nexus automations logs {name}`."
     else:
         text = "active" if next_at is None else f"active, next run {next_at}"
@@ -138,6 +137,6 @@ def _running(home: Home, automation: Automation, around: Surroundings) -> Condit
     return Condition(text=f"active, but {text}", level="warning", remedy=remedy, next_at=next_at)
 
 
-def _short(text: str | None) -> str:
+def _first_line(text: str | None) -> str:
     line = (text or "").strip().partition("\n")[0][:_SHOWN_CHARACTERS]
     return f"{line}. " if line else ""

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from nexus import config
-from nexus.automations import hook_points, registration
+from nexus.automations import hook_points, registration, workspace
 from nexus.automations.hook_points import SCHEDULE, HookPoint
 from nexus.automations.registration import Registered, Write
-from nexus.automations.scripts import checked
-from nexus.automations.workspace import workspace
+from nexus.automations.scripts import script
 from nexus.errors import AutomationError
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
@@ -81,11 +80,11 @@ def script_text(name: str, point: HookPoint) -> str:
     """A first version of a script."""
     returns = ", ".join(f"`{each}`" for each in point.allowed)
     return _SCRIPT.format(
-        name=name, when=_when(point), receives=point.receives, returns=returns, key=_key(name)
+        name=name, when=_describe_moment(point), receives=point.receives, returns=returns, key=_log_key(name)
     )
 
 
-def results(point: HookPoint) -> tuple[Result, ...]:
+def possible_results(point: HookPoint) -> tuple[Result, ...]:
     """Where the answer of an agent at a hook point can go; the first one is what most people mean."""
     if "context" in point.returns:
         before: tuple[Result, ...] = ("context", "file")
@@ -94,26 +93,26 @@ def results(point: HookPoint) -> tuple[Result, ...]:
     return _ALWAYS if point.name == SCHEDULE else after
 
 
-def agent(name: str, point: HookPoint, result: Result) -> str:
+def agent_text(name: str, point: HookPoint, result: Result) -> str:
     """A script that runs an agent in the role of its workspace, and sends its answer somewhere."""
-    return _AGENT.format(name=name, when=_when(point), sends=_SENDS[result])
+    return _AGENT.format(name=name, when=_describe_moment(point), sends=_SENDS[result])
 
 
-def test(name: str, point: HookPoint) -> str:
+def test_text(name: str, point: HookPoint) -> str:
     """A test of that version."""
-    return _TEST.format(name=name, hook_point=point.name, key=_key(name))
+    return _TEST.format(name=name, hook_point=point.name, key=_log_key(name))
 
 
-def _when(point: HookPoint) -> str:
+def _describe_moment(point: HookPoint) -> str:
     return point.when[0].lower() + point.when[1:]
 
 
-def _key(name: str) -> str:
+def _log_key(name: str) -> str:
     return name.replace("-", "_").replace(".", "_")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class AutomationRequest:
     """What somebody wants: an agent with a role, that runs at a hook point."""
 
     name: str
@@ -134,13 +133,13 @@ class Wish:
     zone: str | None = None
 
 
-def create(home: Home, write: Write, wish: Wish) -> Registered:
+def create(home: Home, write: Write, wish: AutomationRequest) -> Registered:
     """Write its script from the template, make its workspace and register it."""
     point = hook_points.get(wish.hook_point)
     if not wish.role.strip():
         raise AutomationError("The role is empty", hint="Describe its task in ROLE.md.")
-    result = _result(wish, point)
-    new = _settings(home, wish)
+    result = _choose_result(wish, point)
+    new = _build_settings(home, wish)
     registration.check(new, config.load(home.config_file).automations)
     if write(automations.get, wish.name) is not None:
         raise AutomationError(
@@ -150,7 +149,7 @@ def create(home: Home, write: Write, wish: Wish) -> Registered:
     folder = Path(tempfile.mkdtemp())
     try:
         file = folder / f"{wish.name}.py"
-        file.write_text(agent(wish.name, point, result), encoding="utf-8")
+        file.write_text(agent_text(wish.name, point, result), encoding="utf-8")
         brought = registration.bring_in(home, wish.name, file)
     finally:
         shutil.rmtree(folder)
@@ -159,8 +158,8 @@ def create(home: Home, write: Write, wish: Wish) -> Registered:
     return registration.register(home, write, new)
 
 
-def _result(wish: Wish, point: HookPoint) -> Result:
-    possible = results(point)
+def _choose_result(wish: AutomationRequest, point: HookPoint) -> Result:
+    possible = possible_results(point)
     usual: Result = possible[0] if wish.blocking or possible[0] != "context" else "file"
     named: list[Result] = [each for each in possible if each == wish.result]
     chosen = usual if not wish.result else named[0] if named else None
@@ -177,14 +176,14 @@ def _result(wish: Wish, point: HookPoint) -> Result:
     return chosen
 
 
-def _settings(home: Home, wish: Wish) -> NewAutomation:
+def _build_settings(home: Home, wish: AutomationRequest) -> NewAutomation:
     return NewAutomation(
         name=wish.name,
         script_path="",
         script_hash=None,
         hook_point=wish.hook_point,
         triggers={key: value for key, value in (("cron", wish.cron), ("zone", wish.zone)) if value},
-        config={checked.LEDGERS: True} if wish.ledgers else {},
+        config={script.LEDGERS: True} if wish.ledgers else {},
         timeout_ms=wish.timeout_ms,
         self_improvement=wish.self_improvement,
         description=wish.description or None,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nexus.automations.context import Run
-from nexus.automations.scripts import checked
+from nexus.automations.scripts import script
 from nexus.automations.workspace import Workspace
 from nexus.config import LedgersConfig
 from nexus.context import AssembledContext
@@ -60,7 +60,7 @@ class MemorySockets:
     def watch(self, run: Run, place: Path) -> None:
         """Close the socket when the run has ended."""
         if run.id in self._kept:
-            task = asyncio.create_task(self._closed_after(run, place))
+            task = asyncio.create_task(self._close_after(run, place))
             self._watching.add(task)
             task.add_done_callback(self._watching.discard)
 
@@ -73,7 +73,7 @@ class MemorySockets:
             await stack.aclose()
         self._kept.clear()
 
-    async def _closed_after(self, run: Run, place: Path) -> None:
+    async def _close_after(self, run: Run, place: Path) -> None:
         with suppress(NexusError):
             await run.result()
         await self._kept.pop(run.id).aclose()
@@ -98,7 +98,7 @@ class Grants:
             granted.append(Grant(path=str(self.sockets.home.data.resolve())))
         return replace(request.access, directories=(*granted, *request.access.directories))
 
-    async def opened(
+    async def open_access(
         self, request: Request, assembled: AssembledContext, execution_id: str
     ) -> tuple[Access | None, Path]:
         """The access of a run that is about to begin, with the memory's socket open for it."""
@@ -123,4 +123,4 @@ class Grants:
 
     def _reads_ledgers(self, request: Request) -> bool:
         sees_all = request.access.visibility(request.event.thread_id).everything
-        return sees_all and checked.reads_ledgers(self.automation)
+        return sees_all and script.reads_ledgers(self.automation)

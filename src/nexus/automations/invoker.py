@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus import clock
+from nexus.automations import workspace
 from nexus.automations.context import Context, Handler, Occasion, Services
 from nexus.automations.grants import Grants, MemorySockets
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.improvement.reflection import Reflected, reflect
 from nexus.automations.registry import Entry
 from nexus.automations.returned import Returned, as_json, parse
-from nexus.automations.scripts import checked, sandbox
+from nexus.automations.scripts import sandbox, script
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls, InvocationServices
-from nexus.automations.workspace import Workspace, workspace
+from nexus.automations.workspace import Folder, Workspace
 from nexus.automations.workspace.history import History
-from nexus.automations.workspace.workspace import Folder
 from nexus.broker.agent.slots import time_limited
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, NexusError, ScriptChangedError
@@ -108,26 +108,34 @@ class Invoker:
         try:
             if entry.handler is None or entry.automation.workspace_dir:
                 ready = await asyncio.to_thread(self._prepare, entry.automation, entry.handler is None)
-            services.grants = self._grants(entry.automation, ready.workspace)
-            context = _context(
-                entry.automation, point, occasion, invocation_id, ready.workspace, services, self._now
+            services.grants = self._build_grants(entry.automation, ready.workspace)
+            context = Context(
+                request=occasion.request,
+                automation=entry.automation,
+                hook_point=point.name,
+                invocation_id=invocation_id,
+                workspace=ready.workspace,
+                assembled=occasion.assembled,
+                result=occasion.result,
+                services=services,
+                now=self._now,
             )
             if entry.handler is not None:
-                ended = await in_process(entry.handler, context, timeout_ms)
+                ended = await run_in_process(entry.handler, context, timeout_ms)
             else:
-                ended = await self._in_script(ready, context, timeout_ms)
+                ended = await self._run_script(ready, context, timeout_ms)
             if ended.status == "done":
-                ended = _read(ended, parse(ended.value, point, blocking=entry.automation.blocking))
+                ended = _apply_returned(ended, parse(ended.value, point, blocking=entry.automation.blocking))
         except ScriptChangedError as error:
-            ended = replace(_failed(str(error)), status="skipped")
+            ended = replace(_failure(str(error)), status="skipped")
         except NexusError as error:
-            ended = _failed(error.message)
+            ended = _failure(error.message)
         except Exception as error:  # an automation never fails the request, whatever it raises
-            ended = _failed(f"{type(error).__name__}: {error}")
+            ended = _failure(f"{type(error).__name__}: {error}")
         require()
         if ended.status not in _WELL:
             # Its time is over, and the request does not wait until what it started has ended.
-            self._afterwards(services.stop())
+            self._run_afterwards(services.stop())
         self._commit_if_changed(ready, f"{entry.automation.name} at {point.name}, {invocation_id}")
         return replace(ended, duration_ms=(time.perf_counter() - begun) * 1000)
 
@@ -141,21 +149,21 @@ class Invoker:
     ) -> Reflected:
         """Let it reflect on what it did; `others` is what of it may hold somebody else's words."""
         settle = await reflect(self._home, ledgers, automation, occasion, done, self._services, others)
-        place = workspace.place(self._home.meeseeks, automation.workspace_dir or "")
+        place = workspace.locate(self._home.meeseeks, automation.workspace_dir or "")
         async with self._committing.setdefault(place, asyncio.Lock()):
             return await asyncio.to_thread(settle)
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """When this returns, changes of workspaces are in their histories, and what was to be stopped is."""
         while self._after:
             await asyncio.gather(*self._after)
 
-    def _grants(self, automation: Automation, found: Workspace | None) -> Grants | None:
+    def _build_grants(self, automation: Automation, found: Workspace | None) -> Grants | None:
         if found is None or self._sockets is None:
             return None
         return Grants(sockets=self._sockets, automation=automation, workspace=found)
 
-    async def _in_script(self, ready: _Ready, context: Context, timeout_ms: float) -> Ended:
+    async def _run_script(self, ready: _Ready, context: Context, timeout_ms: float) -> Ended:
         assert ready.script is not None  # noqa: S101 - an invariant, for the reader and the type checker
         workspace_dir = ready.workspace and ready.workspace.home
         given = {
@@ -175,8 +183,8 @@ class Invoker:
             directory=workspace_dir or self._home.root,
             timeout_ms=round(timeout_ms),
             memory_bytes=self._settings.memory_mib * 1024**2,
-            variables=checked.variables(context.automation.config),
-            sandbox=self._sandbox(ready.script, ready.workspace, context.automation),
+            variables=script.read_variables(context.automation.config),
+            sandbox=self._describe_sandbox(ready.script, ready.workspace, context.automation),
         )
         ended = await self._host.run(job, Calls(context))
         return Ended(
@@ -187,31 +195,31 @@ class Invoker:
             output=ended.output,
         )
 
-    def _sandbox(
-        self, script: Script, found: Workspace | None, automation: Automation
+    def _describe_sandbox(
+        self, code: Script, found: Workspace | None, automation: Automation
     ) -> dict[str, Any] | None:
-        if not checked.is_sandboxed(automation) and not self._settings.sandbox_all:
+        if not script.is_sandboxed(automation) and not self._settings.sandbox_all:
             return None
         places = [found.home, *(peer.dir for peer in found.peers.values())] if found else []
-        return sandbox.of_script(self._home, script, places)
+        return sandbox.describe_sandbox(self._home, code, places)
 
     def _prepare(self, automation: Automation, is_script: bool) -> _Ready:
         """Waits for the disk: call it on a thread."""
-        script = checked.read(self._home, automation) if is_script else None
+        code = script.read_registered(self._home, automation) if is_script else None
         if not automation.workspace_dir:
-            return _Ready(workspace=None, files={}, script=script)
-        place = workspace.place(self._home.meeseeks, automation.workspace_dir)
-        made = workspace.bootstrap(place, _role(automation))
+            return _Ready(workspace=None, files={}, script=code)
+        place = workspace.locate(self._home.meeseeks, automation.workspace_dir)
+        made = workspace.bootstrap(place, _default_role(automation))
         self._lay_skill(place, automation.name)
-        peers = [workspace.place(self._home.meeseeks, each) for each in automation.peer_workspaces]
+        peers = [workspace.locate(self._home.meeseeks, each) for each in automation.peer_workspaces]
         for peer in peers:
             # It may be read before its own automation has run, which then adds its role.
             workspace.bootstrap(peer, None)
         return _Ready(
             workspace=Workspace.at(place, {peer.name: peer for peer in peers}),
             # What was just made counts as a change, so that the history begins with it.
-            files={} if made else _files(place, peers),
-            script=script,
+            files={} if made else _list_files(place, peers),
+            script=code,
         )
 
     def _lay_skill(self, place: Path, name: str) -> None:
@@ -223,9 +231,9 @@ class Invoker:
 
     def _commit_if_changed(self, ready: _Ready, message: str) -> None:
         if ready.workspace is not None:
-            self._afterwards(self._commit(ready, ready.workspace, message))
+            self._run_afterwards(self._commit(ready, ready.workspace, message))
 
-    def _afterwards(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_afterwards(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._after.add(task)
         task.add_done_callback(self._after.discard)
@@ -239,29 +247,7 @@ class Invoker:
                         await asyncio.to_thread(History(place).commit, message)
 
 
-def _context(
-    automation: Automation,
-    point: HookPoint,
-    occasion: Occasion,
-    invocation_id: str,
-    found: Workspace | None,
-    services: Services,
-    now: clock.Clock,
-) -> Context:
-    return Context(
-        request=occasion.request,
-        automation=automation,
-        hook_point=point.name,
-        invocation_id=invocation_id,
-        workspace=found,
-        assembled=occasion.assembled,
-        result=occasion.result,
-        services=services,
-        now=now,
-    )
-
-
-async def in_process(handler: Handler, context: Context, timeout_ms: float) -> Ended:
+async def run_in_process(handler: Handler, context: Context, timeout_ms: float) -> Ended:
     """Run a handler in this process without blocking the event loop; whatever it raises comes out."""
     limit = asyncio.timeout(timeout_ms / 1000)
     context.time_limit, context.timeout_ms = limit, timeout_ms
@@ -271,7 +257,7 @@ async def in_process(handler: Handler, context: Context, timeout_ms: float) -> E
                 if _is_async(handler):
                     value = await handler(context)
                 else:
-                    value = await _on_thread(handler, context)
+                    value = await _run_on_thread(handler, context)
                     if inspect.isawaitable(value):
                         value = await value
     except TimeoutError:
@@ -287,7 +273,7 @@ def _is_async(handler: Handler) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
 
 
-async def _on_thread(handler: Handler, context: Context) -> Any:
+async def _run_on_thread(handler: Handler, context: Context) -> Any:
     """Call plain code without blocking the event loop.
 
     It gets a daemon thread and not one of a pool: code that never returns would use up the pool, and hold up
@@ -321,7 +307,7 @@ async def _on_thread(handler: Handler, context: Context) -> Any:
     return await done
 
 
-def _read(ended: Ended, returned: Returned) -> Ended:
+def _apply_returned(ended: Ended, returned: Returned) -> Ended:
     warned = "".join(f"WARNING {warning}\n" for warning in returned.warnings)
     ended = replace(ended, output=f"{ended.output}{warned}")
     if returned.flag is None:
@@ -329,11 +315,11 @@ def _read(ended: Ended, returned: Returned) -> Ended:
     return replace(ended, returned=returned, status="flagged", error=returned.flag)
 
 
-def _failed(error: str) -> Ended:
+def _failure(error: str) -> Ended:
     return Ended(status="failed", returned=Returned(), error=error)
 
 
-def _files(place: Path, peers: list[Path]) -> dict[str, tuple[int, int]]:
+def _list_files(place: Path, peers: list[Path]) -> dict[str, tuple[int, int]]:
     return {
         f"{each.name}/{name}": state
         for each in (place, *peers)
@@ -342,8 +328,8 @@ def _files(place: Path, peers: list[Path]) -> dict[str, tuple[int, int]]:
 
 
 def _is_changed(place: Path, peers: list[Path], files: dict[str, tuple[int, int]]) -> bool:
-    return _files(place, peers) != files or not History(place).points_here()
+    return _list_files(place, peers) != files or not History(place).points_here()
 
 
-def _role(automation: Automation) -> str:
+def _default_role(automation: Automation) -> str:
     return f"# {automation.name}\n\n{automation.description or ''}".rstrip() + "\n"

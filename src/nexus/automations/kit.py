@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from nexus import clock
-from nexus.automations import hook_points, returned, services, trial
+from nexus.automations import hook_points, returned, services, trial, workspace
 from nexus.automations.context import Run
 from nexus.automations.returned import Reply
-from nexus.automations.workspace import Peer, Workspace, workspace
+from nexus.automations.workspace import Peer, Workspace
 from nexus.context import AssembledContext
 from nexus.errors import AutomationError
 from nexus.ledgers.runtime.automations import DEFAULT_HOOK_POINT
@@ -137,7 +137,7 @@ class _Services:
         return FinishedRun(result)
 
     async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        query = services.query(request, question, options)
+        query = services.build_query(request, question, options)
         self.kit.questions.append(question)
         found = [self._result(number, each) for number, each in enumerate(self.kit.memories, 1)]
         return [each for each in found if each["kind"] in query.kinds][: query.max_results]

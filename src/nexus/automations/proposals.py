@@ -16,7 +16,7 @@ from typing import Any, Final
 from nexus.automations import hook_points, registration, registry
 from nexus.automations.hook_points import HOOK_POINTS, SCHEDULE
 from nexus.automations.registration import Write
-from nexus.automations.scripts.checked import SANDBOX
+from nexus.automations.scripts.script import SANDBOX
 from nexus.errors import AutomationError, UnknownHookPointError
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
@@ -66,7 +66,7 @@ def propose(home: Home, write: Write, source: str, new: NewAutomation) -> Automa
     return registration.register(home, write, proposed).automation
 
 
-def where(hook_point: str) -> dict[str, Any] | None:
+def hook_settings(hook_point: str) -> dict[str, Any] | None:
     """The settings of a script for a hook point; None if there is no such hook point."""
     try:
         point = hook_points.get(hook_point)

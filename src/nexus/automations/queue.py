@@ -92,7 +92,7 @@ class InvocationQueue:
 
         Returns how many those were.
         """
-        await self.settled()
+        await self.wait_until_settled()
         unfinished = await ledgers.runtime.read(invocations.list_unfinished)
         runs = [_run_id(id_, attempts) for id_, attempts in unfinished]
         known = await self._engine.states(runs) if runs else {}
@@ -112,7 +112,7 @@ class InvocationQueue:
         """Whether something that was added has not reached the engine yet."""
         return bool(self._handing)
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """When this returns, everything that was added has reached the engine."""
         while self._handing:
             await asyncio.gather(*self._handing)

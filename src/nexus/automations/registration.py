@@ -17,11 +17,9 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import apsw
 
 from nexus import config, ids
-from nexus.automations import hook_points, registry, timing, triggers
-from nexus.automations.scripts import checked, script
-from nexus.automations.scripts.checked import IN_PROCESS
-from nexus.automations.scripts.script import Script
-from nexus.automations.workspace import workspace
+from nexus.automations import firing, hook_points, registry, workspace
+from nexus.automations.scripts import script
+from nexus.automations.scripts.script import IN_PROCESS, Script
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, ScriptError, UnknownAutomationError
 from nexus.home import PRIVATE_DIRECTORY, Home
@@ -73,15 +71,14 @@ def check(new: NewAutomation, settings: AutomationsConfig | None = None) -> None
             hint="Use up to 80 letters, digits and `-`.",
         )
     hook_points.get(new.hook_point)
-    triggers.check(new.triggers)
-    timing.check(new)
-    checked.variables(new.config)
-    if checked.is_sandboxed(new) and new.script_path.startswith(IN_PROCESS):
+    firing.check(new)
+    script.read_variables(new.config)
+    if script.is_sandboxed(new) and new.script_path.startswith(IN_PROCESS):
         raise AutomationError(
             "Only scripts can be sandboxed; this is code of an installed package",
             hint="Leave out `--sandbox`.",
         )
-    if checked.reads_ledgers(new) and new.workspace_dir is None:
+    if script.reads_ledgers(new) and new.workspace_dir is None:
         raise AutomationError(
             "Only agents of an automation with a workspace read the ledgers", hint="Add `--workspace`."
         )
@@ -125,7 +122,7 @@ def bring_in(home: Home, name: str, file: Path) -> Script:
         else:
             _replace_file(found.path, target)
         found = script.read(target)
-    _keep(home, found)
+    _keep_version(home, found)
     return found
 
 
@@ -156,13 +153,13 @@ def register(home: Home, write: Write, new: NewAutomation) -> Registered:
 
     A script that an agent wrote runs in a sandbox, unless the registration says otherwise.
     """
-    if new.created_by_agent and checked.SANDBOX not in new.config:
-        new = replace(new, config={**new.config, checked.SANDBOX: True})
+    if new.created_by_agent and script.SANDBOX not in new.config:
+        new = replace(new, config={**new.config, script.SANDBOX: True})
     is_own = new.script_path.startswith(IN_PROCESS)
     check(new, None if is_own else config.load(home.config_file).automations)
     registered: Registered = write(_register, new=new)
     if new.workspace_dir is not None:
-        place = workspace.place(home.meeseeks, new.workspace_dir)
+        place = workspace.locate(home.meeseeks, new.workspace_dir)
         workspace.bootstrap(place, f"# {new.name}\n\n{new.description or ''}".rstrip() + "\n")
     if registered.is_new:
         registry.touch(home)
@@ -171,12 +168,12 @@ def register(home: Home, write: Write, new: NewAutomation) -> Registered:
 
 def _register(connection: apsw.Connection, new: NewAutomation) -> Registered:
     standing = automations.get(connection, new.name)
-    if standing is not None and same(standing, new) and standing.disabled_reason == new.disabled_reason:
+    if standing is not None and is_same(standing, new) and standing.disabled_reason == new.disabled_reason:
         return Registered(automation=standing, is_new=False)
     return Registered(automation=automations.register(connection, new), is_new=True)
 
 
-def same(standing: Automation, new: NewAutomation) -> bool:
+def is_same(standing: Automation, new: NewAutomation) -> bool:
     """Whether a version is registered as this would be."""
     return settings_of(standing) == replace(new, disabled_reason=None)
 
@@ -210,7 +207,7 @@ def roll_back(home: Home, write: Write, name: str, version: int | None) -> Autom
     """Register an older version anew: its script, as it was kept, and its settings."""
     versions: list[Automation] = write(automations.versions, name=name)
     if not versions:
-        raise unknown(name)
+        raise unknown_automation(name)
     # One that was removed comes back as it was; otherwise the version that stands is not an older one.
     earlier = versions if versions[0].status == "superseded" else versions[1:]
     older = [each for each in earlier if version is None or each.version == version]
@@ -222,7 +219,7 @@ def roll_back(home: Home, write: Write, name: str, version: int | None) -> Autom
         )
     new = settings_of(older[0])
     if new.script_hash and not new.script_path.startswith(IN_PROCESS):
-        _bring_back(home, checked.place(home, new.script_path), new.script_hash)
+        _restore_version(home, script.locate(home, new.script_path), new.script_hash)
     made: Automation = write(automations.register, new=new)
     registry.touch(home)
     return made
@@ -235,14 +232,14 @@ def approve(home: Home, write: Write, row: Automation, *, trust: bool = False) -
     """
     if not (row.script_path or "").startswith(IN_PROCESS):
         if row.script_hash is None:
-            found = script.read(checked.place(home, row.script_path or ""))
+            found = script.read(script.locate(home, row.script_path or ""))
             write(automations.adopt, automation_id=row.id, script_hash=found.hash)
         else:
-            checked.read(home, row)
+            script.read_registered(home, row)
     write(automations.enable, automation_id=row.id)
     if not trust and not (row.script_path or "").startswith(IN_PROCESS):
         standing = write(automations.get, name=row.name) or row
-        config = {**standing.config, checked.SANDBOX: True}
+        config = {**standing.config, script.SANDBOX: True}
         write(automations.register, new=replace(settings_of(standing), config=config))
     registry.touch(home)
 
@@ -252,8 +249,8 @@ def kept_source(home: Home, version: Automation) -> str:
     recorded = version.script_path or ""
     if not version.script_hash or recorded.startswith(IN_PROCESS):
         raise AutomationError(f"`{version.name}` runs code of an installed package")
-    folder = kept(home, version.script_hash)
-    file = folder / checked.place(home, recorded).name
+    folder = kept_folder(home, version.script_hash)
+    file = folder / script.locate(home, recorded).name
     if not file.is_file() and not (folder / script.HOOK_FILE).is_file():
         # Kept under the name of another automation with the same text.
         file = next(folder.iterdir(), file)
@@ -267,19 +264,19 @@ def check_approved(row: Automation) -> None:
         raise AutomationError(f"`{row.name}` waits for approval", hint=hint)
 
 
-def unknown(name: str) -> UnknownAutomationError:
+def unknown_automation(name: str) -> UnknownAutomationError:
     return UnknownAutomationError(
         f"Unknown automation `{name}`", hint="To see the names: `nexus automations list`."
     )
 
 
-def kept(home: Home, hash_: str) -> Path:
+def kept_folder(home: Home, hash_: str) -> Path:
     """Where the version of a script with that hash is kept."""
     return home.state / "hooks" / ".versions" / hash_
 
 
-def _keep(home: Home, found: Script) -> None:
-    place = kept(home, found.hash)
+def _keep_version(home: Home, found: Script) -> None:
+    place = kept_folder(home, found.hash)
     if place.exists():
         return
     place.parent.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
@@ -292,8 +289,8 @@ def _keep(home: Home, found: Script) -> None:
     building.rename(place)
 
 
-def _bring_back(home: Home, path: Path, hash_: str) -> None:
-    folder = kept(home, hash_)
+def _restore_version(home: Home, path: Path, hash_: str) -> None:
+    folder = kept_folder(home, hash_)
     if not folder.is_dir():
         raise AutomationError(f"The script of that version was not kept at {folder}")
     if (folder / script.HOOK_FILE).is_file():

@@ -67,7 +67,7 @@ class Registry:
     _turns: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._marker = str(marker(self.ledgers.home))
+        self._marker = str(marker_file(self.ledgers.home))
 
     def at(self, hook_point: str) -> tuple[Entry, ...] | None:
         """What runs at a hook point; None where it must be read first, with `load`."""
@@ -118,7 +118,7 @@ class Registry:
         await self.read()
         return next((each for each in self._by_id.values() if each.automation.name == found.name), None)
 
-    def known(self, automation_id: str) -> Entry | None:
+    def get(self, automation_id: str) -> Entry | None:
         """One that is active, by its id."""
         return self._by_id.get(automation_id)
 
@@ -150,14 +150,14 @@ class Registry:
             self._reading = None
 
 
-def marker(home: Home) -> Path:
+def marker_file(home: Home) -> Path:
     """The file whose time tells that a registration changed."""
     return home.state / "hooks" / ".changed"
 
 
 def touch(home: Home) -> None:
     """Let every process know that a registration changed."""
-    path = marker(home)
+    path = marker_file(home)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
     os.utime(path, ns=(time.time_ns(), time.time_ns()))

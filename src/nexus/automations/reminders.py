@@ -15,10 +15,10 @@ from typing import Any, Final
 import apsw
 
 from nexus import clock
-from nexus.automations import registration, registry, timing, when
+from nexus.automations import firing, registration, registry, when
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.registration import Write
-from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
+from nexus.automations.scripts.script import IN_PROCESS, SANDBOX
 from nexus.automations.when import TimeError, When
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, MissingError, UsageError
@@ -91,22 +91,22 @@ class Draft:
     asks: bool
     """Whether the agent is asked to answer the text; otherwise the text itself is said."""
 
-    def described(self, now: datetime) -> tuple[str, ...]:
+    def describe(self, now: datetime) -> tuple[str, ...]:
         """What a person approves: the time with its zone, and what happens then."""
         triggers = self.when.triggers
-        said = when.described(triggers)
+        said = when.describe(triggers)
         first = said[:1].upper() + said[1:]
-        following = "" if self.when.at else f" Next: {when.upcoming(triggers, now)}."
+        following = "" if self.when.at else f" Next: {when.describe_next(triggers, now)}."
         return (f"{first}.{following}", f"{'The agent answers' if self.asks else 'Nexus says'}: {self.text}")
 
 
-def draft(words: str, now: datetime, zone: str, *, asks: bool | None = None) -> Draft:
+def read_draft(words: str, now: datetime, zone: str, *, asks: bool | None = None) -> Draft:
     """The reminder that words ask for, such as `in two hours call Anna`."""
     found = when.find(re.sub(rf"^{_ME}", "", words.strip(), flags=re.IGNORECASE), now, zone)
-    return of(found.rest, found.when, asks=asks)
+    return build_draft(found.rest, found.when, asks=asks)
 
 
-def of(text: str, at: When, *, asks: bool | None = None) -> Draft:
+def build_draft(text: str, at: When, *, asks: bool | None = None) -> Draft:
     """A reminder of a text at a time."""
     is_said = _SAID.match(text.strip()) is not None
     text = _LEADS.sub("", text.strip()).strip()
@@ -130,7 +130,7 @@ def save(
     return made
 
 
-def listed(connection: apsw.Connection) -> list[Automation]:
+def load_rows(connection: apsw.Connection) -> list[Automation]:
     """Every reminder that was not deleted, in the order in which they were made."""
     found = [each for each in automations.list_current(connection) if each.script_path == SCRIPT]
     return sorted(found, key=lambda each: each.id)
@@ -138,7 +138,7 @@ def listed(connection: apsw.Connection) -> list[Automation]:
 
 def find(connection: apsw.Connection, said: str) -> str:
     """The name of the reminder that somebody means: by that name, by its words, or by some of them."""
-    rows = listed(connection)
+    rows = load_rows(connection)
     if any(row.name == said for row in rows):
         return said
     texts = {row.name: str(row.config.get("text", "")).casefold() for row in rows}
@@ -151,7 +151,7 @@ def find(connection: apsw.Connection, said: str) -> str:
     if not found:
         raise MissingError(f"No reminder matches `{said}`", hint="List them with `nexus remind list`.")
     if len(found) > 1:
-        names = ", ".join(f"{row.name} ({when.described(row.triggers)})" for row in found)
+        names = ", ".join(f"{row.name} ({when.describe(row.triggers)})" for row in found)
         raise UsageError(f"{len(found)} reminders match `{said}`", hint=f"Pass one of these names: {names}.")
     return found[0].name
 
@@ -163,14 +163,14 @@ def change(home: Home, write: Write, name: str, to: str, now: datetime) -> Autom
     return made
 
 
-def reminder(row: Automation, now: datetime) -> Reminder:
+def describe_row(row: Automation, now: datetime) -> Reminder:
     """A reminder as people see it."""
-    due = timing.upcoming(row.triggers, now) if row.status == "active" else None
+    due = firing.upcoming(row.triggers, now) if row.status == "active" else None
     return Reminder(
         name=row.name,
         text=str(row.config.get("text", "")),
         asks=bool(row.config.get("asks")),
-        when=when.described(row.triggers),
+        when=when.describe(row.triggers),
         next_at=due and clock.timestamp(due),
         state=state_of(row),
         session=str(row.config.get("session", "")),
@@ -199,15 +199,15 @@ class Reminders:
 
     async def zone(self) -> str:
         """The time zone in which words are read."""
-        return await asyncio.to_thread(zone_of, self._settings)
+        return await asyncio.to_thread(find_zone, self._settings)
 
     async def draft(self, words: str) -> Draft:
-        return await asyncio.to_thread(draft, words, self.now(), await self.zone())
+        return await asyncio.to_thread(read_draft, words, self.now(), await self.zone())
 
     async def read(self, at: str, text: str, *, asks: bool) -> Draft:
         """A reminder whose time and text are given apart."""
         zone = await self.zone()
-        return of(text, await asyncio.to_thread(when.read, at, self.now(), zone), asks=asks)
+        return build_draft(text, await asyncio.to_thread(when.read, at, self.now(), zone), asks=asks)
 
     async def save(
         self, new: Draft, place: Place, *, agent: str | None = None, key: str | None = None
@@ -217,15 +217,15 @@ class Reminders:
         write = registration.writer(self._ledgers)
         return await asyncio.to_thread(save, self._ledgers.home, write, new, known, agent=agent, key=key)
 
-    async def listed(self) -> list[Reminder]:
-        return [reminder(row, self.now()) for row in await self._ledgers.runtime.read(listed)]
+    async def load_all(self) -> list[Reminder]:
+        return [describe_row(row, self.now()) for row in await self._ledgers.runtime.read(load_rows)]
 
     async def change(self, name: str, to: str) -> Automation:
         write = registration.writer(self._ledgers)
         return await asyncio.to_thread(change, self._ledgers.home, write, name, to, self.now())
 
 
-def zone_of(settings: AutomationsConfig) -> str:
+def find_zone(settings: AutomationsConfig) -> str:
     """The time zone of the settings, or that of this machine."""
     return when.check_zone(settings.zone) if settings.zone else when.local_zone()
 
@@ -233,7 +233,7 @@ def zone_of(settings: AutomationsConfig) -> str:
 def _save(
     connection: apsw.Connection, new: Draft, place: Place, agent: str | None, key: str | None
 ) -> Automation:
-    standing = listed(connection)
+    standing = load_rows(connection)
     if key is not None and (same := next((e for e in standing if e.config.get("key") == key), None)):
         return same
     if sum(each.status == "active" for each in standing) >= MOST:
@@ -290,7 +290,7 @@ def _change(connection: apsw.Connection, name: str, to: str, now: datetime) -> A
             automations.disable(connection, found.id, "paused")
         case "resume":
             if at := found.triggers.get("at"):
-                when.once_at(clock.parse(str(at)), now, str(found.triggers.get("zone", "UTC")))
+                when.require_future(clock.parse(str(at)), now, str(found.triggers.get("zone", "UTC")))
             automations.enable(connection, found.id)
         case _:
             automations.remove(connection, found.name)

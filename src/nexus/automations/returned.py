@@ -96,7 +96,7 @@ def as_context(text: str, source: str) -> str:
     return wrapped(CONTEXT, text.strip(), source=source)
 
 
-def contexts(request: Request) -> list[str]:
+def collect_contexts(request: Request) -> list[str]:
     """What automations had to say before there was a context to put it into."""
     given: dict[str, str] = request.enrichment.get(CONTEXT) or {}
     return [as_context(text, source) for source, text in given.items()]
@@ -113,28 +113,28 @@ def parse(value: object, point: HookPoint, *, blocking: bool = True) -> Returned
     if value is None or value is False:
         return Returned()
     if not isinstance(value, dict):
-        raise ScriptError(f"It returned {_shown(value)}", hint="Return an object, or nothing.")
+        raise ScriptError(f"It returned {_preview(value)}", hint="Return an object, or nothing.")
     given = {key: each for key, each in cast("dict[Any, Any]", value).items() if key not in _IGNORED}
     for key, each in given.items():
         if key not in point.allowed:
             raise ScriptError(
                 f"It returned `{key}`, which is not for {point.name}",
-                hint=f"Allowed: {_listed(point.allowed)}.",
+                hint=f"Allowed: {_join_names(point.allowed)}.",
             )
         kinds = RETURNS[key].kinds
         if each is not None and type(each) not in kinds:
             wanted = " or ".join(kind.__name__ for kind in kinds)
-            raise ScriptError(f"`{key}` must be of type {wanted}, and is {_shown(each)}")
+            raise ScriptError(f"`{key}` must be of type {wanted}, and is {_preview(each)}")
     _require_size(given)
     given = {key: each for key, each in given.items() if each is not None}
     if "memories" in given:
         given["enrich"] = {**given.get("enrich", {}), "memories": given.pop("memories")}
-    built = _built(given)
-    built.warnings = list(_unread(built, point, blocking=blocking))
+    built = _build(given)
+    built.warnings = list(_find_unread(built, point, blocking=blocking))
     return built
 
 
-def _unread(returned: Returned, point: HookPoint, *, blocking: bool) -> Iterator[str]:
+def _find_unread(returned: Returned, point: HookPoint, *, blocking: bool) -> Iterator[str]:
     """What of it has no reader."""
     reaches_agent = "memories" in point.returns and blocking
     if returned.enrich.get("memories") and not reaches_agent:
@@ -145,52 +145,55 @@ def _unread(returned: Returned, point: HookPoint, *, blocking: bool) -> Iterator
     others = returned.enrich.keys() - {"memories"}
     if others and (point.is_last or not blocking):
         why = "nothing runs after it" if point.is_last else "later automations don't wait for an async one"
-        yield f"nobody reads `enrich` ({_listed(others)}): {why}. Return `log`, `reply` or `remember`."
+        yield f"nobody reads `enrich` ({_join_names(others)}): {why}. Return `log`, `reply` or `remember`."
     if not blocking and (returned.answer is not None or returned.withhold is not None):
         yield "`answer` comes too late: the answer doesn't wait for an async automation. Make it blocking."
     if returned.response is not None and not returned.handled and "handled" in point.returns:
         yield "nobody reads `response` without `handled`. Return `reply`, or `handled` too."
 
 
-def _built(given: dict[str, Any]) -> Returned:
+def _build(given: dict[str, Any]) -> Returned:
     for key, known in (("narrow", _NARROWS), ("route", _ROUTES)):
         unknown = given.get(key, {}).keys() - known
         if unknown:
-            raise ScriptError(f"`{key}` has no {_listed(unknown)}", hint=f"Known: {_listed(known)}.")
+            raise ScriptError(f"`{key}` has no {_join_names(unknown)}", hint=f"Known: {_join_names(known)}.")
     if "narrow" in given:
         given = {**given, "narrow": [given["narrow"]]}
     if "reply" in given:
-        given = {**given, "reply": [_reply(each) for each in _each(given["reply"], "reply")]}
+        given = {**given, "reply": [_parse_reply(each) for each in _as_list(given["reply"], "reply")]}
     if "remember" in given:
-        given = {**given, "remember": [_statement(each) for each in _each(given["remember"], "remember")]}
+        given = {
+            **given,
+            "remember": [_parse_statement(each) for each in _as_list(given["remember"], "remember")],
+        }
     return Returned(**given)
 
 
-def _each(value: object, key: str) -> list[object]:
+def _as_list(value: object, key: str) -> list[object]:
     listed = cast("list[object]", value) if isinstance(value, list) else [value]
     if len(listed) > _MOST_SENT:
         raise ScriptError(f"`{key}` has {len(listed)} parts", hint=f"At most {_MOST_SENT}.")
     return listed
 
 
-def _reply(value: object) -> Reply:
+def _parse_reply(value: object) -> Reply:
     given: object = {"text": value} if isinstance(value, str) else value
     if not isinstance(given, dict):
-        raise ScriptError(f"`reply` holds {_shown(value)}", hint="Return a text, or an object with `text`.")
+        raise ScriptError(f"`reply` holds {_preview(value)}", hint="Return a text, or an object with `text`.")
     fields = cast("dict[str, Any]", given)
     if unknown := fields.keys() - _REPLIES:
-        raise ScriptError(f"`reply` has no {_listed(unknown)}", hint=f"Known: {_listed(_REPLIES)}.")
+        raise ScriptError(f"`reply` has no {_join_names(unknown)}", hint=f"Known: {_join_names(_REPLIES)}.")
     texts = {key: each for key, each in fields.items() if each is not None}
     if not all(isinstance(each, str) for each in texts.values()) or not str(texts.get("text", "")).strip():
         raise ScriptError("`reply` needs a `text`", hint="`session` and `channel` are texts too.")
     return Reply(**texts)
 
 
-def _statement(value: object) -> dict[str, Any]:
+def _parse_statement(value: object) -> dict[str, Any]:
     given: object = {"fact": value} if isinstance(value, str) else value
     if not isinstance(given, dict) or not str(cast("dict[str, Any]", given).get("fact") or "").strip():
         raise ScriptError(
-            f"`remember` holds {_shown(value)}", hint="Return a text, or an object with `fact` and `about`."
+            f"`remember` holds {_preview(value)}", hint="Return a text, or an object with `fact` and `about`."
         )
     return cast("dict[str, Any]", given)
 
@@ -204,9 +207,9 @@ def _require_size(given: dict[str, Any]) -> None:
         raise ScriptError(f"It returned {size_bytes // 1024} KiB", hint=f"At most {MOST_BYTES // 1024} KiB.")
 
 
-def _listed(names: Any) -> str:
+def _join_names(names: Any) -> str:
     return ", ".join(f"`{name}`" for name in sorted(map(str, names)))
 
 
-def _shown(value: object) -> str:
+def _preview(value: object) -> str:
     return f"{value!r:.80}"

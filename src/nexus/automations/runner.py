@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from nexus import clock, ids
-from nexus.automations import hook_points, triggers
+from nexus.automations import firing, hook_points
 from nexus.automations.context import Occasion
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.improvement import reflection
@@ -56,7 +56,7 @@ class Destinations(Protocol):
         ...
 
 
-async def _leave(request: Request, ended: Ended) -> None:
+async def _deliver_nothing(request: Request, ended: Ended) -> None:
     """Where nothing can be delivered."""
 
 
@@ -71,7 +71,7 @@ class Runner:
     queue: InvocationQueue | None = None
     """Where async automations wait for their turn; without it they are written down and wait."""
     now: clock.Clock = clock.now
-    after_due: AfterDue = _leave
+    after_due: AfterDue = _deliver_nothing
     destinations: Destinations | None = None
 
     def __post_init__(self) -> None:
@@ -87,13 +87,13 @@ class Runner:
             return _NOTHING
         merged, ended = Returned(), list[Invocation]()
         deadline = time.monotonic() + point.budget_ms(self.settings) / 1000
-        due = [entry for entry in entries if triggers.met(entry.automation.triggers, occasion.request)]
+        due = [entry for entry in entries if firing.are_met(entry.automation.triggers, occasion.request)]
         for entry in due:
             if entry.automation.blocking and not merged.ends:
                 invocation, returned = await self._run(entry, point, occasion, deadline)
                 ended.append(invocation)
                 if point.guards and invocation.status not in {"done", "flagged"}:
-                    returned = _withheld(entry.automation, invocation)
+                    returned = _withhold(entry.automation, invocation)
                 if returned.answer is not None or returned.withhold is not None:
                     returned.changed_by = entry.automation.name
                     occasion.change_answer(returned.answer)
@@ -102,7 +102,7 @@ class Runner:
                 if occasion.assembled is not None and returned.context is not None:
                     occasion.assembled.prepend(as_context(returned.context, entry.automation.name))
         if occasion.assembled is not None and merged.enrich.get("memories"):
-            occasion.assembled.prepend(_memories(str(merged.enrich["memories"])))
+            occasion.assembled.prepend(_wrap_memories(str(merged.enrich["memories"])))
         self._record(ended)
         await self._enqueue([entry for entry in due if not entry.automation.blocking], point, occasion)
         return merged
@@ -114,38 +114,40 @@ class Runner:
             entries = await self.registry.load(hook_point)
         return any(
             entry.automation.blocking
-            and triggers.met(entry.automation.triggers, request, ignoring={"enriched"})
+            and firing.are_met(entry.automation.triggers, request, ignoring={"enriched"})
             for entry in entries
         )
 
     async def run_now(self, entry: Entry, occasion: Occasion) -> Invocation:
         """Run one automation by hand, whatever its conditions and its circuit say."""
         point = hook_points.get(entry.automation.hook_point)
-        begun = replace(self._invocation(entry, point, occasion, "running"), blocking=True)
+        begun = replace(self._build_invocation(entry, point, occasion, "running"), blocking=True)
         timeout_ms = entry.automation.timeout_ms or self.settings.async_timeout_ms
         ended = await self.invoker.invoke(entry, point, occasion, begun.id, timeout_ms)
-        ended = await self._sent(entry, occasion.request, begun.id, ended)
-        final = _final(begun, ended, begun.created_at, self.now)
+        ended = await self._send_returned(entry, occasion.request, begun.id, ended)
+        final = _end_invocation(begun, ended, begun.created_at, self.now)
         await self._write([final])
         return final
 
     async def rerun(self, entry: Entry, hook_point: str, occasion: Occasion) -> Invocation:
         """Queue one automation by hand on an occasion that is over, whatever its circuit says."""
         point = hook_points.get(hook_point)
-        asked = self._invocation(entry, point, replace(occasion, key=None), "queued", occasion.to_json())
+        asked = self._build_invocation(
+            entry, point, replace(occasion, key=None), "queued", occasion.to_json()
+        )
         asked = replace(asked, blocking=False)
         await self.ledgers.runtime.write(invocations.add, invocations=[asked])
         if self.queue is not None:
             self.queue.add(asked.id, entry.automation.name, occasion.request.agent.session_label)
         return asked
 
-    async def active(self, automation: str, hook_point: str) -> Entry | None:
+    async def find_active(self, automation: str, hook_point: str) -> Entry | None:
         """The automation of that name, where it is active."""
         found = self.registry.at(hook_point)
         entries = await self.registry.load(hook_point) if found is None else found
         return next((each for each in entries if each.automation.name == automation), None)
 
-    async def again(self, entry: Entry, hook_point: str, occasion: Occasion) -> bool:
+    async def enqueue_again(self, entry: Entry, hook_point: str, occasion: Occasion) -> bool:
         """Let an async automation work on an occasion that is over; False where its circuit is open."""
         if not entry.may_run(self.now, self.settings.circuit_cooldown_ms):
             return False
@@ -154,11 +156,11 @@ class Runner:
 
     async def skip(self, entry: Entry, hook_point: str, occasion: Occasion, reason: str) -> None:
         """Record that an automation does not run, and why."""
-        skipped = self._invocation(entry, hook_points.get(hook_point), occasion, "skipped")
+        skipped = self._build_invocation(entry, hook_points.get(hook_point), occasion, "skipped")
         ended = replace(skipped, error=reason, ended_at=skipped.created_at)
         await self.ledgers.runtime.write(invocations.add, invocations=[ended])
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """When this returns, every invocation that had ended is recorded."""
         await asyncio.gather(*self._recording)
 
@@ -180,21 +182,21 @@ class Runner:
             ended = await self.invoker.invoke(
                 entry, point, occasion, invocation_id, timeout_ms, begun.attempts, require
             )
-            ended = await self._sent(entry, occasion.request, invocation_id, ended)
+            ended = await self._send_returned(entry, occasion.request, invocation_id, ended)
         if begun.retries_left and ended.status in {"failed", "timeout"} and entry is not None:
             await self._postpone(entry, begun, ended, occasion)
             return
         if point.name == hook_points.SCHEDULE:
             # Before the end is written: what a crash cuts off here is done again, and arrives once.
             await self.after_due(occasion.request, ended)
-        final = _final(begun, ended, begun.started_at or begun.created_at, self.now)
+        final = _end_invocation(begun, ended, begun.started_at or begun.created_at, self.now)
         limit = self.settings.circuit_errors
         self.registry.heed(await self.ledgers.runtime.write(invocations.end, ended=final, error_limit=limit))
         self._improve([final])
 
     async def _postpone(self, entry: Entry, begun: Invocation, ended: Ended, occasion: Occasion) -> None:
         """Written down first: what a crash cuts off here is handed over when the home is next served."""
-        failed = _final(begun, ended, begun.started_at or begun.created_at, self.now)
+        failed = _end_invocation(begun, ended, begun.started_at or begun.created_at, self.now)
         tried = max(0, entry.automation.retries - begun.retries_left)
         pause_s = min(_FIRST_PAUSE_S * _LONGER**tried, _LONGEST_PAUSE_S)
         at = clock.timestamp(self.now() + timedelta(seconds=pause_s))
@@ -224,14 +226,14 @@ class Runner:
             return
         occasion = Occasion.from_json(done.input)
         if reflection.is_owners(occasion):
-            others = await reflection.content_of_others(self.ledgers, occasion, entry.automation, done)
+            others = await reflection.find_foreign_content(self.ledgers, occasion, entry.automation, done)
             await self.invoker.improve(self.ledgers, entry.automation, occasion, done, others)
 
     async def _run(
         self, entry: Entry, point: HookPoint, occasion: Occasion, deadline: float
     ) -> tuple[Invocation, Returned]:
         given = occasion.to_json() if entry.automation.self_improvement else None
-        invocation = self._invocation(entry, point, occasion, "running", given)
+        invocation = self._build_invocation(entry, point, occasion, "running", given)
         left_ms = (deadline - time.monotonic()) * 1000
         timeout_ms = min(entry.automation.timeout_ms or self.settings.timeout_ms, left_ms)
         if not entry.may_run(self.now, self.settings.circuit_cooldown_ms):
@@ -243,10 +245,10 @@ class Runner:
             entry.trying = entry.automation.circuit_state != "closed"
             with without_gate():
                 ended = await self.invoker.invoke(entry, point, occasion, invocation.id, timeout_ms)
-            ended = await self._sent(entry, occasion.request, invocation.id, ended)
-        return _final(invocation, ended, invocation.created_at, self.now), ended.returned
+            ended = await self._send_returned(entry, occasion.request, invocation.id, ended)
+        return _end_invocation(invocation, ended, invocation.created_at, self.now), ended.returned
 
-    async def _sent(self, entry: Entry, request: Request, invocation_id: str, ended: Ended) -> Ended:
+    async def _send_returned(self, entry: Entry, request: Request, invocation_id: str, ended: Ended) -> Ended:
         """Send what it returned for people and for the memory. What was refused flags the invocation.
 
         Before the end is written: what a crash cuts off here is done again, and arrives once.
@@ -282,19 +284,19 @@ class Runner:
             open_ = not entry.may_run(self.now, self.settings.circuit_cooldown_ms)
             entry.trying = not open_ and entry.automation.circuit_state != "closed"
             status: Status = "skipped" if open_ else "queued"
-            asked.append((entry, self._invocation(entry, point, occasion, status, given)))
+            asked.append((entry, self._build_invocation(entry, point, occasion, status, given)))
         await self.ledgers.runtime.write(invocations.add, invocations=[each for _, each in asked])
         if self.queue is not None:
             for entry, invocation in asked:
                 if invocation.status == "queued":
                     self.queue.add(invocation.id, entry.automation.name, occasion.request.agent.session_label)
 
-    def _invocation(
+    def _build_invocation(
         self, entry: Entry, point: HookPoint, occasion: Occasion, status: Status, given: object = None
     ) -> Invocation:
         request = occasion.request
         return Invocation(
-            id=_id(entry, point, occasion),
+            id=_invocation_id(entry, point, occasion),
             automation_id=entry.automation.id,
             automation_version=entry.automation.version,
             hook_point=point.name,
@@ -309,7 +311,7 @@ class Runner:
         )
 
     def _record(self, ended: list[Invocation]) -> None:
-        """Written behind the request's back, in one transaction; `settled` waits for it."""
+        """Written behind the request's back, in one transaction; `wait_until_settled` waits for it."""
         if ended:
             with without_gate():
                 task = asyncio.create_task(self._write(ended))
@@ -328,30 +330,30 @@ class Runner:
     def _improve(self, ended: list[Invocation]) -> None:
         """Chain a reflection to each that there may be something to learn from."""
         for each in ended:
-            entry = self.registry.known(each.automation_id)
+            entry = self.registry.get(each.automation_id)
             if self.queue and entry and reflection.is_due(entry.automation, each):
                 self.queue.improve(each.id, entry.automation.name)
 
 
-def _withheld(automation: Automation, invocation: Invocation) -> Returned:
+def _withhold(automation: Automation, invocation: Invocation) -> Returned:
     """What follows where an automation that guards answers did not do its work."""
     if automation.config.get(ON_FAILURE) == "deliver":
         return Returned()
     return Returned(withhold=f"{automation.name} did not review it: {invocation.error or invocation.status}")
 
 
-def _memories(text: str) -> str:
+def _wrap_memories(text: str) -> str:
     """What was remembered, wrapped as data, also where it comes wrapped already."""
     return wrapped(_TAG, text.strip().removeprefix(f"<{_TAG}>").removesuffix(f"</{_TAG}>").strip())
 
 
-def _id(entry: Entry, point: HookPoint, occasion: Occasion) -> str:
+def _invocation_id(entry: Entry, point: HookPoint, occasion: Occasion) -> str:
     if occasion.key is None:
         return ids.new("inv")
     return ids.derived("inv", occasion.key, f"{point.name}:{entry.automation.id}")
 
 
-def _final(begun: Invocation, ended: Ended, started_at: str, now: clock.Clock) -> Invocation:
+def _end_invocation(begun: Invocation, ended: Ended, started_at: str, now: clock.Clock) -> Invocation:
     return replace(
         begun,
         status=ended.status,

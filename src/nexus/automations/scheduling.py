@@ -45,21 +45,23 @@ class Scheduling:
         made = await self._reminders.save(
             draft, await find_place(self._ledgers, call.request), agent=AGENT, key=call.key
         )
-        told = " ".join(draft.described(self._reminders.now()))
+        told = " ".join(draft.describe(self._reminders.now()))
         return f"Saved as {made.name}. {told} Tell the person this time with its time zone."
 
     async def _list(self, request: Request) -> str:
         rows = [
-            row for row in await self._ledgers.runtime.read(reminders.listed) if await self._may(request, row)
+            row
+            for row in await self._ledgers.runtime.read(reminders.load_rows)
+            if await self._may_see(request, row)
         ]
         now = self._reminders.now()
-        lines = [_line(row, reminders.reminder(row, now).when) for row in rows]
+        lines = [_format_line(row, reminders.describe_row(row, now).when) for row in rows]
         return "\n".join(lines) or "No reminders."
 
     async def _delete(self, request: Request, name: str) -> str:
-        rows = await self._ledgers.runtime.read(reminders.listed)
+        rows = await self._ledgers.runtime.read(reminders.load_rows)
         found = next((row for row in rows if row.name == name), None)
-        if found is None or not await self._may(request, found):
+        if found is None or not await self._may_see(request, found):
             raise ToolError(f"No reminder named {name!r:.80}", hint="`text` is a name that `list` shows.")
         await self._reminders.change(found.name, "delete")
         return f"Deleted {found.name}."
@@ -70,7 +72,7 @@ class Scheduling:
         if not source or not at:
             return proposals.HOW_TO
         place = await find_place(self._ledgers, call.request)
-        settings: dict[str, Any] = proposals.where(at) or await self._timed(at, place)
+        settings: dict[str, Any] = proposals.hook_settings(at) or await self._read_schedule(at, place)
         session = await self._ledgers.agents.read(sessions.get, label=place.session)
         new = NewAutomation(
             name="proposed",
@@ -88,7 +90,7 @@ class Scheduling:
             f"dashboard, or with `nexus automations approve {made.name}`. Tell them what it does."
         )
 
-    async def _timed(self, at: str, place: Place) -> dict[str, Any]:
+    async def _read_schedule(self, at: str, place: Place) -> dict[str, Any]:
         """The settings of a script that runs at a time, and whose message goes where it was asked for."""
         read = await asyncio.to_thread(when.read, at, self._reminders.now(), await self._reminders.zone())
         return {
@@ -99,7 +101,7 @@ class Scheduling:
             "config": {"channel": place.channel, "thread": place.thread, "session": place.session},
         }
 
-    async def _may(self, request: Request, row: Automation) -> bool:
+    async def _may_see(self, request: Request, row: Automation) -> bool:
         """The owner's agent sees every reminder; anybody else's those of its own conversation."""
         return request.access.level == "owner" or (
             row.created_by_thread is not None and row.created_by_thread == request.event.thread_id
@@ -129,5 +131,5 @@ async def find_place(ledgers: Ledgers, request: Request) -> Place:
     )
 
 
-def _line(row: Automation, due: str) -> str:
+def _format_line(row: Automation, due: str) -> str:
     return f"{row.name}: {due} ({reminders.state_of(row)}): {row.config.get('text', '')}"

@@ -37,25 +37,21 @@ _OPTIONS = (
 )
 
 
-Opened = Callable[[], Awaitable[Recall]]
+OpenRecall = Callable[[], Awaitable[Recall]]
 """Gives a home's memory, ready to be asked."""
 Method = Callable[..., Awaitable[Any]]
 
 
-class Recaller:
-    """A home's memory, asked on behalf of requests."""
-
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
-
-    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        """The best matches, each marked strong or weak."""
-        asked = query(request, question, options)
-        recall = await self._opened()
-        return [_told(result) for result in (await recall.find(asked)).results]
+async def find_matches(
+    open_recall: OpenRecall, request: Request, question: str, options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Ask a home's memory on behalf of a request. Returns the best matches, each marked strong or weak."""
+    query = build_query(request, question, options)
+    recall = await open_recall()
+    return [_describe_match(result) for result in (await recall.find(query)).results]
 
 
-class Alone:
+class UnservedRecall:
     """The memory of a home that nobody serves; the model that finds by meaning is loaded when it is asked."""
 
     def __init__(self, ledgers: Ledgers, settings: MemoryConfig) -> None:
@@ -78,7 +74,7 @@ class Alone:
             return None  # by words alone
 
 
-def query(request: Request, question: str, options: dict[str, Any]) -> Query:
+def build_query(request: Request, question: str, options: dict[str, Any]) -> Query:
     """What is asked on behalf of a request; an error where an option isn't one."""
     unknown = ", ".join(sorted(options.keys() - set(_OPTIONS)))
     if unknown:
@@ -91,10 +87,10 @@ def query(request: Request, question: str, options: dict[str, Any]) -> Query:
         raise AutomationError("Nothing may be recalled on behalf of this request")
     return Query(
         text=question,
-        kinds=_kinds(options.get("kinds")),
+        kinds=_parse_kinds(options.get("kinds")),
         entity_id=options.get("about"),
-        time_after=_moment(options.get("since")),
-        time_before=_moment(options.get("until")),
+        time_after=_parse_moment(options.get("since")),
+        time_before=_parse_moment(options.get("until")),
         thread_ids=visible.thread_ids,
         channel=options.get("channel"),
         max_results=int(options.get("limit", 10)),
@@ -104,21 +100,21 @@ def query(request: Request, question: str, options: dict[str, Any]) -> Query:
     )
 
 
-def _kinds(given: list[str] | None) -> frozenset[Kind]:
+def _parse_kinds(given: list[str] | None) -> frozenset[Kind]:
     known = get_args(Kind)
     if unknown := set(given or ()) - set(known):
         raise AutomationError(f"{', '.join(sorted(unknown))} is no kind", hint=f"Known: {', '.join(known)}.")
     return cast("frozenset[Kind]", frozenset(given or known))
 
 
-def _moment(given: str | None) -> datetime | None:
+def _parse_moment(given: str | None) -> datetime | None:
     try:
         return None if given is None else clock.parse(given)
     except (TypeError, ValueError):
         raise AutomationError(f"{given!r} is not a moment", hint="Such as 2026-05-01T08:00Z.") from None
 
 
-def _told(result: Match) -> dict[str, Any]:
+def _describe_match(result: Match) -> dict[str, Any]:
     item = result.item
     return {
         "kind": item.kind,
@@ -175,12 +171,12 @@ class InvocationServices:
         # Whatever a script wrote there: it spends on its own account.
         assembled.automation, assembled.invocation_id = self._automation, self._invocation_id
         assembled.is_awaited, assembled.is_prepared = self._is_awaited, True
-        id_ = execution_id or run_id(self._invocation_id, len(self.runs), self._attempts)
+        id_ = execution_id or derive_run_id(self._invocation_id, len(self.runs), self._attempts)
         grants = self.grants if access is None else None
         if grants is None:
             run = await self._services.start_execution(request, assembled, id_, access=access)
         else:
-            access, place = await grants.opened(request, assembled, id_)
+            access, place = await grants.open_access(request, assembled, id_)
             run = await self._services.start_execution(request, assembled, id_, access=access)
             grants.sockets.watch(run, place)
         self.runs[run.id] = run
@@ -196,7 +192,7 @@ class InvocationServices:
                 await run.cancel()
 
 
-def run_id(invocation_id: str, number: int, attempts: int = 0) -> str:
+def derive_run_id(invocation_id: str, number: int, attempts: int = 0) -> str:
     """The id of an invocation's run, after so many attempts that failed."""
     return ids.derived("exe", invocation_id, f"{number}-{attempts}" if attempts else str(number))
 
@@ -231,15 +227,15 @@ class Calls:
         return run.id
 
     async def _result(self, id: str) -> dict[str, Any]:  # noqa: A002 - the name on the wire
-        return (await self._own(id).result()).to_json()
+        return (await self._find_run(id).result()).to_json()
 
     async def _cancel(self, id: str) -> bool:  # noqa: A002 - the name on the wire
-        return bool(await self._own(id).cancel())
+        return bool(await self._find_run(id).cancel())
 
     async def _recall(self, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
         return await self._context.recall(question, **options)
 
-    def _own(self, id_: str) -> Run:
+    def _find_run(self, id_: str) -> Run:
         if id_ not in self._runs:
             raise ScriptError(f"{id_} is not a run of this invocation")
         return self._runs[id_]
@@ -248,10 +244,10 @@ class Calls:
 class BrokerServices:
     """Never bypasses the broker."""
 
-    def __init__(self, ledgers: Ledgers, broker: Broker, recall: Opened) -> None:
+    def __init__(self, ledgers: Ledgers, broker: Broker, recall: OpenRecall) -> None:
         self._ledgers = ledgers
         self._broker = broker
-        self._recaller = Recaller(recall)
+        self._open_recall = recall
 
     async def assemble_context(
         self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
@@ -275,4 +271,4 @@ class BrokerServices:
         )
 
     async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        return await self._recaller.recall(request, question, options)
+        return await find_matches(self._open_recall, request, question, options)

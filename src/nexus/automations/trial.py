@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from nexus import clock, ids
-from nexus.automations import hook_points, returned
+from nexus.automations import hook_points, returned, workspace
 from nexus.automations.context import Context, NoServices, Occasion, Run, Services
 from nexus.automations.hook_points import BEFORE_DELIVERY, HookPoint
-from nexus.automations.invoker import in_process
+from nexus.automations.invoker import run_in_process
 from nexus.automations.registry import Entry
-from nexus.automations.scripts import checked, child, sandbox, script
+from nexus.automations.scripts import child, sandbox, script
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
-from nexus.automations.services import Alone, Calls, Recaller, run_id
-from nexus.automations.workspace import Workspace, workspace
+from nexus.automations.services import Calls, UnservedRecall, derive_run_id, find_matches
+from nexus.automations.workspace import Workspace
 from nexus.config import MemoryConfig
 from nexus.context import AssembledContext, assemble_context
 from nexus.errors import AutomationError, NexusError, ScriptError
@@ -37,20 +37,20 @@ _WITH_CONTEXT = frozenset({"after:assembleContext", "worker:pre_execution"})
 _WITH_RESULT = frozenset({"after:runAgent", BEFORE_DELIVERY, "after:deliverResponse", "finalize"})
 
 
-async def occasion_of(ledgers: Ledgers, request_id: str, hook_point: str) -> Occasion | None:
+async def load_occasion(ledgers: Ledgers, request_id: str, hook_point: str) -> Occasion | None:
     """What a hook point would be fired with for a request that is over; None where there is none."""
     request = await requests.restore(ledgers, request_id)
     if request is None:
         return None
-    run = await _own_run(ledgers, request)
+    run = await _load_own_run(ledgers, request)
     assembled = None
     if run is not None and hook_point in _WITH_CONTEXT:
         assembled = AssembledContext.from_json(run.input["context"])
-    result = result_of(run) if run is not None and hook_point in _WITH_RESULT else None
+    result = read_result(run) if run is not None and hook_point in _WITH_RESULT else None
     return Occasion(request=request, assembled=assembled, result=result)
 
 
-def result_of(run: Execution) -> Result | None:
+def read_result(run: Execution) -> Result | None:
     """What came of a run; None where it has no answer."""
     if run.status != "done" or run.result is None:
         return None
@@ -58,7 +58,7 @@ def result_of(run: Execution) -> Result | None:
     return Result.from_json({**run.result, **known})
 
 
-async def _own_run(ledgers: Ledgers, request: Request) -> Execution | None:
+async def _load_own_run(ledgers: Ledgers, request: Request) -> Execution | None:
     """The run that answered the request itself, and not an automation of it."""
     label = request.agent.session_label
     found = await ledgers.runtime.read(
@@ -78,7 +78,7 @@ class _RecordedRun:
         return self.run.id
 
     async def result(self) -> Result:
-        result = result_of(self.run)
+        result = read_result(self.run)
         if result is None:
             raise AutomationError(f"The run {self.run.id} ended as {self.run.status}")
         return result
@@ -92,7 +92,7 @@ class Recorded:
 
     def __init__(self, ledgers: Ledgers, settings: MemoryConfig) -> None:
         self._ledgers = ledgers
-        self._recaller = Recaller(Alone(ledgers, settings))
+        self._open_recall = UnservedRecall(ledgers, settings)
 
     async def assemble_context(
         self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
@@ -112,16 +112,16 @@ class Recorded:
         raise AutomationError("A replay runs no agent")
 
     async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        return await self._recaller.recall(request, question, options)
+        return await find_matches(self._open_recall, request, question, options)
 
     @staticmethod
-    async def of(ledgers: Ledgers, automation: Automation, request_id: str) -> list[Run]:
+    async def load_runs(ledgers: Ledgers, automation: Automation, request_id: str) -> list[Run]:
         """The runs that an automation started for a request when it was recorded, in order."""
         known = await ledgers.runtime.read(invocations.of_automation, name=automation.name, limit=1_000)
         found = next((each for each in known if each.request_id == request_id), None)
         runs: list[Run] = []
         while found is not None:
-            id_ = run_id(found.id, len(runs), found.attempts)
+            id_ = derive_run_id(found.id, len(runs), found.attempts)
             run = await ledgers.runtime.read(executions.get, execution_id=id_)
             if run is None:
                 break
@@ -183,7 +183,7 @@ async def replay(
     `code`, if it is a script, runs in the sandbox of registered scripts, however it is registered itself.
     """
     point = hook_points.get(entry.automation.hook_point)
-    with _copied(home, entry.automation) as (found, folder):
+    with _copy_workspaces(home, entry.automation) as (found, folder):
         context = Context(
             request=occasion.request,
             automation=entry.automation,
@@ -195,15 +195,15 @@ async def replay(
             services=services,
         )
         if code is None:
-            trial = await _here(entry, context, timeout_ms)
+            trial = await _run_here(entry, context, timeout_ms)
         else:
             if code.source is None and code.folder is None:
                 # Alone: what lies beside it is the owner's, and not for it to read.
                 own = shutil.copy2(code.path, tempfile.mkdtemp(dir=folder))
                 code = replace(code, path=Path(own))
-            asked = sandbox.of_script(home, code, [folder])
-            trial = await _shut_in(code, context, folder, timeout_ms, asked)
-    return _checked(replace(trial, would=services.would), point, blocking=entry.automation.blocking)
+            asked = sandbox.describe_sandbox(home, code, [folder])
+            trial = await _run_sandboxed(code, context, folder, timeout_ms, asked)
+    return _check_returned(replace(trial, would=services.would), point, blocking=entry.automation.blocking)
 
 
 def invoke(
@@ -219,10 +219,10 @@ def invoke(
     found = script.read(path)
     if found.source is None:
         raise AutomationError(f"{path} is a program: a test can only call Python")
-    handler = child.load(found.source, found.path, found.folder and str(found.folder))
+    handler = child.load_handler(found.source, found.path, found.folder and str(found.folder))
     context = Context(
-        request=sample(content),
-        automation=replace(unregistered(path.stem, point), config=config or {}),
+        request=sample_request(content),
+        automation=replace(unregistered_record(path.stem, point), config=config or {}),
         hook_point=hook_point,
         invocation_id=ids.new("inv"),
         **given,
@@ -231,13 +231,13 @@ def invoke(
     before = json.loads(json.dumps(occasion.to_json()))
     value = handler(context)
     if inspect.isawaitable(value):
-        value = asyncio.run(_awaited(value))
-    for problem in (*child.lost_changes(context, before), *returned.parse(value, point).warnings):
+        value = asyncio.run(_await_value(value))
+    for problem in (*child.find_lost_changes(context, before), *returned.parse(value, point).warnings):
         raise ScriptError(problem)
     return value
 
 
-def sample(content: str) -> Request:
+def sample_request(content: str) -> Request:
     """A request as the owner's own message would make it."""
     return Request(
         event=Event(content=content, channel="cli"),
@@ -246,7 +246,7 @@ def sample(content: str) -> Request:
     )
 
 
-def unregistered(name: str, point: HookPoint) -> Automation:
+def unregistered_record(name: str, point: HookPoint) -> Automation:
     """The record of a script that is not registered."""
     values: dict[str, Any] = dict.fromkeys(Automation.__slots__)
     values |= {"id": "aut_trial", "name": name, "mode": "persistent", "status": "active"}
@@ -257,20 +257,20 @@ def unregistered(name: str, point: HookPoint) -> Automation:
     return Automation(**values)
 
 
-async def _awaited(value: Any) -> Any:
+async def _await_value(value: Any) -> Any:
     return await value
 
 
-async def _here(entry: Entry, context: Context, timeout_ms: int) -> Trial:
+async def _run_here(entry: Entry, context: Context, timeout_ms: int) -> Trial:
     assert entry.handler is not None  # noqa: S101 - an invariant, for the reader and the type checker
     try:
-        ended = await in_process(entry.handler, context, timeout_ms)
+        ended = await run_in_process(entry.handler, context, timeout_ms)
     except Exception as error:  # whatever it raises is what it would have done
         return Trial(status="failed", error=f"{type(error).__name__}: {error}")
     return Trial(status=ended.status, value=ended.value, error=ended.error)
 
 
-async def _shut_in(
+async def _run_sandboxed(
     code: Script, context: Context, folder: Path, timeout_ms: int, asked: dict[str, Any]
 ) -> Trial:
     found = context.workspace
@@ -293,7 +293,7 @@ async def _shut_in(
             directory=found.home if found else folder,
             timeout_ms=timeout_ms,
             memory_bytes=1024**3,
-            variables=checked.variables(context.automation.config),
+            variables=script.read_variables(context.automation.config),
             sandbox=asked,
         )
         ended = await host.run(job, Calls(context))
@@ -303,14 +303,14 @@ async def _shut_in(
 
 
 @contextmanager
-def _copied(home: Home, automation: Automation) -> Generator[tuple[Workspace | None, Path]]:
+def _copy_workspaces(home: Home, automation: Automation) -> Generator[tuple[Workspace | None, Path]]:
     with tempfile.TemporaryDirectory(prefix="nexus-replay-") as name:
         folder = Path(name)
         if not automation.workspace_dir:
             yield None, folder
             return
         places = [
-            workspace.place(home.meeseeks, each)
+            workspace.locate(home.meeseeks, each)
             for each in (automation.workspace_dir, *automation.peer_workspaces)
         ]
         for place in places:
@@ -321,7 +321,7 @@ def _copied(home: Home, automation: Automation) -> Generator[tuple[Workspace | N
         yield Workspace.at(own, {peer.name: peer for peer in peers}), folder
 
 
-def _checked(trial: Trial, point: HookPoint, *, blocking: bool) -> Trial:
+def _check_returned(trial: Trial, point: HookPoint, *, blocking: bool) -> Trial:
     if trial.status != "done":
         return trial
     try:

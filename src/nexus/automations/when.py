@@ -8,7 +8,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nexus import clock
-from nexus.automations import timing
+from nexus.automations import firing
 from nexus.errors import AutomationError, UsageError
 
 _AROUND: Final = " ,.;:-\N{EN DASH}\N{EM DASH}"
@@ -82,11 +82,11 @@ def plain(words: str) -> str:
     return " ".join(words.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split()).strip(_AROUND)
 
 
-def cron_of(words: str, local: datetime) -> str | None:
+def read_cron(words: str, local: datetime) -> str | None:
     """The cron expression of a repetition; None if the words say none."""
     if found := re.fullmatch(rf"(?:every (?:(\d+|{'|'.join(NUMBERS)}) )?(minute|hour)s?|(hourly))", words):
-        return _interval(found[1], "hour" if found[3] else found[2], local)
-    said, rest = time_of_day(words)
+        return _build_interval(found[1], "hour" if found[3] else found[2], local)
+    said, rest = read_time_of_day(words)
     at = said or DEFAULT_TIME
     clock_ = f"{at.minute} {at.hour}"
     rest = re.sub(r"\beach\b", "every", rest)
@@ -100,12 +100,12 @@ def cron_of(words: str, local: datetime) -> str | None:
         return f"{clock_} * * 0,6"
     if rest == "every week":
         return f"{clock_} * * {local.isoweekday() % 7}"
-    if days := _weekdays(rest):
+    if days := _find_weekdays(rest):
         return f"{clock_} * * {days}"
-    return _of_month(rest, clock_, local)
+    return _read_month(rest, clock_, local)
 
 
-def _interval(amount: str | None, unit: str, local: datetime) -> str:
+def _build_interval(amount: str | None, unit: str, local: datetime) -> str:
     number = int(NUMBERS.get(amount or "one", amount or 1))
     whole = 60 if unit == "minute" else 24
     if not 0 < number <= whole or whole % number:
@@ -118,18 +118,18 @@ def _interval(amount: str | None, unit: str, local: datetime) -> str:
     return f"{step} * * * *" if unit == "minute" else f"{local.minute} {step} * * *"
 
 
-def _weekdays(rest: str) -> str:
+def _find_weekdays(rest: str) -> str:
     """The days of `every Monday and Friday`, `on Mondays` or `every week on Monday`, as cron counts them."""
     repeated = rest.removeprefix("every week on ").removeprefix("every ")
     plural = rest.removeprefix("on ")
     listed = repeated if repeated != rest else plural if re.search(r"days\b", plural) else ""
     if not _DAY_LIST.fullmatch(listed):
         return ""
-    found = [_number(word[:3], DAYS) for word in re.findall(DAY, listed)]
+    found = [_find_number(word[:3], DAYS) for word in re.findall(DAY, listed)]
     return ",".join(str(number % 7) for number in sorted(set(found)))
 
 
-def _of_month(rest: str, clock_: str, local: datetime) -> str | None:
+def _read_month(rest: str, clock_: str, local: datetime) -> str | None:
     if rest == "every month":
         return f"{clock_} {local.day} * *"
     last = r"(?:on )?(?:the )?last day of (?:every|the) month|every month on the last day"
@@ -147,19 +147,19 @@ def _of_month(rest: str, clock_: str, local: datetime) -> str | None:
     of_year = rf"(?:every year on|every|yearly on) {date}"
     if found := re.fullmatch(of_year, rest):
         day, month = re.sub(r"\D", "", found[2] or found[3]), (found[1] or found[4])[:3]
-        return f"{clock_} {day} {_number(month, MONTHS)} *" if 1 <= int(day) <= 31 else None
+        return f"{clock_} {day} {_find_number(month, MONTHS)} *" if 1 <= int(day) <= 31 else None
     return None
 
 
-def _number(start: str, names: Sequence[str]) -> int:
+def _find_number(start: str, names: Sequence[str]) -> int:
     return next(number for number, name in enumerate(names, start=1) if name.startswith(start))
 
 
-def described_repetition(cron: str) -> str:
+def describe_repetition(cron: str) -> str:
     """A cron expression as words, where it is one of those that words become; otherwise itself."""
     fields = cron.split()
     if len(fields) != 5 or not fields[0].isdecimal() or not fields[1].isdecimal():
-        return _steps(fields) or f"cron {cron}"
+        return _describe_steps(fields) or f"cron {cron}"
     minute, hour, day, month, weekday = fields
     at = f"at {int(hour):02}:{int(minute):02}"
     match day, month, weekday:
@@ -181,7 +181,7 @@ def described_repetition(cron: str) -> str:
             return f"cron {cron}"
 
 
-def _steps(fields: list[str]) -> str:
+def _describe_steps(fields: list[str]) -> str:
     match fields:
         case ["*", "*", "*", "*", "*"]:
             return "every minute"
@@ -195,7 +195,7 @@ def _steps(fields: list[str]) -> str:
             return ""
 
 
-def time_of_day(words: str) -> tuple[time | None, str]:
+def read_time_of_day(words: str) -> tuple[time | None, str]:
     """The time of day that words say, and the other words. `today` stays: it is a date."""
     part = _PART.search(words)
     if part is not None:
@@ -251,15 +251,15 @@ def read(words: str, now: datetime, zone: str) -> When:
 def find(text: str, now: datetime, zone: str) -> Found:
     """The words of a text that say a time, together or apart, and the rest of it."""
     words = text.split()
-    first = _window(words, now, zone)
+    first = _find_window(words, now, zone)
     if first is None:
         _check_rest(text)
         raise TimeError(f"No time found in {text.strip()!r:.80}", hint=_hint())
     said, when, rest = first
     # `tomorrow call Anna at 9` says it in two places; of `every morning tell me what is due today`, one.
-    if second := _window(rest, now, zone, quiet=True):
+    if second := _find_window(rest, now, zone, quiet=True):
         for both in (f"{second[0]} {said}", f"{said} {second[0]}"):
-            if together := _quietly(both, now, zone):
+            if together := _try_read(both, now, zone):
                 when, rest = together, second[2]
                 break
     left = " ".join(rest)
@@ -276,11 +276,11 @@ def _check_rest(left: str) -> None:
         raise TimeError(f"Nexus can't repeat that: {left!r:.80}", hint=hint)
 
 
-def _window(
+def _find_window(
     words: list[str], now: datetime, zone: str, *, quiet: bool = False
 ) -> tuple[str, When, list[str]] | None:
     """The longest words that say a time, that time, and the words around them."""
-    read_ = _quietly if quiet else _read
+    read_ = _try_read if quiet else _read
     for length in range(min(len(words), _WORDS), 0, -1):
         for start in range(len(words) - length + 1):
             said = plain(" ".join(words[start : start + length]))
@@ -289,7 +289,7 @@ def _window(
     return None
 
 
-def _quietly(words: str, now: datetime, zone: str) -> When | None:
+def _try_read(words: str, now: datetime, zone: str) -> When | None:
     try:
         return _read(words, now, zone)
     except TimeError:
@@ -315,15 +315,15 @@ def local_zone() -> str:
         return "UTC"
 
 
-def described(triggers: dict[str, Any]) -> str:
+def describe(triggers: dict[str, Any]) -> str:
     """A time in words: `Friday 2026-11-20 17:30 Europe/Berlin`, `every Monday at 09:00 Europe/Berlin`."""
     zone = str(triggers.get("zone", "UTC"))
     if "at" in triggers:
-        return moment(clock.parse(str(triggers["at"])), zone)
-    return f"{described_repetition(str(triggers.get('cron', '')))} {zone}"
+        return format_moment(clock.parse(str(triggers["at"])), zone)
+    return f"{describe_repetition(str(triggers.get('cron', '')))} {zone}"
 
 
-def moment(at: datetime, zone: str) -> str:
+def format_moment(at: datetime, zone: str) -> str:
     """A moment as people write it, with its time zone."""
     local = at.astimezone(ZoneInfo(zone))
     seconds = ":%S" if local.second else ""
@@ -335,23 +335,23 @@ def _hint() -> str:
 
 
 def _read(words: str, now: datetime, zone: str) -> When | None:
-    if exact := _exact(words, zone):
-        return once_at(exact, now, zone)
+    if exact := _read_exact(words, zone):
+        return require_future(exact, now, zone)
     if named := _ZONE.search(words):
         zone = check_zone({"GMT": "UTC"}.get(named[1], named[1]))
         words = plain(words.replace(named[0], ""))
     words = words.lower()
     local = now.astimezone(ZoneInfo(zone))
-    cron = cron_of(words, local)
+    cron = read_cron(words, local)
     if cron is None:
-        return _once(words, local, zone)
+        return _read_once(words, local, zone)
     found = When(zone=zone, cron=cron)
-    if timing.upcoming(found.triggers, now) is None:
+    if firing.upcoming(found.triggers, now) is None:
         raise TimeError(f"Invalid date: {words!r:.80}")
     return found
 
 
-def _exact(words: str, zone: str) -> datetime | None:
+def _read_exact(words: str, zone: str) -> datetime | None:
     """A moment as programs and models write it: `2026-11-20T17:30`, with or without an offset."""
     if not re.match(r"\d{4}-\d{2}-\d{2}[T ]\d", words):
         return None
@@ -362,47 +362,47 @@ def _exact(words: str, zone: str) -> datetime | None:
     return found.replace(tzinfo=ZoneInfo(zone)) if found.tzinfo is None else found
 
 
-def once_at(at: datetime, now: datetime, zone: str) -> When:
+def require_future(at: datetime, now: datetime, zone: str) -> When:
     """A moment that is still to come; an error if it has passed."""
     at = at.astimezone(UTC).replace(microsecond=0)
     if at <= now:
-        raise TimeError(f"{moment(at, zone)} has passed", hint=f"It is {moment(now, zone)}.")
+        raise TimeError(f"{format_moment(at, zone)} has passed", hint=f"It is {format_moment(now, zone)}.")
     return When(zone=zone, at=at)
 
 
-def _once(words: str, local: datetime, zone: str) -> When | None:
-    said, rest = time_of_day(words)
+def _read_once(words: str, local: datetime, zone: str) -> When | None:
+    said, rest = read_time_of_day(words)
     if not rest:
         if said is None:
             return None
         at = datetime.combine(local.date(), said, local.tzinfo)
         is_past = at.astimezone(UTC) <= local.astimezone(UTC)
-        return once_at(_next_day(at) if is_past and "tonight" not in words else at, local, zone)
-    if lasting := _LASTING.fullmatch(_counted(rest)):
-        return _after(lasting[0], said, local, zone)
+        return require_future(_next_day(at) if is_past and "tonight" not in words else at, local, zone)
+    if lasting := _LASTING.fullmatch(_spell_out_amounts(rest)):
+        return _read_duration(lasting[0], said, local, zone)
     if numeric := _NUMERIC.fullmatch(rest):
         # Written with points the day comes first, also where dates with slashes begin with the month.
         rest = f"{numeric[1]} {MONTHS[int(numeric[2]) % 13 - 1]} {numeric[3] or ''}".strip()
     elif not _DATE.fullmatch(rest):
         return None
-    day = _parsed(rest.removeprefix("on ").removeprefix("the "), local)
+    day = _parse(rest.removeprefix("on ").removeprefix("the "), local)
     if day is None:
         return None
-    return once_at(datetime.combine(day.date(), said or DEFAULT_TIME, local.tzinfo), local, zone)
+    return require_future(datetime.combine(day.date(), said or DEFAULT_TIME, local.tzinfo), local, zone)
 
 
-def _after(lasting: str, said: time | None, local: datetime, zone: str) -> When | None:
+def _read_duration(lasting: str, said: time | None, local: datetime, zone: str) -> When | None:
     """Hours pass, whatever the clock on the wall does; days begin anew at the same time of day."""
     if _SHORT.search(lasting):
-        passed = None if said else _parsed(lasting, local.astimezone(UTC))
-        return passed and once_at(passed, local, zone)
-    day = _parsed(lasting, local)
+        passed = None if said else _parse(lasting, local.astimezone(UTC))
+        return passed and require_future(passed, local, zone)
+    day = _parse(lasting, local)
     if day is None:
         return None
-    return once_at(datetime.combine(day.date(), said or local.time(), local.tzinfo), local, zone)
+    return require_future(datetime.combine(day.date(), said or local.time(), local.tzinfo), local, zone)
 
 
-def _parsed(words: str, base: datetime) -> datetime | None:
+def _parse(words: str, base: datetime) -> datetime | None:
     import dateparser  # half a second, and few processes need it
 
     settings: Any = {
@@ -418,7 +418,7 @@ def _next_day(at: datetime) -> datetime:
     return datetime.combine(at.date() + timedelta(days=1), at.time(), at.tzinfo)
 
 
-def _counted(words: str) -> str:
+def _spell_out_amounts(words: str) -> str:
     """Amounts that dateparser doesn't know, as it does."""
     words = re.sub(r"\ban? hour and a half\b|\bone and a half hours\b", "90 minutes", words)
     words = re.sub(r"\bhalf an hour\b", "30 minutes", words)
@@ -430,7 +430,7 @@ def _counted(words: str) -> str:
     )
 
 
-def upcoming(triggers: dict[str, Any], after: datetime) -> str:
+def describe_next(triggers: dict[str, Any], after: datetime) -> str:
     """The next moment in words, or `never`."""
-    due = timing.upcoming(triggers, after)
-    return "never" if due is None else moment(due, str(triggers.get("zone", "UTC")))
+    due = firing.upcoming(triggers, after)
+    return "never" if due is None else format_moment(due, str(triggers.get("zone", "UTC")))

@@ -32,7 +32,7 @@ class Files:
                 f"{len(files)} files are too many for one message: at most {config.max_files} are taken",
                 hint="Send fewer, or raise `max_files` below [attachments] in config.toml.",
             )
-        found = [await asyncio.to_thread(attachments.checked, file, config.max_bytes) for file in files]
+        found = [await asyncio.to_thread(attachments.identify, file, config.max_bytes) for file in files]
         return cls(files=files, attachments=tuple(found), config=config)
 
     @property

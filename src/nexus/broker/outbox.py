@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from nexus.errors import NexusError
+from nexus.watch import wait_at_most
 
 _log = logging.getLogger(__name__)
 _EVERY_S = 30.0
@@ -45,10 +46,7 @@ class Outbox:
 
     async def _go(self) -> None:
         while True:
-            with suppress(TimeoutError):
-                # Not `wait_for`: until Python 3.12 it can lose a cancellation, and `stop` waits forever.
-                async with asyncio.timeout(_EVERY_S):
-                    await self._late.wait()
+            if await wait_at_most(self._late.wait(), _EVERY_S):
                 # The engine was out of reach just now.
                 await asyncio.sleep(_AGAIN_S)
             self._is_delivering = True

@@ -69,7 +69,7 @@ class Message:
     """The id of an earlier message that its writer changed to this one, which has an id of its own."""
     files: tuple[File, ...] = ()
 
-    def checked(self) -> Self:
+    def validate(self) -> Self:
         """Itself, or an error that says what is wrong with it."""
         for name in ("id", "thread", "sender"):
             value = getattr(self, name)

@@ -21,7 +21,7 @@ from yarl import URL
 
 from nexus.channels import http
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message
-from nexus.channels.splitting import pieces
+from nexus.channels.text import split_text
 
 _HOSTS: Final = (".discordapp.com", ".discordapp.net", ".discord.com")
 """Where Discord keeps files."""
@@ -72,21 +72,21 @@ class Discord:
             await client.close()
 
     async def deliver(self, delivery: Delivery) -> str | None:
-        """Send a message, in pieces if it is long. A piece that was sent isn't sent again by a retry."""
+        """Send a message, in split_text if it is long. A piece that was sent isn't sent again by a retry."""
         if self._client is None:
             raise DeliveryError("Discord: not connected")
         channel = self._client.get_partial_messageable(int(delivery.thread))
-        if delivery.edits is not None and await _edited(channel, delivery):
+        if delivery.edits is not None and await _edit_answer(channel, delivery):
             return delivery.edits
         sent = self._sent.setdefault(delivery.key, [])
-        for number, values in enumerate(_parts(delivery)):
+        for number, values in enumerate(_split_delivery(delivery)):
             if number < len(sent):
                 continue
             nonce = hashlib.sha256(f"{delivery.key}.{number}".encode()).hexdigest()[:_MAX_NONCE]
             try:
                 made = await channel.send(nonce=nonce, **values)
             except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
-                raise _refused(error) from error
+                raise _delivery_error(error) from error
             sent.append(made.id)
         del self._sent[delivery.key]
         return f"{delivery.thread}/{sent[0]}" if sent else None
@@ -172,7 +172,7 @@ class _Reader:
                 continue
             await self._client.is_complete.wait()
             await self._catch_up()
-            await self._keep()
+            await self._keep_cursor()
             await self._inbox.connected()
 
     async def _catch_up(self) -> None:
@@ -205,8 +205,8 @@ class _Reader:
         if said.author.id == self._me.id or said.type not in _SAID:
             return
         id_ = str(said.channel.id)
-        files = tuple([await self._file(each) for each in said.attachments])
-        message = _message(said, self._me, files, is_direct=is_direct)
+        files = tuple([await self._load_file(each) for each in said.attachments])
+        message = _build_message(said, self._me, files, is_direct=is_direct)
         if said.edited_at is not None and said.id <= self._seen.get(id_, self._since):
             # Otherwise it was edited before it was first seen.
             at = int(1000 * said.edited_at.timestamp())
@@ -216,21 +216,21 @@ class _Reader:
         self._seen[id_] = max(said.id, self._seen.get(id_, 0))
         if is_direct:
             self._direct.add(id_)
-        await self._keep()
+        await self._keep_cursor()
 
-    async def _keep(self) -> None:
+    async def _keep_cursor(self) -> None:
         seen = {id_: str(last) for id_, last in self._seen.items()}
         told = {"since": str(self._since), "seen": seen, "direct": sorted(self._direct)}
         await self._inbox.keep_cursor(told)
 
-    async def _file(self, attached: discord.Attachment) -> File:
+    async def _load_file(self, attached: discord.Attachment) -> File:
         data = b""
         if attached.size > _MAX_FILE_BYTES:
-            problem = http.too_large(_MAX_FILE_BYTES)
+            problem = http.explain_limit(_MAX_FILE_BYTES)
         elif not http.is_at(attached.url, self._url, _HOSTS):
             problem = "it isn't kept at Discord"
         else:
-            data, problem = await http.fetched(attached.url, _MAX_FILE_BYTES)
+            data, problem = await http.fetch(attached.url, _MAX_FILE_BYTES)
         media_type = attached.content_type or "application/octet-stream"
         return File(name=attached.filename, media_type=media_type, data=data, problem=problem)
 
@@ -242,7 +242,7 @@ class _Reader:
         return me
 
 
-def _message(
+def _build_message(
     said: discord.Message, me: discord.ClientUser, files: tuple[File, ...], *, is_direct: bool
 ) -> Message:
     return Message(
@@ -250,7 +250,7 @@ def _message(
         thread=str(said.channel.id),
         sender=str(said.author.id),
         sender_name=said.author.display_name,
-        title=None if is_direct else _title(said),
+        title=None if is_direct else _room_title(said),
         text=said.clean_content,
         is_group=not is_direct,
         is_addressed=is_direct or _is_addressed(said, me),
@@ -269,16 +269,16 @@ def _is_addressed(said: discord.Message, me: discord.ClientUser) -> bool:
     return isinstance(answered, discord.Message) and answered.author.id == me.id
 
 
-def _title(said: discord.Message) -> str | None:
+def _room_title(said: discord.Message) -> str | None:
     name = getattr(said.channel, "name", None)
     if not isinstance(name, str):
         return None
     return f"#{name} ({said.guild.name})" if said.guild is not None else f"#{name}"
 
 
-def _parts(delivery: Delivery) -> Iterator[dict[str, Any]]:
+def _split_delivery(delivery: Delivery) -> Iterator[dict[str, Any]]:
     """What is sent for a delivery, one after the other."""
-    for number, text in enumerate(pieces(delivery.text, _MAX_UNITS)):
+    for number, text in enumerate(split_text(delivery.text, _MAX_UNITS)):
         values: dict[str, Any] = {"content": text}
         answered = (delivery.reply_to or "").rpartition("/")[2]
         if number == 0 and answered.isdecimal():
@@ -291,7 +291,7 @@ def _parts(delivery: Delivery) -> Iterator[dict[str, Any]]:
         yield {"file": discord.File(BytesIO(file.data), filename=file.name)}
 
 
-async def _edited(channel: discord.PartialMessageable, delivery: Delivery) -> bool:
+async def _edit_answer(channel: discord.PartialMessageable, delivery: Delivery) -> bool:
     """Change an earlier answer. False: it is gone."""
     id_ = int((delivery.edits or "").rpartition("/")[2])
     try:
@@ -299,11 +299,11 @@ async def _edited(channel: discord.PartialMessageable, delivery: Delivery) -> bo
     except (discord.NotFound, discord.Forbidden):
         return False
     except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
-        raise _refused(error) from error
+        raise _delivery_error(error) from error
     return True
 
 
-def _refused(error: Exception) -> DeliveryError:
+def _delivery_error(error: Exception) -> DeliveryError:
     final = isinstance(error, discord.HTTPException) and (
         isinstance(error, discord.Forbidden | discord.NotFound) or error.status in {_BAD_REQUEST, _TOO_LARGE}
     )

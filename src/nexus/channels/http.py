@@ -11,7 +11,7 @@ import httpx
 _TIMEOUT_S: Final = 30.0
 
 
-def client(*, follow_redirects: bool = False) -> httpx.AsyncClient:
+def make_client(*, follow_redirects: bool = False) -> httpx.AsyncClient:
     """A client. All share one TLS context: making one reads every certificate, which takes 20 ms."""
     return httpx.AsyncClient(verify=_context(), timeout=_TIMEOUT_S, follow_redirects=follow_redirects)
 
@@ -21,7 +21,7 @@ def _context() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-async def fetched(
+async def fetch(
     url: str, most: int, headers: Mapping[str, str] | None = None, *, follow_redirects: bool = False
 ) -> tuple[bytes, str]:
     """The bytes at an address, or why there are none. ConnectionError where it isn't reached.
@@ -33,7 +33,7 @@ async def fetched(
     size = 0
     try:
         async with (
-            client(follow_redirects=follow_redirects) as asking,
+            make_client(follow_redirects=follow_redirects) as asking,
             # Not packed: what is unpacked could be far larger than what came.
             asking.stream("GET", url, headers={"accept-encoding": "identity", **(headers or {})}) as answer,
         ):
@@ -43,7 +43,7 @@ async def fetched(
                 parts.append(part)
                 size += len(part)
                 if size > most:
-                    return b"", too_large(most)
+                    return b"", explain_limit(most)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ConnectionError(f"A file could not be fetched: {type(error).__name__}") from None
     return b"".join(parts), ""
@@ -60,6 +60,6 @@ def is_at(url: str, own: str, hosts: tuple[str, ...]) -> bool:
         return False
 
 
-def too_large(most: int) -> str:
+def explain_limit(most: int) -> str:
     """Why a file isn't fetched."""
     return f"larger than {most // 1_000_000} MB"

@@ -30,7 +30,7 @@ class Adapters:
     """The adapters of a home, and the secrets that were read for them."""
 
     home: Home
-    made: dict[str, Adapter] = field(default_factory=dict[str, Adapter])
+    by_name: dict[str, Adapter] = field(default_factory=dict[str, Adapter])
     secrets: set[str] = field(default_factory=set[str])
 
     def add(self, name: str, settings: ChannelConfig) -> None:
@@ -47,8 +47,8 @@ class Adapters:
             "discord": self._discord,
             "notify": self._notify,
         }
-        quiet.parsed(settings.quiet_hours, settings.zone)
-        self.made[name] = make[settings.kind](name, settings)
+        quiet.parse_hours(settings.quiet_hours, settings.zone)
+        self.by_name[name] = make[settings.kind](name, settings)
 
     def redact(self, text: str) -> str:
         """The text without any of the secrets."""
@@ -57,7 +57,7 @@ class Adapters:
     def _program(self, name: str, settings: ChannelConfig) -> Adapter:
         from nexus.channels.program import Program
 
-        env = {key: self._filled(value) for key, value in settings.env.items()}
+        env = {key: self._fill_secret(value) for key, value in settings.env.items()}
         return Program(name, settings.command, env=env, folder=self.home.root)
 
     def _webhook(self, name: str, settings: ChannelConfig) -> Adapter:
@@ -77,7 +77,7 @@ class Adapters:
         try:
             from nexus.channels.email import Account, Email
         except ImportError as error:
-            raise _missing(name, error, "email") from error
+            raise _missing_package(name, error, "email") from error
 
         for key in ("address", "imap", "smtp"):
             if not getattr(settings, key):
@@ -90,8 +90,8 @@ class Adapters:
             user=settings.user or settings.address,
             password=password,
             token_command=settings.token_command,
-            imap=_server(name, settings, "imap", _IMAP_PORT),
-            smtp=_server(name, settings, "smtp", _SMTP_PORT),
+            imap=_read_server(name, settings, "imap", _IMAP_PORT),
+            smtp=_read_server(name, settings, "smtp", _SMTP_PORT),
             folder=settings.folder,
             auth_server=settings.auth_server,
         )
@@ -106,7 +106,7 @@ class Adapters:
         try:
             from nexus.channels.matrix import Matrix
         except ImportError as error:
-            raise _missing(name, error, "matrix") from error
+            raise _missing_package(name, error, "matrix") from error
 
         url = httpx.URL(settings.url)
         if url.scheme not in {"http", "https"} or not url.host:
@@ -125,7 +125,7 @@ class Adapters:
         try:
             from nexus.channels.slack import Slack
         except ImportError as error:
-            raise _missing(name, error, "slack") from error
+            raise _missing_package(name, error, "slack") from error
 
         token = self._read(name, settings.secret, "secret")
         app_token = self._read(name, settings.app_token, "app_token")
@@ -135,7 +135,7 @@ class Adapters:
         try:
             from nexus.channels.discord import Discord
         except ImportError as error:
-            raise _missing(name, error, "discord") from error
+            raise _missing_package(name, error, "discord") from error
 
         return Discord(token=self._read(name, settings.secret, "secret"), url=settings.url)
 
@@ -143,11 +143,11 @@ class Adapters:
         try:
             from nexus.channels.notify import Notify
         except ImportError as error:
-            raise _missing(name, error, "notify") from error
+            raise _missing_package(name, error, "notify") from error
 
         return Notify(name, urls=self._read(name, settings.secret, "secret"))
 
-    def _filled(self, text: str) -> str:
+    def _fill_secret(self, text: str) -> str:
         source = secrets.source_in(text)
         if not source:
             return text
@@ -166,7 +166,7 @@ class Adapters:
         return secret
 
 
-def effective(settings: ChannelConfig, state: ChannelState) -> ChannelConfig:
+def apply_state(settings: ChannelConfig, state: ChannelState) -> ChannelConfig:
     """The settings of a channel, with what was changed while it ran."""
     changed = {"answer": state.answer, "quiet_hours": state.quiet_hours, "zone": state.zone}
     return replace(settings, **{name: value for name, value in changed.items() if value is not None})
@@ -174,24 +174,24 @@ def effective(settings: ChannelConfig, state: ChannelState) -> ChannelConfig:
 
 def is_owner(settings: ChannelConfig, message: Message) -> bool:
     """Whether a message comes from the owner: the channel vouches for a sender that the settings name."""
-    return message.is_verified and is_owners(settings, message.sender)
+    return message.is_verified and is_owner_address(settings, message.sender)
 
 
-def is_owners(settings: ChannelConfig, sender: str) -> bool:
+def is_owner_address(settings: ChannelConfig, sender: str) -> bool:
     """Whether the settings name a sender as the owner."""
     if settings.kind == "email":
         return sender != "" and sender in map(normalize_address, settings.owner)
     return sender in settings.owner
 
 
-def _missing(name: str, error: ImportError, extra: str) -> ConfigError:
+def _missing_package(name: str, error: ImportError, extra: str) -> ConfigError:
     return ConfigError(
         f"[channels.{name}] needs a package that isn't installed: {error.name}",
         hint=f"Run `pip install 'nexus-runtime[{extra}]'`.",
     )
 
 
-def _server(name: str, settings: ChannelConfig, key: str, default_port: int) -> "Server":
+def _read_server(name: str, settings: ChannelConfig, key: str, default_port: int) -> "Server":
     from nexus.channels.email import Server
 
     host, separator, port = getattr(settings, key).rpartition(":")
@@ -210,7 +210,7 @@ def _server(name: str, settings: ChannelConfig, key: str, default_port: int) -> 
     return Server(host=host, port=int(port), tls=settings.tls, starttls=int(port) != default_port)
 
 
-def adapters(settings: Mapping[str, ChannelConfig], home: Home) -> Adapters:
+def build_adapters(settings: Mapping[str, ChannelConfig], home: Home) -> Adapters:
     """The adapters of all channels that are set up. Blocking: see `Adapters.add`."""
     built = Adapters(home=home)
     for name, each in settings.items():

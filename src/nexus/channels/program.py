@@ -48,7 +48,7 @@ class Program:
             code = await process.wait()
         finally:
             self._process = None
-            self._give_up("the program ended")
+            self._fail_deliveries("the program ended")
             await self._stop(process)
             errors.cancel()
             await asyncio.gather(errors, return_exceptions=True)
@@ -59,7 +59,7 @@ class Program:
         future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._waiting[delivery.key] = future
         try:
-            await self._write(wire.deliver(delivery))
+            await self._write(wire.describe_delivery(delivery))
             return await future
         finally:
             self._waiting.pop(delivery.key, None)
@@ -96,28 +96,28 @@ class Program:
             if not given:
                 return
             try:
-                await self._heard(wire.parsed(given), inbox)
+                await self._handle_line(wire.parse_line(given), inbox)
             except MessageError as error:
                 bad += 1
                 _log.warning("a line was ignored: %s", error, extra={"channel": self._name})
                 if bad >= _MAX_BAD_LINES:
                     raise
 
-    async def _heard(self, value: dict[str, Any], inbox: Inbox) -> None:
+    async def _handle_line(self, value: dict[str, Any], inbox: Inbox) -> None:
         kind = value["type"]
         if kind == "ready":
-            self.capabilities = wire.capabilities(value)
+            self.capabilities = wire.read_capabilities(value)
             await inbox.connected()
         elif kind == "message":
-            await self._message(value, inbox)
+            await self._take_in(value, inbox)
         elif kind in {"delivered", "failed"}:
-            self._answered(value)
+            self._settle_delivery(value)
         else:
             raise MessageError(f"Unknown line type {kind!r}")
 
-    async def _message(self, value: dict[str, Any], inbox: Inbox) -> None:
+    async def _take_in(self, value: dict[str, Any], inbox: Inbox) -> None:
         try:
-            message = wire.message(value)
+            message = wire.read_message(value)
         except MessageError as error:
             await inbox.set_aside(value, str(error))
             await self._write({"type": "rejected", "id": value.get("id"), "reason": str(error)})
@@ -125,7 +125,7 @@ class Program:
             await inbox.receive(message)
             await self._write({"type": "accepted", "id": message.id})
 
-    def _answered(self, value: dict[str, Any]) -> None:
+    def _settle_delivery(self, value: dict[str, Any]) -> None:
         future = self._waiting.get(str(value.get("key")))
         if future is None or future.done():
             return
@@ -136,7 +136,7 @@ class Program:
             final = value.get("retry") is False
             future.set_exception(DeliveryError(str(value.get("reason") or "it gave no reason"), final=final))
 
-    def _give_up(self, why: str) -> None:
+    def _fail_deliveries(self, why: str) -> None:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(DeliveryError(why))
@@ -147,7 +147,7 @@ class Program:
             raise DeliveryError("the program doesn't run")
         async with self._writing:
             try:
-                process.stdin.write(wire.line(value))
+                process.stdin.write(wire.encode_line(value))
                 await process.stdin.drain()
             except (BrokenPipeError, ConnectionResetError):
                 raise DeliveryError("the program ended") from None
@@ -158,7 +158,7 @@ class Program:
             return
         with suppress(BrokenPipeError, ConnectionResetError):
             if process.stdin is not None:
-                process.stdin.write(wire.line({"type": "stop"}))
+                process.stdin.write(wire.encode_line({"type": "stop"}))
                 process.stdin.close()
         try:
             await asyncio.wait_for(process.wait(), _STOP_S)

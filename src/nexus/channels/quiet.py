@@ -28,13 +28,13 @@ class QuietHours:
         return at >= self.begin or at < self.end
 
 
-def parsed(hours: str, zone: str = "") -> QuietHours | None:
+def parse_hours(hours: str, zone: str = "") -> QuietHours | None:
     """Quiet hours such as `22:00-07:00`, in a time zone; None for an empty text."""
     if not hours.strip():
         return None
     begin, _, end = hours.partition("-")
     try:
-        found = QuietHours(_time(begin), _time(end), ZoneInfo(zone or when.local_zone()))
+        found = QuietHours(_parse_time(begin), _parse_time(end), ZoneInfo(zone or when.local_zone()))
     except (ValueError, ZoneInfoNotFoundError, OSError):
         place = f" in {zone}" if zone else ""
         raise ConfigError(
@@ -47,6 +47,6 @@ def parsed(hours: str, zone: str = "") -> QuietHours | None:
     return found
 
 
-def _time(text: str) -> time:
+def _parse_time(text: str) -> time:
     hour, _, minute = text.strip().partition(":")
     return time(int(hour), int(minute))

@@ -92,7 +92,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
+class LoginCheck:
     """What a login showed."""
 
     said: tuple[str, ...]
@@ -101,7 +101,7 @@ class Checked:
     auth_server: str = ""
 
 
-def propose(need: Need, given: Mapping[str, Any]) -> str:
+def propose_value(need: Need, given: Mapping[str, Any]) -> str:
     """What a setting usually is, by what was given before; empty if that can't be known."""
     if need.is_secret:
         return need.example
@@ -112,7 +112,7 @@ def propose(need: Need, given: Mapping[str, Any]) -> str:
     return need.example.format(**known) if "{" in need.example and any(known.values()) else ""
 
 
-async def check(home: Home, name: str, settings: ChannelConfig) -> Checked:
+async def check_login(home: Home, name: str, settings: ChannelConfig) -> LoginCheck:
     """Log in with the settings of a channel; an error says what is wrong with them."""
     find = _CHECKS.get(settings.kind)
     if find is None:
@@ -120,12 +120,12 @@ async def check(home: Home, name: str, settings: ChannelConfig) -> Checked:
     adapters = Adapters(home=home)
     adapters.add(name, settings)
     try:
-        return await find(adapters.made[name], settings)
+        return await find(adapters.by_name[name], settings)
     except ConnectionError as error:
         raise ConfigError(f"Can't log in: {error}", hint="Check the address and the secret.") from error
 
 
-async def _check_telegram(adapter: Any, settings: ChannelConfig) -> Checked:
+async def _check_telegram(adapter: Any, settings: ChannelConfig) -> LoginCheck:
     said = [f"Connected as @{(await adapter.me())['username']}."]
     newest = None
     if not settings.owner:
@@ -133,30 +133,30 @@ async def _check_telegram(adapter: Any, settings: ChannelConfig) -> Checked:
             newest = await adapter.newest_sender()
     if newest is not None:
         said.append(f"{newest[1]} wrote to it last (id {newest[0]}).")
-    return Checked(said=tuple(said), owner=newest and newest[0])
+    return LoginCheck(said=tuple(said), owner=newest and newest[0])
 
 
-async def _check_slack(adapter: Any, settings: ChannelConfig) -> Checked:
+async def _check_slack(adapter: Any, settings: ChannelConfig) -> LoginCheck:
     said = [f"Connected as @{(await adapter.check()).name}."]
     for each in settings.owner:
-        if (found := await adapter.name_of(each)) is None:
+        if (found := await adapter.find_name(each)) is None:
             raise UsageError(
                 f"{each} is no member of the workspace", hint="A member ID looks like U012AB3CD."
             )
         said.append(f"{each} is {found}.")
-    return Checked(said=tuple(said))
+    return LoginCheck(said=tuple(said))
 
 
-async def _check_discord(adapter: Any, settings: ChannelConfig) -> Checked:
+async def _check_discord(adapter: Any, settings: ChannelConfig) -> LoginCheck:
     name, owner, owner_name = await adapter.check()
-    return Checked(said=(f"Connected as {name}. The bot belongs to {owner_name} ({owner}).",), owner=owner)
+    return LoginCheck(said=(f"Connected as {name}. The bot belongs to {owner_name} ({owner}).",), owner=owner)
 
 
-async def _check_matrix(adapter: Any, settings: ChannelConfig) -> Checked:
-    return Checked(said=(f"Logged in as {await adapter.own_id()}.",))
+async def _check_matrix(adapter: Any, settings: ChannelConfig) -> LoginCheck:
+    return LoginCheck(said=(f"Logged in as {await adapter.own_id()}.",))
 
 
-async def _check_email(adapter: Any, settings: ChannelConfig) -> Checked:
+async def _check_email(adapter: Any, settings: ChannelConfig) -> LoginCheck:
     found = str(await adapter.newest_auth_server())
     await adapter.check_sending()
     signed = (
@@ -164,10 +164,10 @@ async def _check_email(adapter: Any, settings: ChannelConfig) -> Checked:
         if found
         else "The newest mail has no Authentication-Results. Without them nobody can be verified."
     )
-    return Checked(said=("Logged in to both servers.", signed), auth_server=found)
+    return LoginCheck(said=("Logged in to both servers.", signed), auth_server=found)
 
 
-_CHECKS: Final[Mapping[str, Callable[[Any, ChannelConfig], Awaitable[Checked]]]] = {
+_CHECKS: Final[Mapping[str, Callable[[Any, ChannelConfig], Awaitable[LoginCheck]]]] = {
     "discord": _check_discord,
     "email": _check_email,
     "matrix": _check_matrix,

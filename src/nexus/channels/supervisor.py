@@ -32,7 +32,7 @@ from nexus.errors import AccessError, LedgerBusyError, LedgerFullError, NexusErr
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import channels as ledger
 from nexus.ledgers.runtime.channels import Status
-from nexus.watch import Watch
+from nexus.watch import Watch, wait_at_most
 
 IsWorking = Callable[[], Awaitable[bool]]
 Receive = Callable[[str, Message], Awaitable[IsWorking | None]]
@@ -127,7 +127,7 @@ class Channels:
             logs = [ledger.path.with_name(f"{ledger.path.name}-wal") for ledger in ledgers]
             self._watch = Watch(logs, self._look_again, pause_s=_WRITTEN_S)
         for channel in self._channels.values():
-            channel.task = asyncio.create_task(self._keep(channel), name=f"channel {channel.name}")
+            channel.task = asyncio.create_task(self._keep_running(channel), name=f"channel {channel.name}")
 
     async def stop(self) -> None:
         """End every adapter. What waits is sent when the home is served again."""
@@ -141,7 +141,7 @@ class Channels:
                 await task
         for channel in self._channels.values():
             with suppress(NexusError):
-                await self._note(channel, "stopped")
+                await self._set_status(channel, "stopped")
 
     def wake(self, name: str) -> None:
         """Something was recorded that is to be sent."""
@@ -170,7 +170,7 @@ class Channels:
     async def accept(self, name: str, message: Message) -> None:
         """Keep a message, to be taken in when it is its turn; set it aside if it is none."""
         try:
-            message.checked()
+            message.validate()
         except MessageError:
             await self.receive(name, message)
             return
@@ -190,7 +190,7 @@ class Channels:
         if kept is None:
             return False
         body: dict[str, Any] = {**kept.body, "files": ()}
-        await self._receive(kept.channel, Message(**body).checked())
+        await self._receive(kept.channel, Message(**body).validate())
         return await self._ledgers.runtime.write(ledger.take, id_=id_)
 
     async def set_aside(self, name: str, body: Mapping[str, Any], reason: str) -> None:
@@ -200,13 +200,13 @@ class Channels:
             channel=name,
             external_id=str(body.get("id") or ids.new("msg"))[:MAX_ID_BYTES],
             sender=str(body.get("sender") or "")[:MAX_ID_BYTES],
-            body=_cut(dict(body)),
+            body=_cut_texts(dict(body)),
             reason=reason,
         )
 
     async def _take_in(self, name: str, message: Message) -> None:
         try:
-            is_working = await self._receive(name, message.checked())
+            is_working = await self._receive(name, message.validate())
             if is_working is not None:
                 self._show_work(self._channels[name], message, is_working)
         except AccessError:
@@ -219,7 +219,7 @@ class Channels:
                 _set_aside,
                 name=name,
                 message=message,
-                reason=self._redact(_told(error)),
+                reason=self._redact(_describe_error(error)),
                 is_whole=not isinstance(error, MessageError),
             )
         await self._ledgers.runtime.write(_note_taken_in, name=name, external_id=message.id)
@@ -248,18 +248,20 @@ class Channels:
         """Let people see that they will be answered, where the channel has a way to."""
         shown = channel.adapter.capabilities & {"typing", "reactions"}
         if shown and isinstance(channel.adapter, ShowsWork):
-            task = asyncio.create_task(_shown(channel.adapter, message, is_working, again="typing" in shown))
+            task = asyncio.create_task(
+                _show_until_done(channel.adapter, message, is_working, again="typing" in shown)
+            )
             channel.showing.add(task)
             task.add_done_callback(channel.showing.discard)
 
-    async def _keep(self, channel: _Channel) -> None:
+    async def _keep_running(self, channel: _Channel) -> None:
         """Run an adapter for as long as the home is served, with longer and longer pauses when it fails."""
         pause_s = self._pause_s
         while True:
             if await self._is_paused(channel):
-                await self._note(channel, "paused")
+                await self._set_status(channel, "paused")
                 await self._until_resumed(channel)
-            await self._note(channel, "starting")
+            await self._set_status(channel, "starting")
             reason = await self._run(channel)
             if reason is None:
                 continue
@@ -273,7 +275,7 @@ class Channels:
                 reason,
                 extra={"channel": channel.name},
             )
-            await self._note(channel, "waiting", self._redact(reason))
+            await self._set_status(channel, "waiting", self._redact(reason))
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
@@ -282,7 +284,7 @@ class Channels:
         inbox = _Inbox(self, channel)
         tasks = [
             asyncio.create_task(channel.adapter.run(inbox), name=f"adapter {channel.name}"),
-            asyncio.create_task(self._send(channel), name=f"deliveries {channel.name}"),
+            asyncio.create_task(self._send_due(channel), name=f"deliveries {channel.name}"),
             asyncio.create_task(self._until_paused(channel), name=f"pause {channel.name}"),
             asyncio.create_task(self._take_in_received(channel), name=f"received {channel.name}"),
         ]
@@ -297,15 +299,15 @@ class Channels:
             return None
         for task in done:
             if (error := task.exception()) is not None:
-                return _told(error)
+                return _describe_error(error)
         return "its adapter ended"
 
-    async def _send(self, channel: _Channel) -> None:
+    async def _send_due(self, channel: _Channel) -> None:
         """Send what waits, of each thread in order, while the adapter is connected."""
         await channel.is_connected.wait()
         while True:
             channel.has_more.clear()
-            await self._queue(channel.name)
+            await self._queue_recorded(channel.name)
             is_quiet = await self._is_quiet(channel.name)
             due = await self._ledgers.runtime.read(
                 ledger.list_due, channel=channel.name, now=self._now(), longest=_LONGEST_DELAY, quiet=is_quiet
@@ -314,7 +316,7 @@ class Channels:
             if not due:
                 await self._wait_for_more(channel, is_quiet=is_quiet)
 
-    async def _queue(self, name: str) -> None:
+    async def _queue_recorded(self, name: str) -> None:
         """Put what was recorded since the last time into the queue: it follows the events."""
         after = await self._ledgers.runtime.read(ledger.queued_seq, name=name)
         if after is None:
@@ -328,8 +330,8 @@ class Channels:
         if name not in self._settings:
             return False
         state = await self._ledgers.runtime.read(ledger.state, name=name)
-        chosen = kinds.effective(self._settings[name], state)
-        hours = quiet.parsed(chosen.quiet_hours, chosen.zone or self._zone)
+        chosen = kinds.apply_state(self._settings[name], state)
+        hours = quiet.parse_hours(chosen.quiet_hours, chosen.zone or self._zone)
         return hours is not None and hours.hold(self._now())
 
     async def _wait_for_more(self, channel: _Channel, *, is_quiet: bool) -> None:
@@ -337,15 +339,14 @@ class Channels:
         wait_s = _LOOK_S
         if next_at is not None:
             wait_s = min(wait_s, max(0.01, (next_at - self._now()).total_seconds()))
-        with suppress(TimeoutError):
-            # Not `wait_for`: until Python 3.12 it can lose a cancellation.
-            async with asyncio.timeout(wait_s):
-                await channel.has_more.wait()
+        await wait_at_most(channel.has_more.wait(), wait_s)
 
     async def _deliver(self, channel: _Channel, waiting: ledger.Delivery) -> None:
         if self._let_pass is not None:
             await self._let_pass()
-        delivery, attached, replaced = await self._ledgers.events.read(_delivery, event_id=waiting.event_id)
+        delivery, attached, replaced = await self._ledgers.events.read(
+            _load_delivery, event_id=waiting.event_id
+        )
         if delivery is None:
             await self._ledgers.runtime.write(
                 ledger.record_failed,
@@ -358,19 +359,21 @@ class Channels:
         if replaced is not None and "edits" in channel.adapter.capabilities:
             edits = await self._ledgers.runtime.read(ledger.find_sent_id, event_id=replaced)
         try:
-            files = await asyncio.to_thread(self._files, attached)
+            files = await asyncio.to_thread(self._load_files, attached)
             async with asyncio.timeout(_DELIVERY_TIMEOUT_S):
                 external_id = await channel.adapter.deliver(replace(delivery, files=files, edits=edits))
         except Exception as error:
-            _log.warning("a message was not sent: %s", _told(error), extra={"channel": channel.name})
+            _log.warning(
+                "a message was not sent: %s", _describe_error(error), extra={"channel": channel.name}
+            )
             final = isinstance(error, DeliveryError) and error.final
-            await self._try_again(waiting, self._redact(_told(error)), final=final)
+            await self._schedule_retry(waiting, self._redact(_describe_error(error)), final=final)
         else:
             await self._ledgers.runtime.write(
                 ledger.record_sent, event_id=waiting.event_id, external_id=external_id
             )
 
-    def _files(self, attached: Iterable[Attachment]) -> tuple[File, ...]:
+    def _load_files(self, attached: Iterable[Attachment]) -> tuple[File, ...]:
         """What leaves with a message, without what was forgotten meanwhile."""
         read = [(each, attachments.read(self._ledgers.home, each)) for each in attached]
         return tuple(
@@ -379,7 +382,7 @@ class Channels:
             if data is not None
         )
 
-    async def _try_again(self, waiting: ledger.Delivery, error: str, *, final: bool) -> None:
+    async def _schedule_retry(self, waiting: ledger.Delivery, error: str, *, final: bool) -> None:
         pause_s = min(self._pause_s * 2.0 ** (waiting.attempts + 1), _LONGEST_DELAY.total_seconds())
         is_last = final or waiting.attempts + 1 >= _DELIVERY_ATTEMPTS
         at = None if is_last else self._now() + timedelta(seconds=pause_s)
@@ -399,7 +402,7 @@ class Channels:
         while await self._is_paused(channel):
             await channel.has_changed.wait()
 
-    async def _note(self, channel: _Channel, status: Status, reason: str | None = None) -> None:
+    async def _set_status(self, channel: _Channel, status: Status, reason: str | None = None) -> None:
         channel.status = status
         self.changed(channel.name, status)
         await self._ledgers.runtime.write(ledger.note_status, name=channel.name, status=status, reason=reason)
@@ -407,7 +410,7 @@ class Channels:
     async def note_connected(self, channel: _Channel) -> None:
         """An adapter reached its service."""
         if not channel.is_connected.is_set():
-            await self._note(channel, "connected")
+            await self._set_status(channel, "connected")
             channel.is_connected.set()
 
     async def knows(self, name: str, sender: str) -> bool:
@@ -466,17 +469,19 @@ def _set_aside(
         channel=name,
         external_id=message.id[:MAX_ID_BYTES],
         sender=message.sender[:MAX_ID_BYTES],
-        body=body if is_whole else _cut(body),
+        body=body if is_whole else _cut_texts(body),
         reason=reason,
     )
 
 
-def _cut(body: dict[str, Any]) -> dict[str, Any]:
+def _cut_texts(body: dict[str, Any]) -> dict[str, Any]:
     """What is too large to be a message is not kept whole either."""
     return {name: value[:4_000] if isinstance(value, str) else value for name, value in body.items()}
 
 
-async def _shown(adapter: ShowsWork, message: Message, is_working: IsWorking, *, again: bool) -> None:
+async def _show_until_done(
+    adapter: ShowsWork, message: Message, is_working: IsWorking, *, again: bool
+) -> None:
     """Show that a message is worked on, while it is. If that fails, the answer comes all the same."""
 
     async def show(*, ended: bool) -> None:
@@ -484,7 +489,7 @@ async def _shown(adapter: ShowsWork, message: Message, is_working: IsWorking, *,
             async with asyncio.timeout(_DELIVERY_TIMEOUT_S):
                 await adapter.show_work(message.thread, message.edits or message.id, ended=ended)
         except Exception as error:  # Whatever a service has against it.
-            _log.info("work on a message can't be shown: %s", _told(error))
+            _log.info("work on a message can't be shown: %s", _describe_error(error))
 
     await show(ended=False)
     # A ledger that can't be read has said so elsewhere.
@@ -498,7 +503,7 @@ async def _shown(adapter: ShowsWork, message: Message, is_working: IsWorking, *,
     await show(ended=True)
 
 
-def _delivery(
+def _load_delivery(
     connection: apsw.Connection, event_id: str
 ) -> tuple[Delivery | None, tuple[Attachment, ...], str | None]:
     """A message to send, its files, and the event of an earlier answer that it can take the place of."""
@@ -512,20 +517,20 @@ def _delivery(
         thread=thread or "",
         title=title,
         text=event.content,
-        reply_to=None if asked is None or asked.metadata.get("scheduled") else _known_as(asked),
+        reply_to=None if asked is None or asked.metadata.get("scheduled") else _name_in_channel(asked),
         to=None if asked is None else asked.sender,
     )
     attached = events.attachments_of(connection, event_id)
-    replaced = None if asked is None or attached else _replaced(connection, asked, event)
+    replaced = None if asked is None or attached else _find_replaced(connection, asked, event)
     return delivery, attached, replaced
 
 
-def _known_as(asked: events.Event) -> str | None:
+def _name_in_channel(asked: events.Event) -> str | None:
     """What the channel calls a message; one that was edited is still called as it was."""
     return asked.metadata.get("edits") or asked.external_id
 
 
-def _replaced(connection: apsw.Connection, asked: events.Event, answer: events.Event) -> str | None:
+def _find_replaced(connection: apsw.Connection, asked: events.Event, answer: events.Event) -> str | None:
     """The earlier answer to a message that was edited, if both answers are short."""
     run = asked.metadata.get("replaces")
     old = None if run is None else events.find_delivered(connection, channel=answer.channel, external_id=run)
@@ -534,7 +539,7 @@ def _replaced(connection: apsw.Connection, asked: events.Event, answer: events.E
     return None if events.attachments_of(connection, old.id) else old.id
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """An error in one line: a service's own words may be long."""
     text = str(error) or type(error).__name__
     return " ".join(text.split())[:500]

@@ -15,7 +15,7 @@ import httpx
 
 from nexus.channels import http
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message
-from nexus.channels.splitting import pieces
+from nexus.channels.text import split_text
 
 _URL: Final = "https://api.telegram.org"
 _POLL_S: Final = 50
@@ -52,7 +52,7 @@ class Telegram:
 
     async def run(self, inbox: Inbox) -> None:
         """Hand over what people write until this is canceled."""
-        async with http.client() as client:
+        async with http.make_client() as client:
             me = await self._call(client, "getMe")
             offset = int(await inbox.cursor() or 0)
             await inbox.connected()
@@ -71,15 +71,15 @@ class Telegram:
                     await inbox.keep_cursor(offset)
 
     async def deliver(self, delivery: Delivery) -> str | None:
-        """Send a message, in pieces if it is long. A piece that was sent isn't sent again by a retry."""
-        where = _place(delivery.thread)
+        """Send a message, in split_text if it is long. A piece that was sent isn't sent again by a retry."""
+        where = _parse_thread(delivery.thread)
         sent = self._sent.setdefault(delivery.key, [])
-        calls = [*self._texts(delivery), *self._files(delivery)]
-        async with http.client() as client:
-            if delivery.edits is not None and await self._edited(client, where, delivery):
+        calls = [*self._build_text_calls(delivery), *self._build_file_calls(delivery)]
+        async with http.make_client() as client:
+            if delivery.edits is not None and await self._edit_answer(client, where, delivery):
                 return delivery.edits
             for method, values, files in calls[len(sent) :]:
-                made = await self._patiently(client, method, where | values, files)
+                made = await self._call_patiently(client, method, where | values, files)
                 sent.append(int(made["message_id"]))
         del self._sent[delivery.key]
         return f"{where['chat_id']}/{sent[0]}" if sent else None
@@ -87,30 +87,32 @@ class Telegram:
     async def show_work(self, thread: str, message_id: str, *, ended: bool) -> None:
         """Show that the bot is typing. It ends by itself."""
         if not ended:
-            async with http.client() as client:
-                await self._call(client, "sendChatAction", {**_place(thread), "action": "typing"})
+            async with http.make_client() as client:
+                await self._call(client, "sendChatAction", {**_parse_thread(thread), "action": "typing"})
 
     async def me(self) -> dict[str, Any]:
         """The bot itself: its id, `username` and so on."""
-        async with http.client() as client:
+        async with http.make_client() as client:
             return cast("dict[str, Any]", await self._call(client, "getMe"))
 
     async def newest_sender(self) -> tuple[str, str] | None:
         """The id and name of who wrote to the bot last. Nothing is marked as read."""
-        async with http.client() as client:
+        async with http.make_client() as client:
             updates = await self._call(client, "getUpdates", {"offset": -1, "timeout": 0})
         for update in reversed(cast("list[Any]", updates)):
             sender = update.get("message", {}).get("from")
             if sender and not sender.get("is_bot"):
-                return str(sender["id"]), _name(sender)
+                return str(sender["id"]), _full_name(sender)
         return None
 
-    async def _edited(self, client: httpx.AsyncClient, where: dict[str, Any], delivery: Delivery) -> bool:
+    async def _edit_answer(
+        self, client: httpx.AsyncClient, where: dict[str, Any], delivery: Delivery
+    ) -> bool:
         """Change an earlier answer. False: Telegram doesn't let it be changed any more."""
         id_ = int((delivery.edits or "").rpartition("/")[2])
         values = {"chat_id": where["chat_id"], "message_id": id_, "text": delivery.text}
         try:
-            await self._patiently(client, "editMessageText", values, None)
+            await self._call_patiently(client, "editMessageText", values, None)
         except ApiError as error:
             if not error.final:
                 raise
@@ -123,7 +125,7 @@ class Telegram:
             return  # What this version doesn't ask for.
         given = cast("dict[str, Any]", said)
         try:
-            message = _message(given, me, await self._downloads(client, given))
+            message = _parse_message(given, me, await self._download_all(client, given))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             await inbox.set_aside(
                 {"id": f"update {update.get('update_id')}", "sender": ""},
@@ -133,11 +135,11 @@ class Telegram:
             if message is not None:
                 await inbox.receive(message)
 
-    async def _downloads(self, client: httpx.AsyncClient, said: dict[str, Any]) -> tuple[File, ...]:
+    async def _download_all(self, client: httpx.AsyncClient, said: dict[str, Any]) -> tuple[File, ...]:
         found: list[File] = []
-        for name, media_type, file in _attached(said):
+        for name, media_type, file in _find_files(said):
             if int(file.get("file_size") or 0) > _MAX_FILE_BYTES:
-                data, problem = b"", http.too_large(_MAX_FILE_BYTES)
+                data, problem = b"", http.explain_limit(_MAX_FILE_BYTES)
             else:
                 data, problem = await self._download(client, file)
             found.append(File(name=name, media_type=media_type, data=data, problem=problem))
@@ -151,10 +153,12 @@ class Telegram:
             if error.final:
                 return b"", error.message.removeprefix("Telegram: ")
             raise
-        return await http.fetched(f"{self._url}/file/bot{self._token}/{place['file_path']}", _MAX_FILE_BYTES)
+        return await http.fetch(f"{self._url}/file/bot{self._token}/{place['file_path']}", _MAX_FILE_BYTES)
 
-    def _texts(self, delivery: Delivery) -> Iterator[tuple[str, dict[str, Any], dict[str, Any] | None]]:
-        for number, text in enumerate(pieces(delivery.text, _MAX_UNITS)):
+    def _build_text_calls(
+        self, delivery: Delivery
+    ) -> Iterator[tuple[str, dict[str, Any], dict[str, Any] | None]]:
+        for number, text in enumerate(split_text(delivery.text, _MAX_UNITS)):
             values: dict[str, Any] = {"text": text}
             answered = (delivery.reply_to or "").rpartition("/")[2]
             if number == 0 and answered.isdecimal():
@@ -165,11 +169,13 @@ class Telegram:
                 }
             yield "sendMessage", values, None
 
-    def _files(self, delivery: Delivery) -> Iterator[tuple[str, dict[str, Any], dict[str, Any] | None]]:
+    def _build_file_calls(
+        self, delivery: Delivery
+    ) -> Iterator[tuple[str, dict[str, Any], dict[str, Any] | None]]:
         for file in delivery.files:
             yield "sendDocument", {}, {"document": (file.name, file.data, file.media_type)}
 
-    async def _patiently(
+    async def _call_patiently(
         self, client: httpx.AsyncClient, method: str, values: dict[str, Any], files: dict[str, Any] | None
     ) -> Any:
         """Call a method; where Telegram says to wait a little, wait and call it again."""
@@ -206,10 +212,10 @@ class Telegram:
             raise ApiError(f"no JSON in the answer ({answer.status_code})", answer.status_code) from None
         if isinstance(told, dict) and cast("dict[str, Any]", told).get("ok") is True:
             return cast("dict[str, Any]", told)["result"]
-        raise _refusal(told, answer.status_code)
+        raise _build_error(told, answer.status_code)
 
 
-def _message(said: dict[str, Any], me: dict[str, Any], files: tuple[File, ...]) -> Message | None:
+def _parse_message(said: dict[str, Any], me: dict[str, Any], files: tuple[File, ...]) -> Message | None:
     sender = said.get("from")
     if sender is None or said.get("sender_chat") is not None:
         return None  # A channel or an anonymous admin: nobody who could have rights.
@@ -225,7 +231,7 @@ def _message(said: dict[str, Any], me: dict[str, Any], files: tuple[File, ...]) 
         edits=id_ if edited_at else None,
         thread=f"{chat['id']}{topic}",
         sender=str(sender["id"]),
-        sender_name=_name(sender),
+        sender_name=_full_name(sender),
         title=chat.get("title"),
         text=re.sub(rf"^(\s*/\w+)@{re.escape(str(me['username']))}\b", r"\1", text, flags=re.IGNORECASE),
         is_group=is_group,
@@ -235,7 +241,7 @@ def _message(said: dict[str, Any], me: dict[str, Any], files: tuple[File, ...]) 
     )
 
 
-def _place(thread: str) -> dict[str, Any]:
+def _parse_thread(thread: str) -> dict[str, Any]:
     chat, _, topic = thread.partition("/")
     return {"chat_id": chat} | ({"message_thread_id": int(topic)} if topic else {})
 
@@ -249,7 +255,7 @@ def _is_addressed(said: dict[str, Any], text: str, me: dict[str, Any]) -> bool:
     return re.search(rf"@{re.escape(str(me['username']))}\b", text, re.IGNORECASE) is not None
 
 
-def _attached(said: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _find_files(said: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     if said.get("photo"):
         # The same picture in several sizes, the largest last.
         yield "photo.jpg", "image/jpeg", said["photo"][-1]
@@ -260,12 +266,12 @@ def _attached(said: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]
             yield str(file.get("file_name") or default), media_type, file
 
 
-def _name(sender: dict[str, Any]) -> str:
+def _full_name(sender: dict[str, Any]) -> str:
     parts = [str(sender.get("first_name") or ""), str(sender.get("last_name") or "")]
     return " ".join(filter(None, parts)) or str(sender.get("username") or sender["id"])
 
 
-def _refusal(told: Any, status: int) -> ApiError:
+def _build_error(told: Any, status: int) -> ApiError:
     given = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
     code = int(given.get("error_code") or status)
     parameters: dict[str, Any] = given.get("parameters") or {}

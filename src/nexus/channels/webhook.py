@@ -56,7 +56,7 @@ class Webhook:
         self._signature: Signature = signature
         self._header = (header or HEADER).lower()
         self._fields = _check_fields(name, {**_FIELDS, **(fields or {})})
-        self._body = _template(name, body or _BODY)
+        self._body = _parse_template(name, body or _BODY)
         self._now_s = now_s
         self._inbox: Inbox | None = None
         self._has_started = asyncio.Event()
@@ -64,7 +64,7 @@ class Webhook:
 
     async def run(self, inbox: Inbox) -> None:
         """Take in requests, and send through one client until canceled."""
-        async with http.client() as client:
+        async with http.make_client() as client:
             self._inbox, self._client = inbox, client
             try:
                 await inbox.connected()
@@ -74,7 +74,7 @@ class Webhook:
                 self._has_started.clear()
                 self._inbox = self._client = None
 
-    async def heard(
+    async def receive(
         self, headers: Mapping[str, str], body: bytes, start_timeout_s: float = 0
     ) -> Message | None:
         """Take in a request. None where the channel doesn't run, nor starts in time."""
@@ -84,7 +84,7 @@ class Webhook:
             await asyncio.wait_for(self._has_started.wait(), start_timeout_s)
         if self._inbox is None:
             return None
-        message = self._message(headers, body)
+        message = self._parse_message(headers, body)
         await self._inbox.accept(message)
         return message
 
@@ -94,10 +94,10 @@ class Webhook:
             raise DeliveryError(f"[channels.{self._name}] has no `url` to send to", final=True)
         if self._client is None:
             raise DeliveryError("the channel is stopped")
-        body = json.dumps(_filled(self._body, delivery), ensure_ascii=False).encode()
+        body = json.dumps(_fill_template(self._body, delivery), ensure_ascii=False).encode()
         headers = {
             "content-type": "application/json",
-            self._header: self.signed(body),
+            self._header: self.sign(body),
             "idempotency-key": delivery.key,
         }
         try:
@@ -109,7 +109,7 @@ class Webhook:
         final = answer.is_client_error and answer.status_code != _TOO_MANY
         raise DeliveryError(f"the receiver answered {answer.status_code}", final=final)
 
-    def signed(self, body: bytes) -> str:
+    def sign(self, body: bytes) -> str:
         """The signature of a request that is sent now."""
         if self._signature == "body":
             return "sha256=" + self._digest(body)
@@ -136,19 +136,21 @@ class Webhook:
     def _digest(self, data: bytes) -> str:
         return hmac.new(self._secret, data, hashlib.sha256).hexdigest()
 
-    def _message(self, headers: Mapping[str, str], body: bytes) -> Message:
+    def _parse_message(self, headers: Mapping[str, str], body: bytes) -> Message:
         try:
             value: Any = json.loads(body)
         except (ValueError, RecursionError):
             raise MessageError("The request body isn't valid JSON") from None
-        given = {name: _found(place, value) for name, place in self._fields.items()}
+        given = {name: _look_up(place, value) for name, place in self._fields.items()}
         if given["id"] is None:
             # Whoever gives no id is answered once for the same words in the same request.
             given["id"] = hashlib.sha256(body + headers.get(self._header, "").encode()).hexdigest()
         if given["thread"] is None:
             given["thread"] = given["sender"]
-        flags = {name: _found(name, value) for name in _FLAGS}
-        return wire.message({**given, **{name: flag for name, flag in flags.items() if flag is not None}})
+        flags = {name: _look_up(name, value) for name in _FLAGS}
+        return wire.read_message(
+            {**given, **{name: flag for name, flag in flags.items() if flag is not None}}
+        )
 
 
 def _check_fields(name: str, fields: dict[str, str]) -> dict[str, str]:
@@ -161,7 +163,7 @@ def _check_fields(name: str, fields: dict[str, str]) -> dict[str, str]:
     return fields
 
 
-def _found(place: str, value: Any) -> Any:
+def _look_up(place: str, value: Any) -> Any:
     """What stands at a place: `a.b` in the body, or `=TEXT` for the text itself."""
     if place.startswith("="):
         return place[1:]
@@ -175,7 +177,7 @@ def _found(place: str, value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _template(name: str, text: str) -> Any:
+def _parse_template(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
@@ -185,11 +187,11 @@ def _template(name: str, text: str) -> Any:
         ) from None
 
 
-def _filled(template: Any, delivery: Delivery) -> Any:
+def _fill_template(template: Any, delivery: Delivery) -> Any:
     if isinstance(template, dict):
-        return {key: _filled(each, delivery) for key, each in cast("dict[str, Any]", template).items()}
+        return {key: _fill_template(each, delivery) for key, each in cast("dict[str, Any]", template).items()}
     if isinstance(template, list):
-        return [_filled(each, delivery) for each in cast("list[Any]", template)]
+        return [_fill_template(each, delivery) for each in cast("list[Any]", template)]
     if isinstance(template, str):
         return _PLACES.sub(lambda found: getattr(delivery, found[1]) or "", template)
     return template

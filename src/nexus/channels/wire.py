@@ -20,7 +20,7 @@ _TEXTS: Final = ("id", "thread", "sender", "text")
 _FLAGS: Final = ("is_group", "is_addressed", "is_verified", "is_automatic")
 
 
-def parsed(line: bytes) -> dict[str, Any]:
+def parse_line(line: bytes) -> dict[str, Any]:
     """A line as an object with a `type`."""
     try:
         value = json.loads(line)
@@ -31,20 +31,20 @@ def parsed(line: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def message(value: Mapping[str, Any]) -> Message:
+def read_message(value: Mapping[str, Any]) -> Message:
     """The message that an object describes."""
-    given: dict[str, Any] = {name: _text(value, name) for name in _TEXTS}
-    given |= {name: _flag(value, name) for name in _FLAGS if name in value}
+    given: dict[str, Any] = {name: _read_text(value, name) for name in _TEXTS}
+    given |= {name: _read_flag(value, name) for name in _FLAGS if name in value}
     for name in ("sender_name", "title", "sent_at", "edits"):
         if value.get(name) is not None:
-            given[name] = _text(value, name)
+            given[name] = _read_text(value, name)
     files = value.get("files")
     if files is not None and not isinstance(files, list):
         raise MessageError("`files` must be a list")
-    return Message(**given, files=tuple(_file(each) for each in cast("list[Any]", files or [])))
+    return Message(**given, files=tuple(_read_file(each) for each in cast("list[Any]", files or [])))
 
 
-def deliver(delivery: Delivery) -> dict[str, Any]:
+def describe_delivery(delivery: Delivery) -> dict[str, Any]:
     """A delivery as an object."""
     told: dict[str, Any] = {"type": "deliver", "key": delivery.key, "thread": delivery.thread}
     told |= {"text": delivery.text, "reply_to": delivery.reply_to, "to": delivery.to}
@@ -60,38 +60,38 @@ def deliver(delivery: Delivery) -> dict[str, Any]:
     return told
 
 
-def line(value: Mapping[str, Any]) -> bytes:
+def encode_line(value: Mapping[str, Any]) -> bytes:
     """An object as a line."""
     return json.dumps(value, ensure_ascii=False).encode(errors="replace") + b"\n"
 
 
-def capabilities(value: Mapping[str, Any]) -> frozenset[Capability]:
+def read_capabilities(value: Mapping[str, Any]) -> frozenset[Capability]:
     """What an adapter says it can do. What this version doesn't know is left out."""
     known = get_args(Capability)
     named = cast("list[Any]", value.get("capabilities") or [])
     return frozenset(each for each in named if each in known)
 
 
-def _text(value: Mapping[str, Any], name: str) -> str:
+def _read_text(value: Mapping[str, Any], name: str) -> str:
     found = value.get(name)
     if not isinstance(found, str):
         raise MessageError(f"A message needs `{name}`, a text")
     return found
 
 
-def _flag(value: Mapping[str, Any], name: str) -> bool:
+def _read_flag(value: Mapping[str, Any], name: str) -> bool:
     found = value[name]
     if not isinstance(found, bool):
         raise MessageError(f"`{name}` must be true or false")
     return found
 
 
-def _file(value: Any) -> File:
+def _read_file(value: Any) -> File:
     if not isinstance(value, dict):
         raise MessageError("A file must be an object")
     given = cast("dict[str, Any]", value)
     try:
-        data = b64decode(_text(given, "data"), validate=True)
+        data = b64decode(_read_text(given, "data"), validate=True)
     except (Base64Error, ValueError):
         raise MessageError("`data` of a file must be base64") from None
-    return File(name=_text(given, "name"), media_type=_text(given, "media_type"), data=data)
+    return File(name=_read_text(given, "name"), media_type=_read_text(given, "media_type"), data=data)

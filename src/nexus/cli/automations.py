@@ -7,12 +7,11 @@ from typing import Any, cast, get_args
 
 import click
 
-from nexus.automations import changes, creation, hook_points, proposals, registration, registry
+from nexus.automations import changes, creation, hook_points, proposals, registration, registry, workspace
 from nexus.automations.changes import Changes
-from nexus.automations.condition import condition
-from nexus.automations.creation import Wish
+from nexus.automations.condition import assess
+from nexus.automations.creation import AutomationRequest
 from nexus.automations.improvement import lessons as waiting
-from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import History
 from nexus.cli.automations_place import (
     Place,
@@ -125,7 +124,7 @@ def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
     with open_automations(ctx) as place:
         around = place.load_surroundings()
         found = [
-            (each, condition(place.home, each, around))
+            (each, assess(place.home, each, around))
             for each in place.write(rows.list_current)
             if hook_point in {None, each.hook_point}
         ]
@@ -148,8 +147,8 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show settings, state and last error of an automation."""
     with open_automations(ctx) as place:
         found = place.get(name)
-        state = condition(place.home, found, place.load_surroundings())
-        pending = [lesson.id for lesson in waiting.pending(place.home, name)]
+        state = assess(place.home, found, place.load_surroundings())
+        pending = [lesson.id for lesson in waiting.load_pending(place.home, name)]
     if as_json:
         print_json({**found.to_json(), **state.to_json(), "lessons": pending})
         return
@@ -184,8 +183,8 @@ def lessons(
             click.echo(f"Discarded {waiting.discard(place.home, name, discarded).id}.")
             return
         pending = [
-            (lesson, waiting.difference(place.home, found, lesson))
-            for lesson in waiting.pending(place.home, name)
+            (lesson, waiting.diff_lesson(place.home, found, lesson))
+            for lesson in waiting.load_pending(place.home, name)
         ]
     if as_json:
         print_json([{**lesson.to_json(), "diff": diff} for lesson, diff in pending])
@@ -385,7 +384,7 @@ def history(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
         versions = place.load_versions(name)[:limit]
         newest = versions[0]
         commits = (
-            History(workspace.place(place.home.meeseeks, newest.workspace_dir)).changes(limit)
+            History(workspace.locate(place.home.meeseeks, newest.workspace_dir)).changes(limit)
             if newest.workspace_dir
             else []
         )
@@ -424,7 +423,7 @@ def rollback(
             found = place.load_versions(name)[0]
             if not found.workspace_dir:
                 raise UsageError(f"{name} has no workspace")
-            history = History(workspace.place(place.home.meeseeks, found.workspace_dir))
+            history = History(workspace.locate(place.home.meeseeks, found.workspace_dir))
             undone = history.undo(commit)
             click.echo(history.difference("HEAD"))
             click.echo(f"Undid {undone.commit} of {name}: {undone.message}")
@@ -445,7 +444,7 @@ def new(name: str, hook_point: str, folder: Path) -> None:
     test_name = f"test_{name.replace('-', '_')}.py"
     for file, text in (
         (f"{name}.py", creation.script_text(name, point)),
-        (test_name, creation.test(name, point)),
+        (test_name, creation.test_text(name, point)),
     ):
         path = folder / file
         if path.exists():
@@ -490,7 +489,7 @@ def create(ctx: click.Context, name: str, role: Path, as_json: bool, **options: 
     """Create an agent from a role, with script and workspace."""
     usual = hook_points.SCHEDULE if options["cron"] else "after:runAgent"
     options |= {"hook_point": options["hook_point"] or usual, "result": options["result"] or ""}
-    wish = Wish(name=name, role=role.read_text(encoding="utf-8"), **options)
+    wish = AutomationRequest(name=name, role=role.read_text(encoding="utf-8"), **options)
     with open_automations(ctx) as place:
         made = creation.create(place.home, place.write, wish).automation
     if as_json:

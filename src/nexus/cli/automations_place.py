@@ -10,9 +10,9 @@ import apsw
 import click
 
 from nexus.automations import registration
-from nexus.automations.condition import Condition, Surroundings, used_up
+from nexus.automations.condition import Condition, Surroundings, find_used_up
 from nexus.automations.loading import load
-from nexus.automations.scripts.checked import SANDBOX
+from nexus.automations.scripts.script import SANDBOX
 from nexus.cli.place import open_home, tell_if_stopped
 from nexus.config import Config
 from nexus.home import Home, HomeLock
@@ -104,21 +104,21 @@ class Place:
 
     def load_surroundings(self) -> Surroundings:
         """Load what the state of every automation depends on."""
-        spent = self.write(used_up, limits=self.config.budgets)
+        spent = self.write(find_used_up, limits=self.config.budgets)
         return Surroundings(off=self.off, settings=self.config.automations, used_up=spent)
 
     def get(self, name: str) -> Automation:
         """Load the automation of that name; raise an error that lists how to find it if there is none."""
         row = self.write(automations.get, name=name)
         if row is None:
-            raise registration.unknown(name)
+            raise registration.unknown_automation(name)
         return row
 
     def load_versions(self, name: str) -> list[Automation]:
         """Load every version of an automation, newest first; raise an error if there is none."""
         found = self.write(automations.versions, name=name)
         if not found:
-            raise registration.unknown(name)
+            raise registration.unknown_automation(name)
         return found
 
 

@@ -18,9 +18,9 @@ from nexus.automations import registration, trial
 from nexus.automations.kit import Kit
 from nexus.automations.loading import load
 from nexus.automations.registry import Entry
-from nexus.automations.scripts import checked, script
+from nexus.automations.scripts import script
 from nexus.automations.scripts.script import Script
-from nexus.automations.trial import Recorded, Replayed, Trial, occasion_of
+from nexus.automations.trial import Recorded, Replayed, Trial, load_occasion
 from nexus.cli.automations_place import print_invocation
 from nexus.cli.place import open_home, print_json
 from nexus.config import Config
@@ -111,7 +111,7 @@ async def _replay(
         loaded = await asyncio.to_thread(load, home, write, bundled_plugins(config=config))
         found = await ledgers.runtime.read(automations.get, name=name)
         if found is None:
-            raise registration.unknown(name)
+            raise registration.unknown_automation(name)
         entry = Entry(found, loaded.handlers.get(found.script_path or ""))
         code = await asyncio.to_thread(_read_code, home, entry, file)
         latest = [] if request_id else await ledgers.runtime.read(requests.recent_roots, limit=limit)
@@ -119,12 +119,12 @@ async def _replay(
         below = Recorded(ledgers, config.memory)
         replays: list[_Replay] = []
         for each in wanted:
-            occasion = await occasion_of(ledgers, each, entry.automation.hook_point)
+            occasion = await load_occasion(ledgers, each, entry.automation.hook_point)
             if occasion is None:
                 if request_id:
                     raise UsageError(f"Unknown request {each}", hint="`nexus trace` lists them.")
                 continue
-            runs = await Recorded.of(ledgers, entry.automation, each)
+            runs = await Recorded.load_runs(ledgers, entry.automation, each)
             services = Replayed(below=below, recorded=runs)
             timeout_ms = entry.automation.timeout_ms or config.automations.timeout_ms
             ended = await trial.replay(home, entry, code, occasion, services, timeout_ms)
@@ -138,7 +138,7 @@ def _read_code(home: Home, entry: Entry, file: Path | None) -> Script | None:
         return script.read(file.absolute())
     if entry.handler is not None:
         return None
-    return script.read(checked.place(home, entry.automation.script_path or ""))
+    return script.read(script.locate(home, entry.automation.script_path or ""))
 
 
 def run_now(ctx: click.Context, name: str, content: str, *, as_json: bool) -> None:

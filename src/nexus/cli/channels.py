@@ -12,7 +12,7 @@ import click
 from nexus import logs as written
 from nexus import secrets
 from nexus.channels import kinds, quiet
-from nexus.channels.setup import KINDS, Checked, check, propose
+from nexus.channels.setup import KINDS, LoginCheck, check_login, propose_value
 from nexus.cli import logs as log
 from nexus.cli.place import json_option, open_home, pluralize, print_json, with_ledgers
 from nexus.config import ChannelConfig, Config
@@ -101,8 +101,8 @@ def set_(
         state = ledger.state(connection, name) if not reset else ledger.ChannelState(name=name)
         changed = {"answer": answer, "quiet_hours": quiet_hours, "zone": zone}
         state = replace(state, **{key: value for key, value in changed.items() if value is not None})
-        chosen = kinds.effective(config.channels[name], state)
-        quiet.parsed(chosen.quiet_hours, chosen.zone)
+        chosen = kinds.apply_state(config.channels[name], state)
+        quiet.parse_hours(chosen.quiet_hours, chosen.zone)
         ledger.set_(connection, name, answer=state.answer, quiet_hours=state.quiet_hours, zone=state.zone)
         return chosen
 
@@ -166,7 +166,7 @@ def dismiss(ctx: click.Context, id_: str) -> None:
 
 def _channel_document(connection: apsw.Connection, name: str, config: Config) -> dict[str, Any]:
     state, counts = ledger.state(connection, name), ledger.counts(connection, name)
-    chosen = kinds.effective(config.channels[name], state)
+    chosen = kinds.apply_state(config.channels[name], state)
     settings = {"answer": chosen.answer, "quiet_hours": chosen.quiet_hours, "zone": chosen.zone}
     return {**asdict(state), **settings, "kind": chosen.kind, **asdict(counts)}
 
@@ -281,7 +281,7 @@ def add(ctx: click.Context, kind: str, name: str | None, **given: Any) -> None:
         values["url"] = given["url"]
     for need in known.needs:
         ask = setup.ask_source if need.is_secret else setup.ask
-        values[need.key] = ask(need.key.replace("_", "-"), need.label, propose(need, values))
+        values[need.key] = ask(need.key.replace("_", "-"), need.label, propose_value(need, values))
     checked = _check(setup, values)
     if kind == "telegram" and not given["owner"] and checked.owner is None:
         setup.prompt("Write something to the bot, then press Enter", "", "owner")
@@ -299,8 +299,8 @@ def add(ctx: click.Context, kind: str, name: str | None, **given: Any) -> None:
     click.echo(f"Saved to {home.config_file}. Restart `nexus up` to connect the channel.")
 
 
-def _check(setup: _Setup, values: dict[str, Any], already: tuple[str, ...] = ()) -> Checked:
-    checked = asyncio.run(check(setup.home, setup.name, ChannelConfig(**values)))
+def _check(setup: _Setup, values: dict[str, Any], already: tuple[str, ...] = ()) -> LoginCheck:
+    checked = asyncio.run(check_login(setup.home, setup.name, ChannelConfig(**values)))
     for line in checked.said:
         if line not in already:
             click.echo(line)

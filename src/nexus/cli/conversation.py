@@ -280,7 +280,7 @@ class Conversation:
     async def remind(self, words: str, typed: Typed) -> None:
         """Say what a reminder would be, and save it if the person agrees."""
         draft = await self._talk.draft(words)
-        for line in draft.described(clock.now()):
+        for line in draft.describe(clock.now()):
             self._screen.line(line)
         if self._interactive:
             self._screen.note("Save it? [Y/n]")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from nexus import __version__, config
-from nexus.automations.scripts.checked import IN_PROCESS
+from nexus.automations.scripts.script import IN_PROCESS
 from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import ledger_checks, model_checks

@@ -228,7 +228,7 @@ def list_(root: Path, fleet: str, as_json: bool) -> None:
     """List the homes, whether each is open, and what is wrong with it."""
     with _open_registry(root, fleet) as registry:
         after = ""
-        while found := registry.listed(after, _PAGE):
+        while found := registry.list_homes(after, _PAGE):
             for each in found:
                 if as_json:
                     click.echo(json.dumps(asdict(each)))
@@ -254,7 +254,7 @@ def remove(name: str, root: Path, fleet: str, copies: str, yes: bool) -> None:
     from nexus.hosting import audit, homes, replication
 
     with _open_registry(root, fleet) as registry:
-        found = registry.named(name)
+        found = registry.get_named(name)
         if found.host is not None or serving(Home(root.absolute())) is not None:
             raise HomeBusyError(
                 "The host is running", hint=f"Stop it, or send DELETE /api/homes/{name} with an admin token."
@@ -283,7 +283,7 @@ def token(name: str | None, root: Path, fleet: str, admin: bool, read_only: bool
     if admin and read_only:
         raise click.UsageError("--read-only is for tokens of homes.")
     with _open_registry(root, fleet) as registry:
-        home = None if name is None else registry.named(name)
+        home = None if name is None else registry.get_named(name)
         scope = "admin" if admin else "read" if read_only else "full"
         click.echo(_create_token(registry, home, scope, rotate=rotate))
 
@@ -306,9 +306,9 @@ def limit(name: str, root: Path, fleet: str, **given: Any) -> None:
     from nexus.hosting import audit
 
     with _open_registry(root, fleet) as registry:
-        found = registry.named(name)
+        found = registry.get_named(name)
         changes = {key: value for key, value in given.items() if value is not None}
-        limits = found.limits.changed(changes)
+        limits = found.limits.change(changes)
         if changes:
             with audit.Audit(registry.root).act("home.limit", who=audit.by_user(), home=name, limits=changes):
                 registry.set_limits(found.id, limits)
@@ -367,10 +367,10 @@ def hosts(fleet: str, as_json: bool) -> None:
 def move(name: str, host: str, fleet: str, root: Path | None, wait_s: float) -> None:
     """Move a home to another host once nobody uses it. No request fails."""
     with _open_fleet(fleet) as registry:
-        home = registry.named(name)
+        home = registry.get_named(name)
         with _record_act(root, "home.move", home=name, host=host):
             registry.place(home.id, host)
-        _wait_until(lambda: registry.named(name).host == host, wait_s, f"{name} is still in use")
+        _wait_until(lambda: registry.get_named(name).host == host, wait_s, f"{name} is still in use")
     click.echo(f"{name} is on {host}." if wait_s else f"{name} moves to {host}.", err=True)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from nexus import config, secrets
-from nexus.automations.condition import Condition, Surroundings, condition, used_up
+from nexus.automations.condition import Condition, Surroundings, assess, find_used_up
 from nexus.automations.improvement import lessons
-from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
+from nexus.automations.scripts.script import IN_PROCESS, SANDBOX
 from nexus.broker.agent.roles import unknown_model
 from nexus.cli.ledger_checks import Finding
 from nexus.cli.place import pluralize
@@ -74,7 +74,7 @@ def describe_unlimited(config: Config) -> list[str]:
 
 def check_automations(home: Home) -> Iterator[Finding]:
     """Yield every finding about a home's automations."""
-    for name, count in lessons.waiting(home).items():
+    for name, count in lessons.count_waiting(home).items():
         yield Finding(
             check="automations",
             level="warning",
@@ -107,9 +107,9 @@ def find_troubled(home: Home, registered: list[Automation]) -> list[tuple[str, C
     except LedgerError:
         return []  # another check reports it
     with closing(connection):
-        spent = used_up(connection, settings.budgets)
+        spent = find_used_up(connection, settings.budgets)
     around = Surroundings(off=switched_off(settings), settings=settings.automations, used_up=spent)
-    found = [(each.name, condition(home, each, around)) for each in registered]
+    found = [(each.name, assess(home, each, around)) for each in registered]
     return [(name, state) for name, state in found if state.needs_attention]
 
 

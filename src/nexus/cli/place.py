@@ -73,9 +73,9 @@ def open_home(ctx: click.Context) -> "tuple[Home, Config]":
         home = replace(home, is_copied=True)
     settings = config.load(home.config_file)
     if hosted.place(home) is not None:
-        from nexus.hosting.confinement import without_rights  # most homes are not hosted
+        from nexus.hosting.confinement import drop_rights  # most homes are not hosted
 
-        settings = without_rights(settings, home).config
+        settings = drop_rights(settings, home).config
     return home, settings
 
 

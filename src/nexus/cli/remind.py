@@ -47,8 +47,8 @@ def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_
     """
     _, config = open_home(ctx)
     now = clock.now()
-    draft = reminders.draft(" ".join(words), now, reminders.zone_of(config.automations))
-    for line in () if as_json else draft.described(now):
+    draft = reminders.read_draft(" ".join(words), now, reminders.find_zone(config.automations))
+    for line in () if as_json else draft.describe(now):
         click.echo(line)
     if not yes and sys.stdin.isatty() and not click.confirm("Save it?", default=True):
         click.echo("Not saved.")
@@ -57,7 +57,7 @@ def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_
     with open_automations(ctx) as place:
         made = reminders.save(place.home, place.write, draft, target)
     if as_json:
-        print_json(asdict(reminders.reminder(made, now)))
+        print_json(asdict(reminders.describe_row(made, now)))
     else:
         click.echo("Saved. It arrives while `nexus up` or `nexus chat` is running.")
 
@@ -69,7 +69,7 @@ def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_
 def list_(ctx: click.Context, ids: bool, as_json: bool) -> None:
     """List reminders."""
     with open_automations(ctx) as place:
-        found = [reminders.reminder(row, clock.now()) for row in place.write(reminders.listed)]
+        found = [reminders.describe_row(row, clock.now()) for row in place.write(reminders.load_rows)]
     if as_json:
         print_json([asdict(each) for each in found])
         return
@@ -114,5 +114,5 @@ def _change(ctx: click.Context, words: tuple[str, ...], to: str, done: str) -> N
     now = clock.now()
     with open_automations(ctx) as place:
         name = place.write(reminders.find, said=" ".join(words))
-        changed = reminders.reminder(reminders.change(place.home, place.write, name, to, now), now)
+        changed = reminders.describe_row(reminders.change(place.home, place.write, name, to, now), now)
     click.echo(f"{done}: {changed.when}: {changed.text}")

@@ -70,7 +70,7 @@ async def _load_summary(home: Home, settings: config.Config) -> dict[str, Any]:
         "last_event_at": last,
         "manager": next(iter(settings.models.manager), None),
         "writer": next(iter(settings.models.writers), None),
-        "lessons": await asyncio.to_thread(lessons.waiting, home),
+        "lessons": await asyncio.to_thread(lessons.count_waiting, home),
         "automations": {name: found.text for name, found in troubled},
         "used_by": [{"pid": holder.pid, "command": holder.command} for holder in holders(home)],
     }

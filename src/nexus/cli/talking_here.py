@@ -99,7 +99,7 @@ class Here:
         return await self._app.remind(new, session_label=session_label, channel=CHANNEL)
 
     async def reminders(self) -> list[Reminder]:
-        return await self._app.reminders.listed()
+        return await self._app.reminders.load_all()
 
     async def decide(self, approval_id: str, decision: Decision, call_hash: str) -> None:
         await self._app.broker.approvals.decide(approval_id, decision, call_hash)

@@ -46,6 +46,7 @@ from nexus.engine.store import NewExecution
 from nexus.engine.sweep import Sweeper
 from nexus.engine.upkeep import Upkeep
 from nexus.engine.wake import Wake
+from nexus.watch import wait_at_most
 
 _FIRST_LOOK_S = 0.02
 _FIRST_LOOK_SERVING_S = 0.1
@@ -263,10 +264,7 @@ class Engine:
                     if execution.state in FINAL:
                         return execution
                 looks = True
-                with suppress(TimeoutError):
-                    # Not `wait_for`: until Python 3.12 it can lose a cancellation.
-                    async with asyncio.timeout(_LOOK_HERE_S if here else look_s):
-                        await changed
+                await wait_at_most(changed, _LOOK_HERE_S if here else look_s)
             finally:
                 self._leave(self.stored(execution_id), changed)
             look_s = min(look_s * 1.5, _LONGEST_LOOK_S)

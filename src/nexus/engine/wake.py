@@ -11,7 +11,7 @@ from contextlib import suppress
 from sqlalchemy.exc import SQLAlchemyError
 
 from nexus.engine.database import CHANNEL, Database
-from nexus.watch import Watch
+from nexus.watch import Watch, wait_at_most
 
 _log = logging.getLogger(__name__)
 _PAUSE_S = 0.025
@@ -61,18 +61,12 @@ class Wake:
         """Until somebody wakes us, or the slow poll is due; no sooner than `least_s`."""
         if least_s:
             await asyncio.sleep(least_s)
-        with suppress(TimeoutError):
-            # Not `wait_for`: until Python 3.12 it can lose a cancellation.
-            async with asyncio.timeout(self._poll_s):
-                await self._event.wait()
+        await wait_at_most(self._event.wait(), self._poll_s)
         self._event.clear()
 
     async def wait_for_upkeep(self, most_s: float) -> None:
         """Until something was recorded, here or elsewhere, or the time is up."""
-        with suppress(TimeoutError):
-            # Not `wait_for`: until Python 3.12 it can lose a cancellation.
-            async with asyncio.timeout(most_s):
-                await self._upkeep.wait()
+        await wait_at_most(self._upkeep.wait(), most_s)
         self._upkeep.clear()
 
     def _end_listening(self, thread: threading.Thread) -> None:

@@ -76,8 +76,8 @@ async def serve_transcript() -> AsyncGenerator[Transcript]:
     """Serve a transcript until the block ends."""
     made = Transcript()
     app = Starlette(routes=[Route("/v1/chat/completions", made.answer, methods=["POST"])])
-    socket = asgi.listening("127.0.0.1", 0, backlog=16)
-    server = asgi.server(app, keep_alive_s=_KEEP_ALIVE_S)
+    socket = asgi.open_socket("127.0.0.1", 0, backlog=16)
+    server = asgi.build_server(app, keep_alive_s=_KEEP_ALIVE_S)
     await server.startup(sockets=[socket])
     made.url = f"http://127.0.0.1:{socket.getsockname()[1]}/v1"
     try:
@@ -236,8 +236,8 @@ def exchanges(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
 async def wait_until_settled(app: App) -> None:
     """Wait until no automation and no agent has work left."""
     while True:
-        await app.automations.runner.settled()
-        await app.automations.queue.settled()
+        await app.automations.runner.wait_until_settled()
+        await app.automations.queue.wait_until_settled()
         runtime = app.ledgers.runtime
         if not await runtime.read(executions.list_unfinished) and not await runtime.read(
             invocations.list_unfinished

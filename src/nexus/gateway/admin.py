@@ -85,7 +85,7 @@ class Admin:
 
     async def _list_homes(self, request: Request) -> Response:
         after = request.query_params.get("after", "")
-        found = await asyncio.to_thread(self._host.registry.listed, after, _PAGE)
+        found = await asyncio.to_thread(self._host.registry.list_homes, after, _PAGE)
         return JSONResponse({"homes": [self._describe(each) for each in found], "open": len(self._host.pool)})
 
     async def _add_home(self, request: Request) -> Response:
@@ -103,7 +103,7 @@ class Admin:
             return made, registry.new_token(made.id, "full")
 
     async def _remove_home(self, request: Request) -> Response:
-        found = await asyncio.to_thread(self._host.registry.named, request.path_params["name"])
+        found = await asyncio.to_thread(self._host.registry.get_named, request.path_params["name"])
         fleet = self._host.fleet
         if fleet is None or not await remove_at_owner(fleet, found.id):
             await self._host.pool.evict(found.id)
@@ -118,11 +118,11 @@ class Admin:
             homes.remove(self._host.registry, found)
 
     async def _change_limits(self, request: Request) -> Response:
-        found = await asyncio.to_thread(self._host.registry.named, request.path_params["name"])
+        found = await asyncio.to_thread(self._host.registry.get_named, request.path_params["name"])
         asked = await _read_fields(request)
         if unknown := asked.keys() - asdict(found.limits).keys():
             raise UsageError(f"Unknown limit: {', '.join(sorted(unknown))}", hint="See `nexus host limit`.")
-        changed = found.limits.changed(asked)
+        changed = found.limits.change(asked)
         await asyncio.to_thread(self._store_limits, found, changed, who(request), asked)
         self._host.engine.scope_limits[found.id] = changed.concurrency
         return JSONResponse(asdict(changed))
@@ -175,7 +175,7 @@ class FleetAdmin:
         return JSONResponse(await asyncio.to_thread(self._move_home, request, to), 202)
 
     def _move_home(self, request: Request, to: str) -> dict[str, Any]:
-        found = self._registry.named(request.path_params["name"])
+        found = self._registry.get_named(request.path_params["name"])
         with self._audit.act("home.move", who=who(request), home=found.name, host=to):
             self._registry.place(found.id, to)
         return {"name": found.name, "host": found.host, "moving_to": to}
@@ -191,7 +191,7 @@ class _AdminGuard(Guard):
 
     async def check_token(self, request: Request, token: str) -> Response | None:
         if not await asyncio.to_thread(is_admin, self._registry, token):
-            await asyncio.to_thread(self._audit.refused, "token.use", who=by_token(token))
+            await asyncio.to_thread(self._audit.record_refusal, "token.use", who=by_token(token))
             return self._refuse(request.headers, "Invalid API token")
         return None
 

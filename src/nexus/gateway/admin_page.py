@@ -110,7 +110,7 @@ class AdminPage:
         found = (
             self._fleet.placements(on, after, _PAGE)
             if self._fleet is not None and on
-            else self._registry.listed(after, _PAGE)
+            else self._registry.list_homes(after, _PAGE)
         )
         hosts = [] if self._fleet is None else self._fleet.hosts()
         here = next((each.homes for each in hosts if each.name == on), 0)
@@ -125,7 +125,7 @@ class AdminPage:
         fields = parse_qs((await request.body()).decode("utf-8", "replace"))
         token = fields.get("token", [""])[0].strip()
         if not await asyncio.to_thread(is_admin, self._registry, token):
-            await asyncio.to_thread(self._audit.refused, "token.use", who=by_token(token))
+            await asyncio.to_thread(self._audit.record_refusal, "token.use", who=by_token(token))
             if not self._wrong.take():
                 return refusal(429, "Too many attempts", "Wait a moment, then try again.", request.headers)
             return login_form(note="That is not an admin token. " + _HINT)

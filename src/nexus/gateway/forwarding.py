@@ -27,7 +27,7 @@ from nexus.errors import NexusError
 from nexus.gateway.guard import BodyLimits
 from nexus.gateway.refusals import refusal, try_later
 from nexus.hosting.fleet.fleet import Fleet
-from nexus.hosting.fleet.placement import choose
+from nexus.hosting.fleet.moves import choose_host
 from nexus.hosting.fleet.records import FleetHost, FleetUnreachableError, HomeElsewhereError, Owner
 from nexus.hosting.pool import Pool
 
@@ -163,7 +163,7 @@ class Router:
     async def _place_home(self, home_id: str) -> Owner | None:
         """Give a home that no living host has to one with little load."""
         home = await asyncio.to_thread(self._fleet.registry.get, home_id)
-        chosen = choose(await self._load_living_hosts(), schema=home.schema if home else 0)
+        chosen = choose_host(await self._load_living_hosts(), schema=home.schema if home else 0)
         if chosen is None or chosen.name == self._fleet.name:
             return None
         try:

@@ -25,7 +25,7 @@ _START_S: Final = 10.0
 
 def is_signed(app: App, name: str, headers: Headers, body: bytes) -> bool:
     """Whether a request is signed for the webhook of that name."""
-    adapter = app.adapters.made.get(name)
+    adapter = app.adapters.by_name.get(name)
     return isinstance(adapter, Webhook) and adapter.is_signed(headers, body)
 
 
@@ -34,14 +34,14 @@ def join(server: FastAPI) -> None:
 
     async def receive_hook(request: Request) -> Response:
         app, name = served_by(request).app, request.path_params["name"]
-        adapter = app.adapters.made.get(name)
+        adapter = app.adapters.by_name.get(name)
         try:
             if not isinstance(adapter, Webhook):
                 raise AccessError("Unknown webhook")
             state = await app.ledgers.runtime.read(channels.state, name=name)
             # The request may have opened the home, whose channels start afterwards.
             patience_s = 0 if state.paused else _START_S
-            message = await adapter.heard(request.headers, await request.body(), patience_s)
+            message = await adapter.receive(request.headers, await request.body(), patience_s)
         except AccessError:
             return refuse_unsigned()
         except MessageError as error:

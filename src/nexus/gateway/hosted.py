@@ -396,7 +396,7 @@ class _Front:
             adapters.add(name, settings)
         except (NexusError, OSError):  # a home with settings like that can't be opened either
             return False
-        hook = adapters.made[name]
+        hook = adapters.by_name[name]
         return isinstance(hook, Webhook) and hook.is_signed(headers, body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -430,14 +430,16 @@ class _HomeGuard(Guard):
         answer = await super()._login(request)
         if answer is not None:
             entered = answer.status_code == HTTPStatus.OK
-            record = self._audit.record if entered else self._audit.refused
+            record = self._audit.record if entered else self._audit.record_refusal
             await asyncio.to_thread(record, "login", who="login link", home=self._name)
         return answer
 
     async def check_token(self, request: Request, token: str) -> Response | None:
         grant = await asyncio.to_thread(self._registry.grant, token)
         if grant is None or grant.home_id is None or grant.home_id != self._home_id:
-            await asyncio.to_thread(self._audit.refused, "token.use", who=by_token(token), home=self._name)
+            await asyncio.to_thread(
+                self._audit.record_refusal, "token.use", who=by_token(token), home=self._name
+            )
             return self._refuse(request.headers, "Invalid API token")
         if grant.scope == "read" and request.method not in _SAFE:
             return refusal(403, "This token can only read", "Use a token that was made without --read-only.")

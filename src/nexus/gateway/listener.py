@@ -113,7 +113,7 @@ class Listener:
     """Serves an application while the context lasts."""
 
     def __init__(self, app: ASGIApp, listening: socket.socket) -> None:
-        self._server = asgi.server(
+        self._server = asgi.build_server(
             app,
             keep_alive_s=_KEEP_ALIVE_S,
             headers=False,
@@ -152,10 +152,10 @@ def raise_descriptor_limit() -> None:
 def bind_socket(host: str, port: int) -> socket.socket:
     """Bind a socket; port 0 is the usual one, or a free one if that is taken."""
     try:
-        return asgi.listening(host, port or PORT, backlog=_BACKLOG)
+        return asgi.open_socket(host, port or PORT, backlog=_BACKLOG)
     except OSError as error:
         if port == 0:
-            return asgi.listening(host, 0, backlog=_BACKLOG)
+            return asgi.open_socket(host, 0, backlog=_BACKLOG)
         raise GatewayError(
             f"Can't listen on {host}:{port}: {error.strerror}",
             hint="Choose another port with `nexus up --port NUMBER`, or `port` in [gateway] in config.toml.",

@@ -140,8 +140,8 @@ def _start() -> subprocess.Popen[bytes]:
             environment={"LANG": "C.UTF-8"},
             directory=Path("/"),
         )
-        with bubblewrap.prepared(spec) as (held, opened):
-            confined = _run([bubblewrap.program(), "--args", str(held), "--", *command], pass_fds=opened)
+        with bubblewrap.prepare(spec) as (held, opened):
+            confined = _run([bubblewrap.find_program(), "--args", str(held), "--", *command], pass_fds=opened)
         if cast("IO[bytes]", confined.stdout).readline(_LINE_BYTES) == parser_program.READY:
             return confined
         confined.kill()

@@ -75,7 +75,7 @@ class Audit:
             raise
         self.record(what, who=who, **about)
 
-    def refused(self, what: str, *, who: str, **about: Any) -> None:
+    def record_refusal(self, what: str, *, who: str, **about: Any) -> None:
         """Record that somebody was not let in. Of very many, some stand for the others."""
         with self._counting:
             now = self._now()
@@ -118,9 +118,9 @@ class Audit:
 
     def _rotate(self) -> None:
         for number in range(_FILES_KEPT, 0, -1):
-            older = self._path if number == 1 else self._numbered(number - 1)
+            older = self._path if number == 1 else self._numbered_path(number - 1)
             if older.exists():
-                older.replace(self._numbered(number))
+                older.replace(self._numbered_path(number))
 
-    def _numbered(self, number: int) -> Path:
+    def _numbered_path(self, number: int) -> Path:
         return self._path.with_name(f"{_FILE}.{number}")

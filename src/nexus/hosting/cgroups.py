@@ -49,7 +49,7 @@ class Cgroups:
         place = self.root / f"{_HOME}{home_id}"
         try:
             place.mkdir(exist_ok=True)
-            for file, value in _values(limits):
+            for file, value in _limit_values(limits):
                 if file.partition(".")[0] in self.controllers:
                     with suppress(FileNotFoundError):  # `memory.swap.max`, on a kernel without swap
                         _write(place / file, value)
@@ -133,7 +133,7 @@ def _divide(place: Path, wanted: list[str]) -> Cgroups:
     return Cgroups(root=place, controllers=tuple(enabled))
 
 
-def _values(limits: Limits) -> Iterator[tuple[str, str]]:
+def _limit_values(limits: Limits) -> Iterator[tuple[str, str]]:
     yield "memory.max", str(limits.memory_mib * MIB) if limits.memory_mib else "max"
     yield "memory.swap.max", "0" if limits.memory_mib else "max"
     yield "pids.max", str(limits.processes) if limits.processes else "max"

@@ -23,14 +23,14 @@ class Confined(NamedTuple):
     left_out: list[str]
 
 
-def files(home: Home) -> Path:
+def files_folder(home: Home) -> Path:
     """The one directory in which a hosted home's agents may be granted others."""
     return home.root / "files"
 
 
-def confined(config: Config, home: Home, limits: Limits, public_url: str) -> Confined:
+def confine(config: Config, home: Home, limits: Limits, public_url: str) -> Confined:
     """A home's settings as its host takes them."""
-    shut_in = without_rights(config, home)
+    shut_in = drop_rights(config, home)
     kept = replace(
         shut_in.config,
         budgets=limits.budgets(config.budgets),
@@ -44,7 +44,7 @@ def confined(config: Config, home: Home, limits: Limits, public_url: str) -> Con
     return Confined(kept, shut_in.left_out)
 
 
-def without_rights(config: Config, home: Home) -> Confined:
+def drop_rights(config: Config, home: Home) -> Confined:
     """A hosted home's settings such that none of its code has the host's rights, also in a command."""
     left_out: list[str] = []
     mcp = {name: replace(each, sandbox=True) for name, each in config.mcp.items()}
@@ -53,9 +53,9 @@ def without_rights(config: Config, home: Home) -> Confined:
         f"Channel `{name}`: a host starts no programs of homes. Use a webhook."
         for name in config.channels.keys() - channels.keys()
     ]
-    directories = tuple(each for each in config.tools.directories if _is_within(each, files(home)))
+    directories = tuple(each for each in config.tools.directories if _is_within(each, files_folder(home)))
     left_out += [
-        f"Directory `{each}`: a host grants only what is below {files(home)}."
+        f"Directory `{each}`: a host grants only what is below {files_folder(home)}."
         for each in config.tools.directories
         if each not in directories
     ]

@@ -19,7 +19,7 @@ class Embedders:
         """As `embedding.opener`, for a home with those settings."""
         load = make_opener(settings)
 
-        def opened(model_id: str | None) -> Embedder:
+        def open_model(model_id: str | None) -> Embedder:
             key = (settings.embedding_model, settings.embedding_model_path, model_id)
             with self._opening:
                 if key not in self._open:
@@ -28,4 +28,4 @@ class Embedders:
                     self._open[key] = next(same, found)
                 return self._open[key]
 
-        return opened
+        return open_model

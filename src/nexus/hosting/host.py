@@ -10,26 +10,24 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from nexus import __version__
-from nexus.automations import timing
+from nexus.automations import firing
 from nexus.automations.queue import WORK as INVOCATION
 from nexus.broker.queue import WORK as RUN
 from nexus.engine import Settings
 from nexus.engine.errors import UnknownWorkError
 from nexus.engine.forgetting import remove_scope
-from nexus.engine.shared import HomeEngine, SharedEngine
+from nexus.engine.shared import HomeAwayError, HomeEngine, SharedEngine
 from nexus.errors import NexusError, UsageError
 from nexus.home import Home
 from nexus.hosted import Place
 from nexus.hosting.audit import Audit, by_user
 from nexus.hosting.cgroups import Cgroups
-from nexus.hosting.fleet import moves
-from nexus.hosting.fleet.busy import Busy
-from nexus.hosting.fleet.duties import Duties
+from nexus.hosting.fleet import moves, salvage
 from nexus.hosting.fleet.fleet import Fleet, FleetSettings
-from nexus.hosting.fleet.records import FleetUnreachableError, HomeElsewhereError, Load
+from nexus.hosting.fleet.records import Busy, FleetUnreachableError, HomeElsewhereError, Load
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.limits import Limits
 from nexus.hosting.local import LocalRegistry
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     from nexus.hosting.registry import Registry
 
 # What somebody asked for. What a home does by itself, such as to embed, is no use of it.
-_ACTIVE: Final = frozenset({RUN, INVOCATION, timing.WORK})
+_ACTIVE: Final = frozenset({RUN, INVOCATION, firing.WORK})
 # Systems that stop a service give it 30 seconds.
 _STEP_DOWN_S: Final = 20.0
 _THREADS: Final = 32
@@ -53,6 +51,11 @@ _POSTGRES_S: Final = 60.0
 _LOOK_S: Final = 1.0
 T = TypeVar("T")
 _log = logging.getLogger("nexus.host")
+# Few: the other hosts take their share.
+_TAKEN_AT_ONCE: Final = 2
+_HANDED_OVER_AT_ONCE: Final = 8
+_RETRY_S: Final = 60.0
+_fleet_log = logging.getLogger("nexus.fleet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +78,105 @@ class HostSettings:
     """Where the sandboxes of the homes run, if a cgroup was delegated to the host."""
 
 
+class _Duty(Protocol):
+    __name__: str
+
+    def __call__(self) -> Awaitable[None]: ...
+
+
+class Duties:
+    """What a host of a fleet does unasked, until it is stopped; it rests while the host is not in its fleet.
+
+    It opens homes whose owner is gone, hands over those that another host is to have, and gives the owners
+    what it holds of their homes.
+    """
+
+    def __init__(self, fleet: Fleet, pool: Pool) -> None:
+        self._fleet = fleet
+        self._registry = fleet.registry
+        self._pool = pool
+        self._tasks: list[asyncio.Task[None]] = []
+        self._swept = ""
+        self._retry_at: dict[str, float] = {}
+        """When to look at a folder again that could not be salvaged."""
+
+    def start(self) -> None:
+        duties = (self._take_over, self._hand_over, self._salvage)
+        self._tasks = [asyncio.create_task(self._repeat(each), name=each.__name__) for each in duties]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _repeat(self, duty: _Duty) -> None:
+        while True:
+            try:
+                if self._fleet.is_member:
+                    await duty()
+            except HomeAwayError as error:
+                _fleet_log.info("%s: %s", duty.__name__, error)
+            except Exception:
+                _fleet_log.exception("%s failed", duty.__name__)
+            await asyncio.sleep(self._fleet.look_s)
+
+    async def _take_over(self) -> None:
+        """Open homes with work: those of ours, and of hosts that are gone."""
+        ours = await asyncio.to_thread(self._registry.find_left_open)
+        await self._open([each for each in ours if each not in self._pool])
+        while orphans := await asyncio.to_thread(self._registry.find_orphans, _TAKEN_AT_ONCE):
+            if not await self._open(orphans):
+                break
+
+    async def _open(self, homes: list[str]) -> int:
+        """Open homes, which hands over what they had accepted; returns how many it went well for."""
+        room = asyncio.Semaphore(_TAKEN_AT_ONCE)
+
+        async def open_(home_id: str) -> bool:
+            async with room:
+                with suppress(NexusError):  # it is told where the home is opened, and in the list of homes
+                    async with self._pool.use(home_id, active=False):
+                        return True
+            return False
+
+        return sum(await asyncio.gather(*map(open_, homes)))
+
+    async def _hand_over(self) -> None:
+        moving = await asyncio.to_thread(self._registry.find_moving, _HANDED_OVER_AT_ONCE)
+        await asyncio.gather(*map(self._pool.hand_over, moving))
+
+    async def _salvage(self) -> None:
+        incarnation = self._registry.incarnation
+        if self._swept != incarnation:
+            # While we were away others may have taken homes that have a folder here.
+            lost = await asyncio.to_thread(salvage.lost_folders, self._registry)
+            if all([await self._pool.set_aside(home) for home in lost]):
+                self._swept = incarnation
+        stale, copies = self._fleet.stale, self._pool.copies
+        if copies is None or not stale.is_dir():
+            return
+        for folder in await asyncio.to_thread(lambda: sorted(stale.iterdir())):
+            if time.monotonic() < self._retry_at.get(folder.name, 0.0):
+                continue
+            try:
+                await salvage.salvage(self._registry, copies, folder)
+            except HomeAwayError:
+                raise
+            except Exception as error:
+                # The other folders don't wait for this one.
+                self._retry_at[folder.name] = time.monotonic() + _RETRY_S
+                problem = error.message if isinstance(error, NexusError) else type(error).__name__
+                told = {"folder": folder.name}
+                _fleet_log.warning("a folder stays: %s", problem, exc_info=error, extra=told)
+
+
 class Host:
     """Serves the homes below a folder while the context lasts."""
 
     def __init__(self, settings: HostSettings) -> None:
         self.settings = settings
         self.audit = Audit(settings.root)
-        self.fleet = self._fleet(settings)
+        self.fleet = self._build_fleet(settings)
         self.registry: Registry = (
             self.fleet.registry
             if self.fleet
@@ -95,7 +190,7 @@ class Host:
                 lease_ms=settings.lease_ms,
                 scope_limit=Limits().concurrency,
             ),
-            self._opened,
+            self._use_engine,
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="host")
         # Apart: code on a thread may wait for a ledger, and the ledgers' own work waits for nothing.
@@ -124,7 +219,7 @@ class Host:
                 await self._wait_for_postgres(partial(opening.enter_async_context, self.fleet))
             elif self.pool.copies is not None:
                 await self.pool.copies.follow_host()
-            known = await self._wait_for_postgres(lambda: asyncio.to_thread(self.registry.concurrency))
+            known = await self._wait_for_postgres(lambda: asyncio.to_thread(self.registry.load_concurrency))
             self.engine.scope_limits |= known
             self.pool.start()
             opening.push_async_callback(self.engine.close)
@@ -164,13 +259,13 @@ class Host:
         if self._serving is not None:
             self._serving.tell(url)
 
-    async def recovered(self) -> None:
+    async def wait_until_recovered(self) -> None:
         """When this returns, the homes that a crash left open have handed over what they accepted."""
         if self._recovery is not None:
             await self._recovery
 
     @asynccontextmanager
-    async def _opened(self, home_id: str, work: str) -> AsyncGenerator[HomeEngine]:
+    async def _use_engine(self, home_id: str, work: str) -> AsyncGenerator[HomeEngine]:
         """The engine of a home, for one execution."""
         try:
             async with self.pool.use(home_id, active=work in _ACTIVE) as opened:
@@ -203,7 +298,7 @@ class Host:
         duties.start()
         opening.push_async_callback(duties.stop)
 
-    def _fleet(self, settings: HostSettings) -> Fleet | None:
+    def _build_fleet(self, settings: HostSettings) -> Fleet | None:
         if settings.fleet is None:
             return None
         if not settings.copies:
@@ -217,7 +312,7 @@ class Host:
 
     async def _recover(self) -> None:
         """Open what was open when the last process was killed: opening hands over what was accepted."""
-        left = await asyncio.to_thread(self.registry.left_open)
+        left = await asyncio.to_thread(self.registry.find_left_open)
         room = asyncio.Semaphore(_RECOVERED_AT_ONCE)
 
         async def recover(home_id: str) -> None:

@@ -42,7 +42,7 @@ class Limits:
         usual = asdict(type(self)())
         return json.dumps({name: value for name, value in asdict(self).items() if value != usual[name]})
 
-    def changed(self, changes: dict[str, Any]) -> Self:
+    def change(self, changes: dict[str, Any]) -> Self:
         """With other values, each of which must make sense."""
         found = replace(self, **changes)
         if min(found.concurrency, found.requests, found.rate_per_s) < 1 or min(asdict(found).values()) < 0:

@@ -17,10 +17,10 @@ from nexus.hosting.registry import (
     Registry,
     TokenScope,
     check_name,
-    derived,
-    digest,
-    new_secret,
-    taken,
+    derive_key,
+    digest_token,
+    make_secret,
+    name_taken_error,
 )
 from nexus.ledgers import sql
 
@@ -71,68 +71,68 @@ class LocalRegistry(Registry):
         try:
             self._run("add", id=ids.new("hom"), name=name, now=clock.timestamp(clock.now()))
         except apsw.ConstraintError:
-            raise taken(name) from None
-        return self.named(name)
+            raise name_taken_error(name) from None
+        return self.get_named(name)
 
     def remove(self, id_: str) -> None:
         self._run("remove", id=id_)
 
     def get(self, id_: str) -> HostedHome | None:
-        return next(map(_home, self._run("by_id", id=id_)), None)
+        return next(map(_read_home, self._run("by_id", id=id_)), None)
 
     def find(self, name: str) -> HostedHome | None:
-        return next(map(_home, self._run("by_name", name=name)), None)
+        return next(map(_read_home, self._run("by_name", name=name)), None)
 
-    def listed(self, after: str = "", limit: int = 100) -> list[HostedHome]:
-        return [_home(row) for row in self._run("listed", after=after, limit=limit)]
+    def list_homes(self, after: str = "", limit: int = 100) -> list[HostedHome]:
+        return [_read_home(row) for row in self._run("listed", after=after, limit=limit)]
 
     def count(self) -> int:
         return int(self._run("count")[0][0])
 
-    def left_open(self) -> list[str]:
+    def find_left_open(self) -> list[str]:
         return [row[0] for row in self._run("left_open")]
 
-    def concurrency(self) -> dict[str, int]:
+    def load_concurrency(self) -> dict[str, int]:
         return {row[0]: Limits.of_json(row[1]).concurrency for row in self._run("limited")}
 
     def set_limits(self, id_: str, limits: Limits) -> None:
         self._run("set_limits", id=id_, limits=limits.to_json())
 
-    def opened(self, id_: str) -> None:
+    def note_opening(self, id_: str) -> None:
         self._run("opened", id=id_, now=clock.timestamp(clock.now()))
 
-    def settled(self, id_: str, *, keeps_open: bool) -> None:
+    def note_opened(self, id_: str, *, keeps_open: bool) -> None:
         self._run("settled", id=id_, keeps_open=int(keeps_open))
 
-    def closed(self, id_: str, next_wake: datetime | None = None, *, is_copied: bool = False) -> None:
+    def note_closed(self, id_: str, next_wake: datetime | None = None, *, is_copied: bool = False) -> None:
         self._run("closed", id=id_, copied_at=clock.timestamp(clock.now()) if is_copied else None)
 
-    def cold(self, hours: float, limit: int) -> list[HostedHome]:
+    def find_cold(self, hours: float, limit: int) -> list[HostedHome]:
         before = clock.timestamp(clock.now() - timedelta(hours=hours))
-        return [_home(row) for row in self._run("cold", before=before, limit=limit)]
+        return [_read_home(row) for row in self._run("cold", before=before, limit=limit)]
 
-    def evicted(self, id_: str) -> bool:
+    def note_evicted(self, id_: str) -> bool:
         return bool(self._run("evicted", id=id_))
 
-    def failed(self, id_: str, problem: str) -> None:
+    def note_failure(self, id_: str, problem: str) -> None:
         self._run("failed", id=id_, problem=problem)
 
     def new_token(self, home_id: str | None, scope: TokenScope, *, rotate: bool = False) -> str:
-        token = new_secret()
+        token = make_secret()
         now = clock.timestamp(clock.now())
         with self._using, self._open:
             if rotate:
                 self._execute("revoke", home=home_id)
-            self._execute("add_token", digest=digest(token), home=home_id, scope=scope, now=now)
+            self._execute("add_token", digest=digest_token(token), home=home_id, scope=scope, now=now)
         return token
 
     def grant(self, token: str) -> Grant | None:
-        found = self._run("token", digest=digest(token))
+        found = self._run("token", digest=digest_token(token))
         return Grant(home_id=found[0][0], scope=found[0][1]) if found else None
 
     def key(self, home_id: str) -> str:
-        self._run("make_key", key=new_secret())
-        return derived(self._run("key")[0][0], home_id)
+        self._run("make_key", key=make_secret())
+        return derive_key(self._run("key")[0][0], home_id)
 
     @property
     def _open(self) -> apsw.Connection:
@@ -148,7 +148,7 @@ class LocalRegistry(Registry):
         return cast("list[tuple[Any, ...]]", self._open.execute(text, values).fetchall())
 
 
-def _home(row: tuple[Any, ...]) -> HostedHome:
+def _read_home(row: tuple[Any, ...]) -> HostedHome:
     return HostedHome(
         id=row[0],
         name=row[1],

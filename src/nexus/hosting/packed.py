@@ -31,14 +31,14 @@ def pack(home: Home, database: Path) -> int:
     """Bring the packed files up to those of a home; returns how many changed. Links are left out."""
     known: dict[str, tuple[int, int, int]] = {}
     changed = 0
-    with closing(_opened(database)) as connection:
+    with closing(_open_database(database)) as connection:
         # Litestream writes to it, too, and a transaction that reads first could not wait for that.
         connection.execute("BEGIN IMMEDIATE")
         for path, mode, mtime_ns, size in connection.execute(
             "SELECT path, mode, mtime_ns, coalesce(length(content), 0) FROM files"
         ):
             known[path] = (mode, mtime_ns, size)
-        for entry in _entries(home.root):
+        for entry in _walk_entries(home.root):
             path = str(entry.relative_to(home.root))
             try:
                 found = entry.lstat()
@@ -84,7 +84,7 @@ def read_file(database: Path, path: str) -> bytes:
         return connection.execute("SELECT content FROM files WHERE path = ?", (path,)).get or b""
 
 
-def _opened(database: Path) -> apsw.Connection:
+def _open_database(database: Path) -> apsw.Connection:
     connection = apsw.Connection(str(database))
     connection.set_busy_timeout(_BUSY_MS)
     database.chmod(0o600)
@@ -95,7 +95,7 @@ def _opened(database: Path) -> apsw.Connection:
     return connection
 
 
-def _entries(root: Path) -> Iterator[Path]:
+def _walk_entries(root: Path) -> Iterator[Path]:
     for name in _PACKED:
         top = root / name
         if top.exists():

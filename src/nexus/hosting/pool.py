@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Final
 
 from nexus import clock, config, heap, hosted, ids
 from nexus.app import App, Shared, salvaged
-from nexus.automations import timing
+from nexus.automations import firing
 from nexus.channels.webhook import Webhook
 from nexus.engine.forgetting import remove_scope
 from nexus.engine.shared import HomeAwayError, SharedEngine
 from nexus.errors import HomeError, NexusError
 from nexus.home import Home
 from nexus.hosting import homes
-from nexus.hosting.confinement import confined
+from nexus.hosting.confinement import confine
 from nexus.hosting.embedders import Embedders
-from nexus.hosting.fleet.busy import resident_mib
 from nexus.hosting.fleet.fleet import Fleet, HomeFence
+from nexus.hosting.fleet.records import resident_mib
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.limits import MIB, Limits
 from nexus.hosting.registry import HostedHome, Registry
@@ -177,9 +177,9 @@ class Pool:
         self._moving: dict[str, asyncio.Task[None]] = {}
         self._reaper: asyncio.Task[None] | None = None
         self._opening = asyncio.Semaphore(_OPENED_AT_ONCE)
-        self.on_move: Callable[[str], None] = _unmoved
+        self.on_move: Callable[[str], None] = _ignore_move
         """Called when a home is about to be handed over: what would use it for long is to end."""
-        self.on_open: Callable[[OpenHome, float, Exception | None], None] = _unwatched
+        self.on_open: Callable[[OpenHome, float, Exception | None], None] = _ignore_opening
         """Called when a home was opened: how many seconds that took, or why it failed."""
 
     def __len__(self) -> int:
@@ -214,7 +214,7 @@ class Pool:
         for opened in list(self._homes.values()):
             if opened.opening is not None:
                 await asyncio.wait({opened.opening})
-        await asyncio.gather(*(self._closed(each) for each in list(self._homes.values())))
+        await asyncio.gather(*(self._wait_closed(each) for each in list(self._homes.values())))
 
     @asynccontextmanager
     async def use(self, id_: str, *, active: bool = True) -> AsyncGenerator[OpenHome]:
@@ -222,7 +222,7 @@ class Pool:
 
         With `active` something may change in it, so what it does by itself goes on.
         """
-        opened = await self._leased(id_)
+        opened = await self._lease(id_)
         try:
             if active:
                 await self._rouse(opened)
@@ -248,7 +248,7 @@ class Pool:
         self._engine.suspended.add(id_)
         while (opened := self._homes.get(id_)) is not None:
             if opened.leases == 0 and opened.opening is None:
-                await self._closed(opened)
+                await self._wait_closed(opened)
             else:
                 await asyncio.sleep(0.05)
 
@@ -258,7 +258,7 @@ class Pool:
         What still runs in it after a while goes on there.
         """
         if id_ not in self._moving:
-            self._moving[id_] = asyncio.create_task(self._handed_over(id_))
+            self._moving[id_] = asyncio.create_task(self._move_away(id_))
         await asyncio.shield(self._moving[id_])
 
     async def abandon(self) -> None:
@@ -282,7 +282,7 @@ class Pool:
                 text = opened.app.redact(text)
         return text
 
-    async def _leased(self, id_: str) -> OpenHome:
+    async def _lease(self, id_: str) -> OpenHome:
         while True:
             if self._ending:
                 raise HomeAwayError("The host is stopping", hint="Try again in a moment.")
@@ -293,7 +293,7 @@ class Pool:
             if opened is None:
                 failure = self._failures.get(id_)
                 if failure is not None and time.monotonic() < failure.retry_at:
-                    raise _unopened()
+                    raise _opening_error()
                 opened = self._homes[id_] = OpenHome(id=id_)
                 opened.opening = asyncio.create_task(self._open(opened))
             if opened.closing is not None:
@@ -340,8 +340,8 @@ class Pool:
             problem = error.message if isinstance(error, NexusError) else type(error).__name__
             told = {"home": opened.id, "attempt": count, "retry_s": pause_s}
             _log.warning("a home can't be opened: %s", problem, exc_info=error, extra=told)
-            await asyncio.to_thread(self._registry.failed, opened.id, problem)
-            raise _unopened() from error
+            await asyncio.to_thread(self._registry.note_failure, opened.id, problem)
+            raise _opening_error() from error
         finally:
             opened.opening = None
 
@@ -358,7 +358,7 @@ class Pool:
             if self.copies is not None and not await asyncio.to_thread(staging.is_occupied, home):
                 await self._bring_back(opened, opened.copy, home)
         # Before anything can be accepted for it: what a crash leaves there is found by this mark.
-        await asyncio.to_thread(self._registry.opened, opened.id)
+        await asyncio.to_thread(self._registry.note_opening, opened.id)
         async with AsyncExitStack() as opening:
             serving = opening.enter_context(Serving(home.require()))
             if self.cgroups is not None:
@@ -385,8 +385,8 @@ class Pool:
             await opening.enter_async_context(app)
             serving.tell(self.url_of(found.name))
             opened.attach(app)
-            opened.keeps_open = any(not isinstance(each, Webhook) for each in app.adapters.made.values())
-            await asyncio.to_thread(self._registry.settled, opened.id, keeps_open=opened.keeps_open)
+            opened.keeps_open = any(not isinstance(each, Webhook) for each in app.adapters.by_name.values())
+            await asyncio.to_thread(self._registry.note_opened, opened.id, keeps_open=opened.keeps_open)
             if self.copies is not None:
                 opened.checking = asyncio.create_task(self._check_copy(self.copies, opened, home))
             self._stacks[opened.id] = opening.pop_all()
@@ -452,7 +452,7 @@ class Pool:
         await self.copies.follow(opened.copy, home)
         if self.fleet is not None and opened.fence is not None:
             epoch = opened.fence.epoch
-            opened.is_checked = await asyncio.to_thread(self.fleet.registry.copied, opened.id, epoch)
+            opened.is_checked = await asyncio.to_thread(self.fleet.registry.note_copied, opened.id, epoch)
 
     async def sync_copy(self, opened: OpenHome) -> None:
         """Bring the copy of an open home up to now."""
@@ -496,15 +496,15 @@ class Pool:
         await asyncio.shield(opened.following)
         if not opened.is_checked:
             await copies.check(opened.copy, home)
-            await asyncio.to_thread(registry.checked, opened.id, fence.epoch)
+            await asyncio.to_thread(registry.note_checked, opened.id, fence.epoch)
             opened.is_checked = True
-        for epoch in await asyncio.to_thread(registry.superseded, opened.id, fence.epoch):
+        for epoch in await asyncio.to_thread(registry.find_superseded, opened.id, fence.epoch):
             await copies.drop(f"{opened.id}/{epoch}")
-            await asyncio.to_thread(registry.dropped, opened.id, epoch)
+            await asyncio.to_thread(registry.note_dropped, opened.id, epoch)
 
         # What only an older owner's copy has, which could not be restored as a whole.
         failed: ReplicaError | None = None
-        for epoch, after in await asyncio.to_thread(registry.unreadable, opened.id):
+        for epoch, after in await asyncio.to_thread(registry.find_unreadable, opened.id):
             told = {"home": opened.id, "epoch": epoch}
             try:
                 async with copies.reading(f"{opened.id}/{epoch}", only_messages=True) as old:
@@ -519,11 +519,11 @@ class Pool:
                     continue
                 _log.warning("a damaged copy is deleted, as it may have what is forgotten", extra=told)
             await copies.drop(f"{opened.id}/{epoch}")
-            await asyncio.to_thread(registry.dropped, opened.id, epoch)
+            await asyncio.to_thread(registry.note_dropped, opened.id, epoch)
         if failed is not None:
             raise failed
 
-    async def _handed_over(self, id_: str) -> None:
+    async def _move_away(self, id_: str) -> None:
         fleet = self.fleet
         assert fleet is not None  # noqa: S101 - an invariant, for the reader and the type checker
         try:
@@ -533,8 +533,8 @@ class Pool:
             if found is None or (opened is None and found.is_open):
                 return  # it has work that is to be looked at first: it is opened, and then moves
             if opened is not None:
-                await self._quiet(opened)
-                await self._closed(opened)
+                await self._wait_unused(opened)
+                await self._wait_closed(opened)
                 if not opened.is_copied:
                     return
             if await asyncio.to_thread(fleet.registry.hand_over, id_) is not None:
@@ -554,7 +554,7 @@ class Pool:
         hours = self._bounds.evict_after_hours
         if not hours or self.copies is None:
             return
-        for found in await asyncio.to_thread(self._registry.cold, hours, _EVICTED_TOGETHER):
+        for found in await asyncio.to_thread(self._registry.find_cold, hours, _EVICTED_TOGETHER):
             if found.id not in self._homes and found.id not in self._moving:
                 # Whoever wants the home now waits, and brings it back.
                 self._moving[found.id] = asyncio.create_task(self._evict_cold(found))
@@ -568,7 +568,7 @@ class Pool:
                 return
             epoch = self.fleet and await asyncio.to_thread(self.fleet.local_epoch, found.id, home)
             await self.copies.check(found.id if epoch is None else f"{found.id}/{epoch}", home)
-            if await asyncio.to_thread(self._registry.evicted, found.id):
+            if await asyncio.to_thread(self._registry.note_evicted, found.id):
                 await asyncio.to_thread(self._delete, found.id, home)
                 _log.info("a home was evicted to its copy", extra={"home": found.id})
         except (NexusError, OSError) as error:
@@ -587,7 +587,7 @@ class Pool:
         if self.copies is not None:
             self.copies.tidy(id_)
 
-    async def _quiet(self, opened: OpenHome) -> None:
+    async def _wait_unused(self, opened: OpenHome) -> None:
         """Wait until a home is not in use; for long enough, then what runs in it goes back to its queue."""
         deadline = time.monotonic() + _MOVED_AFTER_S
         self.on_move(opened.id)
@@ -604,7 +604,7 @@ class Pool:
                 await asyncio.wait({opened.opening})
             if opened.id in self._homes:
                 await self._engine.stop_home(opened.id)
-                await self._closed(opened)
+                await self._wait_closed(opened)
                 # As after the loss of a host: the ledgers say what is to be done.
                 await asyncio.to_thread(reconcile.mark, opened.app.home)
                 await asyncio.to_thread(remove_scope, replace(self._engine.settings, scope=opened.id))
@@ -647,7 +647,7 @@ class Pool:
     def _settings(self, opened: OpenHome, home: Home) -> config.Config:
         refuse_unknown(home.data)
         hosted.settle(home, hosted.Place.of(self._registry.root, opened.id))
-        found = confined(config.load(home.config_file), home, opened.limits, self.url_of(opened.name))
+        found = confine(config.load(home.config_file), home, opened.limits, self.url_of(opened.name))
         opened.left_out = found.left_out
         return found.config
 
@@ -662,7 +662,7 @@ class Pool:
             idle = [each for each in self._homes.values() if each is not wanted and each.is_idle]
             if not idle:
                 break
-            await self._closed(min(idle, key=lambda each: each.used_at))
+            await self._wait_closed(min(idle, key=lambda each: each.used_at))
             if resident_mib() > self._bounds.memory_mib:
                 await asyncio.to_thread(heap.give_back)
         if resident_mib() > self._bounds.memory_mib:
@@ -681,7 +681,7 @@ class Pool:
         self._engine.suspended.discard(id_)
         self._engine.announce()
 
-    async def _closed(self, opened: OpenHome) -> None:
+    async def _wait_closed(self, opened: OpenHome) -> None:
         await asyncio.shield(self._closing(opened))
 
     def _closing(self, opened: OpenHome) -> asyncio.Task[None]:
@@ -696,18 +696,18 @@ class Pool:
             next_wake, is_behind = None, opened.app.embedding.is_behind
             if self._engine.is_open and not opened.is_abandoned:
                 used = opened.active_at or clock.now()
-                await opened.app.engine.schedules.doze(used + REST, but=timing.PREFIX)
+                await opened.app.engine.schedules.doze(used + REST, but=firing.PREFIX)
                 if self.fleet is not None and is_behind:
                     next_wake = clock.now()
                 elif self.fleet is not None:
-                    next_wake = await self._engine.of_home(opened.id).next_wake(timing.PREFIX)
+                    next_wake = await self._engine.of_home(opened.id).next_wake(firing.PREFIX)
             await self._stacks.pop(opened.id).aclose()
             # In a fleet whatever is marked as closed has a copy that another host can begin with.
             # Elsewhere one that was not embedded to its end stays marked as open, for the next start.
             is_complete = opened.is_copied if self.fleet is not None else not is_behind
             if opened.app.is_settled and is_complete and not opened.is_abandoned:
                 copied = opened.is_copied
-                await asyncio.to_thread(self._registry.closed, opened.id, next_wake, is_copied=copied)
+                await asyncio.to_thread(self._registry.note_closed, opened.id, next_wake, is_copied=copied)
         except Exception:
             # It is marked as open still, so the next start of the host looks after it.
             _log.exception("a home was not closed cleanly", extra={"home": opened.id})
@@ -741,7 +741,7 @@ class Pool:
     async def measure(self, opened: OpenHome) -> None:
         """Look how much of the disk a home takes. One with too much of it waits."""
         opened.measured_at = time.monotonic()
-        opened.size_bytes = await asyncio.to_thread(_size_bytes, opened.app.home.root)
+        opened.size_bytes = await asyncio.to_thread(_measure_bytes, opened.app.home.root)
         if opened.is_full:
             self._full.add(opened.id)
             self._engine.suspended.add(opened.id)
@@ -751,21 +751,21 @@ class Pool:
             self._resume(opened.id)
 
 
-def _unopened() -> HomeAwayError:
+def _opening_error() -> HomeAwayError:
     return HomeAwayError(
         "The home can't be opened", hint="`nexus host list` and its host's log say why. It is tried again."
     )
 
 
-def _unwatched(home: OpenHome, took_s: float, error: Exception | None) -> None:
+def _ignore_opening(home: OpenHome, took_s: float, error: Exception | None) -> None:
     """Nobody wants to know."""
 
 
-def _unmoved(home_id: str) -> None:
+def _ignore_move(home_id: str) -> None:
     """Nothing uses it for long."""
 
 
-def _size_bytes(folder: Path) -> int:
+def _measure_bytes(folder: Path) -> int:
     total = 0
     for place, _, files in os.walk(folder):
         for file in files:

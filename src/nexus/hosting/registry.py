@@ -74,43 +74,43 @@ class Registry(Protocol):
 
     def get(self, id_: str) -> HostedHome | None: ...
     def find(self, name: str) -> HostedHome | None: ...
-    def listed(self, after: str = "", limit: int = 100) -> list[HostedHome]: ...
+    def list_homes(self, after: str = "", limit: int = 100) -> list[HostedHome]: ...
     def count(self) -> int: ...
 
-    def left_open(self) -> list[str]:
+    def find_left_open(self) -> list[str]:
         """What was open when this host was killed, or is kept open."""
         ...
 
-    def concurrency(self) -> dict[str, int]:
+    def load_concurrency(self) -> dict[str, int]:
         """The homes whose concurrency is not the usual one."""
         ...
 
     def set_limits(self, id_: str, limits: Limits) -> None: ...
 
-    def opened(self, id_: str) -> None:
+    def note_opening(self, id_: str) -> None:
         """A home is about to be opened; recorded before anything is accepted for it."""
         ...
 
-    def settled(self, id_: str, *, keeps_open: bool) -> None:
+    def note_opened(self, id_: str, *, keeps_open: bool) -> None:
         """A home was opened."""
         ...
 
-    def closed(self, id_: str, next_wake: datetime | None = None, *, is_copied: bool = False) -> None:
+    def note_closed(self, id_: str, next_wake: datetime | None = None, *, is_copied: bool = False) -> None:
         """A home was closed, and everything that it accepted is the engine's; with its next schedule."""
         ...
 
-    def cold(self, hours: float, limit: int) -> list[HostedHome]:
+    def find_cold(self, hours: float, limit: int) -> list[HostedHome]:
         """Homes of this host that have been closed for so long, with a complete copy and a folder here."""
         ...
 
-    def evicted(self, id_: str) -> bool:
+    def note_evicted(self, id_: str) -> bool:
         """The folder of a home is about to be deleted here; its copy is all there is.
 
         False where it was used since it was found cold: its copy may be incomplete, and its folder stays.
         """
         ...
 
-    def failed(self, id_: str, problem: str) -> None:
+    def note_failure(self, id_: str, problem: str) -> None:
         """A home could not be opened."""
         ...
 
@@ -130,7 +130,7 @@ class Registry(Protocol):
         """The folder of a home."""
         return Home(self.root / "homes" / name)
 
-    def named(self, name: str) -> HostedHome:
+    def get_named(self, name: str) -> HostedHome:
         """The home of that name, or an error that says how to see them all."""
         found = self.find(name)
         if found is None:
@@ -147,19 +147,19 @@ def check_name(name: str) -> None:
         )
 
 
-def taken(name: str) -> HomeError:
+def name_taken_error(name: str) -> HomeError:
     return HomeError(f"There is a home named {name}", hint="Choose another name.")
 
 
-def new_secret() -> str:
+def make_secret() -> str:
     return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
-def digest(token: str) -> bytes:
+def digest_token(token: str) -> bytes:
     # A token has 256 random bits: nobody guesses one from a digest that is quick to make.
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
 
 
-def derived(secret: str, name: str, *, of: str = "home") -> str:
+def derive_key(secret: str, name: str, *, of: str = "home") -> str:
     """A key of one home or host, from a secret that all have in common."""
     return hmac.digest(secret.encode(), f"nexus {of} {name}".encode(), "sha256").hex()

@@ -83,7 +83,7 @@ class Replicas:
         self.pid: int | None = None
         """Litestream's process; None while it is being started."""
         self._process: Process | None = None
-        self._program = _program()
+        self._find_program = _find_program()
         # A path of its own: that of a socket must be short.
         self._control = tempfile.TemporaryDirectory(prefix="nexus-")
 
@@ -172,7 +172,7 @@ class Replicas:
 
     def tidy(self, home_id: str) -> None:
         """Delete what is here only to copy a home that has left. Waits for the disk."""
-        for left in self._packed("x").parent.glob(f"*{home_id}.*"):
+        for left in self._packed_file("x").parent.glob(f"*{home_id}.*"):
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
             else:
@@ -190,7 +190,7 @@ class Replicas:
                 await self._bring_back(f"{home_id}/{_NEXT}", home)
             except ReplicaError:
                 raise error from None
-            await asyncio.to_thread(self._outdated(home_id).write_text, _NEXT)
+            await asyncio.to_thread(self._outdated_mark(home_id).write_text, _NEXT)
         else:
             # In a fleet it goes with its epoch: until then its host may wake, and go on to replace the copy.
             if "/" not in home_id:
@@ -276,7 +276,7 @@ class Replicas:
         async with self._locks[home_id]:
             home = self._open[home_id]
             # Before anything is erased: what is in the copy stays there unless somebody knows.
-            await asyncio.to_thread(self._outdated(home_id).touch, PRIVATE_FILE)
+            await asyncio.to_thread(self._outdated_mark(home_id).touch, PRIVATE_FILE)
             await self._unregister(home_id, home)
             try:
                 yield
@@ -289,7 +289,7 @@ class Replicas:
         The next one is made beside it and read back; then the old one is deleted, made again in its place
         and read back; only then does the other one go.
         """
-        outdated = self._outdated(home_id)
+        outdated = self._outdated_mark(home_id)
         if await asyncio.to_thread(outdated.read_text) != _NEXT:
             await self._make(home_id, home, f"{home_id}/{_NEXT}")
             await asyncio.to_thread(outdated.write_text, _NEXT)
@@ -310,16 +310,16 @@ class Replicas:
         await self._check(copy, await asyncio.to_thread(last_event, home))
 
     def _databases(self, home_id: str, home: Home) -> dict[str, Path]:
-        return {name: home.ledger(name) for name in LEDGERS} | {_PACKED: self._packed(home_id)}
+        return {name: home.ledger(name) for name in LEDGERS} | {_PACKED: self._packed_file(home_id)}
 
-    def _packed(self, home_id: str) -> Path:
+    def _packed_file(self, home_id: str) -> Path:
         return self._root / "run" / "replicas" / f"{home_id.replace('/', '.')}.db"
 
     def _address(self, home_id: str, name: str) -> str:
         return _address(self._url, home_id, name)
 
     def _pack(self, home_id: str, home: Home) -> None:
-        packed.pack(home, self._packed(home_id))
+        packed.pack(home, self._packed_file(home_id))
 
     async def _pack_now_and_then(self) -> None:
         while True:
@@ -340,11 +340,11 @@ class Replicas:
 
     def is_outdated(self, home_id: str) -> bool:
         """Whether a copy may have what was erased from its home, and is to be replaced."""
-        return self._outdated(home_id).exists()
+        return self._outdated_mark(home_id).exists()
 
-    def _outdated(self, home_id: str) -> Path:
+    def _outdated_mark(self, home_id: str) -> Path:
         """There while a copy is to be replaced; it says `next` once the other one is whole."""
-        return self._packed(home_id).with_suffix(".outdated")
+        return self._packed_file(home_id).with_suffix(".outdated")
 
     async def _ask(self, command: str, *, method: str = "POST", **values: object) -> Mapping[str, Any]:
         transport = httpx.AsyncHTTPTransport(uds=str(self._socket), verify=_NO_TLS)
@@ -367,7 +367,7 @@ class Replicas:
     async def _restore(self, url: str, target: Path, *, may_miss: bool = False) -> None:
         optional = ["-if-replica-exists"] if may_miss else []
         process = await asyncio.create_subprocess_exec(
-            *(self._program, "restore", *optional, "-o", str(target), url),
+            *(self._find_program, "restore", *optional, "-o", str(target), url),
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=PIPE,
@@ -406,7 +406,7 @@ class Replicas:
         return self._root / "run" / "litestream.yml"
 
     def _prepare(self) -> None:
-        self._packed("").parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._packed_file("").parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._settings.write_text(
             f"""# Made by Nexus; edits are lost.
 socket: {{enabled: true, path: {self._socket}, permissions: 0600}}
@@ -423,14 +423,14 @@ logging: {{level: warn, type: text, stderr: true}}
         while True:
             await asyncio.to_thread(self._socket.unlink, missing_ok=True)
             process = await asyncio.create_subprocess_exec(
-                *(*_with_us(), self._program, "replicate", "-config", str(self._settings)),
+                *(*_die_with_parent(), self._find_program, "replicate", "-config", str(self._settings)),
                 stdin=DEVNULL,
                 stdout=DEVNULL,
                 stderr=PIPE,
                 start_new_session=True,
             )
             self._process = process
-            telling = asyncio.create_task(_tell(process))
+            telling = asyncio.create_task(_log_output(process))
             try:
                 if await self._answers(process):
                     if self._has_host:
@@ -482,7 +482,7 @@ async def _end(process: Process) -> None:
         await process.wait()
 
 
-async def _tell(process: Process) -> None:
+async def _log_output(process: Process) -> None:
     """Hand what the process says on to the log."""
     assert process.stderr is not None  # noqa: S101 - an invariant, for the reader and the type checker
     async for line in process.stderr:
@@ -491,7 +491,7 @@ async def _tell(process: Process) -> None:
             _log.warning("litestream: %s", text)
 
 
-def _with_us() -> Sequence[str]:
+def _die_with_parent() -> Sequence[str]:
     """Before a command: it ends with us, also when we are killed. Two of them would write the same copies."""
     found = shutil.which("setpriv")
     return (found, "--pdeathsig", "KILL") if found else ()
@@ -545,7 +545,7 @@ def delete_copy(address: str) -> None:
             client.delete_objects(Bucket=parts.netloc, Delete={"Objects": found})
 
 
-def _program() -> str:
+def _find_program() -> str:
     beside = Path(sys.executable).with_name("litestream")
     found = str(beside) if beside.exists() else shutil.which("litestream")
     if found is None:

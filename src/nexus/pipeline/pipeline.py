@@ -129,7 +129,7 @@ class Pipeline:
             await self._deliver(journey, journey.result, result.execution_id, files)
             await self._fire("after:deliverResponse", journey)
             await self._stage(journey, "finalize", stages.finalize(journey))
-        await stages.runner.settled()
+        await stages.runner.wait_until_settled()
         stages.ledgers.runtime.write_along(_write_trace, journey)
         _tell_end(request, "done", result.execution_id)
         return replace(result, response=journey.result.response)

@@ -29,11 +29,11 @@ class Reminding:
         text = str(given["text"])
         late = ""
         if ctx.request.enrichment.get(LATE):
-            due = when.moment(_due(ctx), str(triggers.get("zone", "UTC")))
+            due = when.format_moment(_due(ctx), str(triggers.get("zone", "UTC")))
             late = f"due {due}, delivered late because Nexus was not running"
         if not given.get("asks"):
             return {"response": f"{text}\n\n({late[:1].upper()}{late[1:]}.)" if late else text}
-        scheduled = ", ".join(filter(None, (when.described(triggers), late)))
+        scheduled = ", ".join(filter(None, (when.describe(triggers), late)))
         channel, address = str(given["channel"]), str(given.get("address") or "")
         was_owner = bool(given["is_owner"])
         is_owner = was_owner and self._is_owners(channel, address)

@@ -10,7 +10,7 @@ from nexus import clock, ids
 from nexus.attachments import Attachment
 from nexus.automations.context import Occasion
 from nexus.automations.hook_points import BEFORE_DELIVERY
-from nexus.automations.returned import Returned, contexts
+from nexus.automations.returned import Returned, collect_contexts
 from nexus.automations.runner import Runner
 from nexus.broker.broker import Broker
 from nexus.broker.tools import send_file
@@ -233,7 +233,7 @@ class Stages:
         context.system_prompt, context.current_message = assembled.system_prompt, assembled.current_message
         files = {send_file.NAME} if self.sends_files(channel) else set[str]()
         context.tools = tuple(sorted({*assembled.tools, *files}))
-        for text in contexts(request):
+        for text in collect_contexts(request):
             context.prepend(text)
         # Reminders that came since the person last wrote: an answer to one must be understood.
         thread, event_id = (context.message or {}).get("thread") or "", request.event.id or ""
@@ -352,7 +352,7 @@ class Stages:
     async def finalize(self, journey: Journey) -> None:
         """Let automations tidy up, and see to it that all they did is recorded."""
         await self.fire("finalize", journey)
-        await self.runner.settled()
+        await self.runner.wait_until_settled()
 
     async def fire(self, hook_point: str, journey: Journey) -> Returned:
         """Fire a hook point with what there is of the journey."""

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 from nexus import clock, ids
-from nexus.automations import registry, timing
+from nexus.automations import firing, registry
 from nexus.automations.context import Occasion
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.invoker import Ended
@@ -39,11 +39,11 @@ class Timetable:
         self._stages = stages
         self._engine = engine
         self._now = now
-        self._marker = registry.marker(stages.ledgers.home)
+        self._marker = registry.marker_file(stages.ledgers.home)
         self._seen_ns = 0
         self._keeping: asyncio.Task[None] | None = None
         stages.runner.after_due = self._deliver
-        engine.register(timing.WORK, self._begin)
+        engine.register(firing.WORK, self._begin)
 
     async def start(self) -> None:
         """Keep the engine's schedules as the table of automations says, whoever changes it."""
@@ -68,7 +68,7 @@ class Timetable:
         schedules = self._engine.schedules
         names = {schedule.name for schedule in wanted}
         for row in await schedules.listed():
-            if row["name"].startswith(timing.PREFIX) and row["name"] not in names:
+            if row["name"].startswith(firing.PREFIX) and row["name"] not in names:
                 await schedules.remove(row["name"])
         for schedule in wanted:
             await schedules.put(schedule, after=self._now())
@@ -93,7 +93,7 @@ class Timetable:
     async def _begin(self, context: Context, payload: Any) -> None:
         """A moment has come: write the request down, and queue the invocation."""
         runner = self._stages.runner
-        entry = await runner.active(payload["automation"], SCHEDULE)
+        entry = await runner.find_active(payload["automation"], SCHEDULE)
         if entry is None:
             return
         is_late = bool(payload.get("late"))
@@ -101,7 +101,7 @@ class Timetable:
         if is_late and self._stages.config.automations.missed == "skip":
             await self._skip(entry, request)
             return
-        if not await runner.again(entry, SCHEDULE, Occasion(request=request, key=request.request_id)):
+        if not await runner.enqueue_again(entry, SCHEDULE, Occasion(request=request, key=request.request_id)):
             await self._end(request, "its circuit is open")
 
     async def _skip(self, entry: Entry, request: Request) -> None:
@@ -154,7 +154,7 @@ def _schedule(automation: Automation) -> Schedule | None:
     if automation.status != "active" or automation.hook_point != SCHEDULE:
         return None
     try:
-        return timing.schedule(automation.name, automation.triggers)
+        return firing.build_schedule(automation.name, automation.triggers)
     except (NexusError, KeyError) as error:
         # A row that was written with plain SQL: it must not keep the home from being served.
         _log.warning("%s has no schedule that can be read: %s", automation.name, error)

@@ -6,8 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from nexus.automations.workspace import Folder, Peer, Workspace
-from nexus.automations.workspace.workspace import ERRORS, PATTERNS, ROLE, SKILLS, notes_for
+from nexus.automations.workspace import ERRORS, PATTERNS, ROLE, SKILLS, Folder, Peer, Workspace, notes_for
 from nexus.context.wrapping import wrapped
 from nexus.errors import WorkspaceError
 from nexus.skills.folder import install_files

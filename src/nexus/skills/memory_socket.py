@@ -61,7 +61,7 @@ class MemorySocket:
         try:
             bound = _bind(self.path, directory)
             app = Starlette(routes=[Route("/{command}", self._respond, methods=["POST"])])
-            server = asgi.server(app, keep_alive_s=_KEEP_ALIVE_S, headers=False)
+            server = asgi.build_server(app, keep_alive_s=_KEEP_ALIVE_S, headers=False)
             await server.startup(sockets=[bound])
         except BaseException:
             os.close(directory)

@@ -15,9 +15,8 @@ from nexus.testing.model_server.failures import (
     Stall,
 )
 from nexus.testing.model_server.plan import PROFILES, Profile
-from nexus.testing.model_server.prompt import Prompt, shared_prefix_tokens, tokens_in
 from nexus.testing.model_server.record import Answer, Exchange, Price, Totals, Usage
-from nexus.testing.model_server.request import ModelRequest
+from nexus.testing.model_server.request import ModelRequest, Prompt, shared_prefix_tokens, tokens_in
 from nexus.testing.model_server.script import Rule, Step, echo
 from nexus.testing.model_server.server import ModelServer
 from nexus.testing.model_server.turn import Pace, TokenLogprob, ToolCall, Turn

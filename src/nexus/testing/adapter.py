@@ -46,7 +46,7 @@ class RecordingInbox:
         self._is_ended = False
 
     async def receive(self, message: Message) -> None:
-        self.messages.append(message.checked())
+        self.messages.append(message.validate())
         self._is_ended = self.loses_cursor
 
     async def accept(self, message: Message) -> None:

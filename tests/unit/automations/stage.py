@@ -58,7 +58,7 @@ class Stage:
 
     async def fire(self, hook_point: str = "runAutomations", content: str = "hello") -> Returned:
         returned = await self.runner.fire(hook_point, Occasion(request=request(content)))
-        await self.runner.settled()
+        await self.runner.wait_until_settled()
         return returned
 
     async def rows(self, name: str) -> list[Invocation]:
@@ -107,12 +107,12 @@ async def staged(
             async with _engine(folder, runner) as made:
                 stage.queue = runner.queue = InvocationQueue(made)
                 yield stage
-                await stage.queue.settled()
+                await stage.queue.wait_until_settled()
         else:
             yield stage
     finally:
-        await runner.settled()
-        await invoker.settled()
+        await runner.wait_until_settled()
+        await invoker.wait_until_settled()
         await host.close()
 
 

@@ -9,10 +9,10 @@ import pytest
 from apps import app_on
 from contents import directly
 from nexus.automations import creation
-from nexus.automations.creation import Wish
+from nexus.automations.creation import AutomationRequest
 from nexus.automations.hook_points import HOOK_POINTS
 from nexus.automations.registration import Registered, check_source, writer
-from nexus.automations.scripts import checked, script
+from nexus.automations.scripts import script
 from nexus.config import LedgersConfig
 from nexus.errors import AutomationError, UnknownHookPointError
 from nexus.home import Home
@@ -21,7 +21,9 @@ from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.invocations import Invocation
 from nexus.testing import ModelServer, Turn
 
-WISH = Wish(name="notes", role="# Notes\n\nKeep notes.", hook_point="after:runAgent", blocking=False)
+WISH = AutomationRequest(
+    name="notes", role="# Notes\n\nKeep notes.", hook_point="after:runAgent", blocking=False
+)
 
 
 @pytest.fixture
@@ -29,14 +31,16 @@ def connection(home: Home) -> apsw.Connection:
     return connect(home.ledger("runtime"), "runtime", LedgersConfig(), writes=True)
 
 
-def made(home: Home, connection: apsw.Connection, wish: Wish) -> Registered:
+def made(home: Home, connection: apsw.Connection, wish: AutomationRequest) -> Registered:
     return creation.create(home, directly(connection), wish)
 
 
 def test_script_workspace_and_row_are_made_together(home: Home, connection: apsw.Connection) -> None:
     automation = made(home, connection, WISH).automation
     assert (automation.status, automation.version, automation.blocking) == ("active", 1, False)
-    assert checked.read(home, automation).source == creation.agent("notes", HOOK_POINTS[5], "file")
+    assert script.read_registered(home, automation).source == creation.agent_text(
+        "notes", HOOK_POINTS[5], "file"
+    )
     assert (home.meeseeks / "notes" / "ROLE.md").read_text() == "# Notes\n\nKeep notes.\n"
 
 
@@ -45,7 +49,11 @@ def test_a_name_that_is_taken_is_refused_and_nothing_is_changed(
 ) -> None:
     made(home, connection, WISH)
     with pytest.raises(AutomationError, match="already"):
-        made(home, connection, Wish(name="notes", role="Other", hook_point="finalize", blocking=True))
+        made(
+            home,
+            connection,
+            AutomationRequest(name="notes", role="Other", hook_point="finalize", blocking=True),
+        )
     assert (home.meeseeks / "notes" / "ROLE.md").read_text() == "# Notes\n\nKeep notes.\n"
 
 
@@ -53,9 +61,9 @@ def test_what_could_never_run_is_refused_before_anything_is_made(
     home: Home, connection: apsw.Connection
 ) -> None:
     for wish, error in (
-        (Wish(name="../up", role="R", hook_point="finalize", blocking=True), AutomationError),
-        (Wish(name="a", role=" ", hook_point="finalize", blocking=True), AutomationError),
-        (Wish(name="a", role="R", hook_point="nowhere", blocking=True), UnknownHookPointError),
+        (AutomationRequest(name="../up", role="R", hook_point="finalize", blocking=True), AutomationError),
+        (AutomationRequest(name="a", role=" ", hook_point="finalize", blocking=True), AutomationError),
+        (AutomationRequest(name="a", role="R", hook_point="nowhere", blocking=True), UnknownHookPointError),
     ):
         with pytest.raises(error):
             made(home, connection, wish)
@@ -67,7 +75,7 @@ def test_what_could_never_run_is_refused_before_anything_is_made(
 def test_the_script_of_a_role_can_be_loaded_at_every_hook_point(point: object, tmp_path: Path) -> None:
     file = tmp_path / "notes.py"
     found = next(each for each in HOOK_POINTS if each is point)
-    file.write_text(creation.agent("notes", found, creation.results(found)[0]))
+    file.write_text(creation.agent_text("notes", found, creation.possible_results(found)[0]))
     check_source(script.read(file))
 
 
@@ -78,7 +86,7 @@ async def test_the_agent_of_a_role_answers_with_its_role_about_what_was_said(hom
         async with app_on(home, server) as app:
             await asyncio.to_thread(creation.create, home, writer(app.ledgers), WISH)
             await (await app.send("Tea at four?")).result()
-            await app.automations.queue.settled()
+            await app.automations.queue.wait_until_settled()
 
             async def done() -> Invocation | None:
                 found = await app.ledgers.runtime.read(invocations.of_automation, name="notes")
@@ -91,7 +99,9 @@ async def test_the_agent_of_a_role_answers_with_its_role_about_what_was_said(hom
 
 
 async def test_the_answer_of_a_role_goes_where_the_wish_says(home: Home) -> None:
-    wish = Wish(name="brief", role="Brief me.", hook_point="runAutomations", blocking=True, result="context")
+    wish = AutomationRequest(
+        name="brief", role="Brief me.", hook_point="runAutomations", blocking=True, result="context"
+    )
     with ModelServer() as server:
         server.when(last_user="Brief me.").always(Turn("The train is late."))
         server.always(Turn("Take the bus."))
@@ -103,6 +113,6 @@ async def test_the_answer_of_a_role_goes_where_the_wish_says(home: Home) -> None
 
 def test_a_result_that_could_not_arrive_is_refused(home: Home, connection: apsw.Connection) -> None:
     for point, blocking, result in (("finalize", True, "context"), ("runAutomations", False, "context")):
-        wish = Wish(name="brief", role="R", hook_point=point, blocking=blocking, result=result)
+        wish = AutomationRequest(name="brief", role="R", hook_point=point, blocking=blocking, result=result)
         with pytest.raises(AutomationError):
             made(home, connection, wish)

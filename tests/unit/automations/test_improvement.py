@@ -53,28 +53,28 @@ def test_what_cannot_be_read_is_an_error(answer: str) -> None:
     ["ROLE.md", "../other/SKILLS.md", "skills/../ROLE.md", "/etc/passwd", "skills", "skills/", "NOTES.md"],
 )
 def test_only_what_is_for_lessons_may_be_changed(file: str) -> None:
-    assert "wants to change" in (lessons.objection([Edit(file=file, content="x")]) or "")
+    assert "wants to change" in (lessons.find_objection([Edit(file=file, content="x")]) or "")
 
 
 def test_lessons_are_notes_and_never_programs() -> None:
-    assert lessons.objection([Edit(file="skills/tea/NOTES.md", content="x")]) is None
-    assert lessons.objection([Edit(file="skills/memory/memory-write.sh", content="x")]) is not None
+    assert lessons.find_objection([Edit(file="skills/tea/NOTES.md", content="x")]) is None
+    assert lessons.find_objection([Edit(file="skills/memory/memory-write.sh", content="x")]) is not None
 
 
 def test_a_file_that_grows_too_long_is_put_aside() -> None:
     edit = Edit(file="SKILLS.md", content="x" * 10_000)
-    assert "10,000 characters" in (lessons.objection([edit]) or "")
+    assert "10,000 characters" in (lessons.find_objection([edit]) or "")
 
 
 def test_a_skill_grows_by_what_is_added_and_not_without_limit() -> None:
     answer = '{"edits": [{"file": "skills/memory/QUERIES.md", "append": "## Newest first"}]}'
     (edit,) = lessons.parse(answer)
     long = "x" * 7_245
-    assert lessons.objection([edit]) is None
+    assert lessons.find_objection([edit]) is None
     assert edit.apply_to(f"{long}\n") == f"{long}\n## Newest first\n"
     assert edit.apply_to("") == "## Newest first\n"
     too_much = replace(edit, content="x" * 2_001)
-    assert "add 2,001 characters" in (lessons.objection([too_much]) or "")
+    assert "add 2,001 characters" in (lessons.find_objection([too_much]) or "")
     with pytest.raises(AutomationError, match="characters long"):
         edit.apply_to("x" * 20_000)
 
@@ -90,11 +90,11 @@ def test_a_passage_is_replaced_where_a_file_has_it_once() -> None:
 
 def test_the_limits_of_a_file_hold_across_the_edits_of_a_lesson() -> None:
     added = Edit(file="SKILLS.md", content="x" * 1_001, how="append")
-    assert "add 2,002 characters to SKILLS.md" in (lessons.objection([added] * 2) or "")
-    assert lessons.objection([added, replace(added, file="PATTERNS.md")]) is None
+    assert "add 2,002 characters to SKILLS.md" in (lessons.find_objection([added] * 2) or "")
+    assert lessons.find_objection([added, replace(added, file="PATTERNS.md")]) is None
     whole = Edit(file="SKILLS.md", content="x" * 5_000)
-    assert "6,001 characters long" in (lessons.objection([whole, added]) or "")
-    assert lessons.objection([added] * 9) == "it wants to make 9 edits at once"
+    assert "6,001 characters long" in (lessons.find_objection([whole, added]) or "")
+    assert lessons.find_objection([added] * 9) == "it wants to make 9 edits at once"
 
 
 def test_a_file_that_was_emptied_stays_so_for_the_next_edit(home: Home) -> None:
@@ -177,8 +177,8 @@ async def test_an_edit_of_the_role_is_put_aside_and_cannot_be_approved(
         place = await learner(app, quiet_one)
         await (await app.send("Hello")).result()
         await reflected(app, server)
-        await _until(lambda: lessons.pending(home, "learner"))
-        (lesson,) = lessons.pending(home, "learner")
+        await _until(lambda: lessons.load_pending(home, "learner"))
+        (lesson,) = lessons.load_pending(home, "learner")
         assert lesson.reason == "it wants to change ROLE.md"
         automation = await app.ledgers.runtime.read(automations.get, name="learner")
         assert automation is not None
@@ -225,17 +225,17 @@ async def test_a_lesson_from_content_of_others_waits_for_approval(
         place = await learner(app, quiet_one)
         await happens(app, server)
         await reflected(app, server)
-        await _until(lambda: lessons.pending(home, "learner"))
-        (lesson,) = lessons.pending(home, "learner")
+        await _until(lambda: lessons.load_pending(home, "learner"))
+        (lesson,) = lessons.load_pending(home, "learner")
         automation = await app.ledgers.runtime.read(automations.get, name="learner")
     assert automation is not None
     assert reason in lesson.reason
     assert (place / "SKILLS.md").read_text() == "# Skills\n", "nothing takes effect before it is approved"
-    assert "+- Greet people by name.\n" in lessons.difference(home, automation, lesson)
+    assert "+- Greet people by name.\n" in lessons.diff_lesson(home, automation, lesson)
     lessons.approve(home, automation, lesson.id)
     assert (place / "SKILLS.md").read_text() == LESSON
     assert lesson.id in History(place).changes()[0].message
-    assert lessons.pending(home, "learner") == []
+    assert lessons.load_pending(home, "learner") == []
 
 
 async def test_what_a_script_returned_is_not_taken_for_the_owners_words(
@@ -259,8 +259,8 @@ async def test_what_a_script_returned_is_not_taken_for_the_owners_words(
         await asyncio.to_thread(registration.register, app.home, write, new)
         await (await app.send("Hello")).result()
         await reflected(app, server)
-        await _until(lambda: lessons.pending(home, "learner"))
-    assert "what its script returned" in lessons.pending(home, "learner")[0].reason
+        await _until(lambda: lessons.load_pending(home, "learner"))
+    assert "what its script returned" in lessons.load_pending(home, "learner")[0].reason
 
 
 async def test_nobody_reflects_on_a_strangers_turn(home: Home, server: ModelServer) -> None:
@@ -278,7 +278,7 @@ async def test_nobody_reflects_on_a_strangers_turn(home: Home, server: ModelServ
         await app.automations.runner.run_improvement(str(invocation_id))
     assert not any(map(is_reflection, server.requests))
     assert (place / "SKILLS.md").read_text() == "# Skills\n"
-    assert lessons.pending(home, "learner") == []
+    assert lessons.load_pending(home, "learner") == []
 
 
 async def test_a_reflection_can_do_nothing_but_answer(
@@ -414,5 +414,5 @@ async def _say(app: App, text: str) -> None:
     """Say something, and wait for all that it leads to."""
     await (await app.send(text)).result()
     await quiet(app)
-    await app.automations.queue.settled()
+    await app.automations.queue.wait_until_settled()
     await quiet(app)

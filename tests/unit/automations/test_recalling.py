@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nexus.automations.services import Recaller
+from nexus.automations.services import find_matches
 from nexus.errors import AutomationError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import NewFact, append_facts
@@ -19,7 +19,7 @@ async def asked(opened: Ledgers, question: str, **options: Any) -> list[str]:
     async def by_words_alone() -> Recall:
         return Recall(opened, None)
 
-    found = await Recaller(by_words_alone).recall(OWNER, question, {"deadline_ms": 30_000, **options})
+    found = await find_matches(by_words_alone, OWNER, question, {"deadline_ms": 30_000, **options})
     return [each["text"] for each in found]
 
 

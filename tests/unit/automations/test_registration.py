@@ -13,8 +13,7 @@ import pytest
 
 from migration.old_hooks import OLD_ROWS, old_database
 from nexus.automations import registration
-from nexus.automations.loading import Plugin, load
-from nexus.automations.loading.plugin import Loaded
+from nexus.automations.loading import Loaded, Plugin, load
 from nexus.automations.registration import Registered
 from nexus.config import LedgersConfig
 from nexus.errors import AutomationError, ScriptError, UnknownHookPointError

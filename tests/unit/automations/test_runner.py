@@ -118,7 +118,7 @@ async def test_plain_code_that_takes_too_long_leaves_the_event_loop_free(stage: 
     await returned.wait()
     for _ in range(3):  # what the thread hands back comes after `returned`
         await asyncio.sleep(0)
-    await stage.runner.settled()
+    await stage.runner.wait_until_settled()
     (row,) = await stage.rows("slow")
     assert (row.status, row.error, row.result) == ("timeout", "timed out after 50 ms", None)
     assert not answered.enrich
@@ -628,6 +628,6 @@ async def test_a_blocking_one_that_is_repeated_after_a_crash_counts_once(stage: 
     await stage.code("after", fail, hook_point="finalize")
     for _ in range(2):
         await stage.runner.fire("finalize", Occasion(request=request(), key="exe_1"))
-        await stage.runner.settled()
+        await stage.runner.wait_until_settled()
     assert len(await stage.rows("after")) == 1
     assert (await stage.row("after")).consecutive_errors == 1

@@ -78,7 +78,7 @@ async def test_a_call_that_is_made_again_after_a_crash_saves_one_reminder(
         asked = await call(app)
         for _ in range(2):
             await tool(app)({"op": "say", "text": "call Anna", "when": "in two hours"}, asked)
-        assert [each.name for each in await app.reminders.listed()] == ["reminder-1"]
+        assert [each.name for each in await app.reminders.load_all()] == ["reminder-1"]
 
 
 async def test_a_guest_sees_and_deletes_the_reminders_of_its_own_conversation_alone(

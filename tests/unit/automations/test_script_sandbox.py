@@ -11,7 +11,7 @@ import pytest
 
 from nexus.automations import registration
 from nexus.automations.loading import hooks
-from nexus.automations.scripts.checked import SANDBOX
+from nexus.automations.scripts.script import SANDBOX
 from nexus.errors import AutomationError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime.automations import IMPORTED, NewAutomation

@@ -17,9 +17,9 @@ from nexus.home import Home
 
 
 async def _replayed(home: Home, handler: object, timeout_ms: int) -> trial.Trial:
-    automation = trial.unregistered("writer", hook_points.get("runAutomations"))
+    automation = trial.unregistered_record("writer", hook_points.get("runAutomations"))
     entry = Entry(automation=automation, handler=handler)  # pyright: ignore[reportArgumentType]
-    occasion = Occasion(request=trial.sample("hello"))
+    occasion = Occasion(request=trial.sample_request("hello"))
     return await trial.replay(home, entry, None, occasion, trial.Replayed(), timeout_ms)
 
 
@@ -94,14 +94,14 @@ async def test_a_trial_reaches_neither_the_home_nor_sockets_nor_files_beside_it(
         code = script.read(path)
         unix.bind(listening)
         unix.listen(4)
-        entry = Entry(trial.unregistered("spy", hook_points.get("runAutomations")), None)
-        occasion = Occasion(request=trial.sample("hello"))
+        entry = Entry(trial.unregistered_record("spy", hook_points.get("runAutomations")), None)
+        occasion = Occasion(request=trial.sample_request("hello"))
         found = await trial.replay(home, entry, code, occasion, trial.Replayed(), 60_000)
         # Outside of the sandbox it reaches all of them: the probe can tell.
         context = Context(
             request=occasion.request, automation=entry.automation, hook_point="", invocation_id=""
         )
-        spied: Any = child.load(code.source or "", path, None)(context)
+        spied: Any = child.load_handler(code.source or "", path, None)(context)
         assert all(spied["log"].values())
     assert found.status == "done", found
     assert found.value["log"] == {"token": False, "beside": is_folder, "socket": False, "port": False}
@@ -116,7 +116,7 @@ async def test_a_program_is_tried_without_what_lies_beside_it(home: Home, tmp_pa
         """printf '{"log": {"seen": %s}}' "$seen"\n"""
     )
     program.chmod(0o755)
-    entry = Entry(trial.unregistered("look", hook_points.get("runAutomations")), None)
-    occasion = Occasion(request=trial.sample("hello"))
+    entry = Entry(trial.unregistered_record("look", hook_points.get("runAutomations")), None)
+    occasion = Occasion(request=trial.sample_request("hello"))
     found = await trial.replay(home, entry, script.read(program), occasion, trial.Replayed(), 60_000)
     assert (found.status, found.value) == ("done", {"log": {"seen": False}}), found

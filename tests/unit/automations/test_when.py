@@ -40,7 +40,7 @@ BERLIN = "Europe/Berlin"
 )
 def test_a_moment_is_found_in_words(said: str, at: str, rest: str) -> None:
     found = when.find(said, NOW, BERLIN)
-    assert (when.described(found.when.triggers), found.rest) == (f"{at} {BERLIN}", rest)
+    assert (when.describe(found.when.triggers), found.rest) == (f"{at} {BERLIN}", rest)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_moment_is_found_in_words(said: str, at: str, rest: str) -> None:
 def test_a_repetition_is_found_in_words(said: str, cron: str, described: str, rest: str | None) -> None:
     found = when.find(said, NOW, BERLIN)
     assert found.when.triggers == {"cron": cron, "zone": BERLIN}
-    assert when.described(found.when.triggers) == f"{described} {BERLIN}"
+    assert when.describe(found.when.triggers) == f"{described} {BERLIN}"
     assert found.rest.endswith(rest or "what is open")
 
 
@@ -111,7 +111,7 @@ def test_hours_pass_and_days_keep_their_time_over_a_change_of_the_clocks() -> No
     hours = when.read("in 12 hours", evening, BERLIN)
     days = when.read("in 1 day", evening, BERLIN)
     assert hours.at == datetime(2026, 10, 25, 8, 0, tzinfo=UTC)
-    assert when.described(days.triggers) == "Sunday 2026-10-25 22:00 Europe/Berlin"
+    assert when.describe(days.triggers) == "Sunday 2026-10-25 22:00 Europe/Berlin"
 
 
 @pytest.mark.parametrize(
@@ -131,5 +131,5 @@ def test_hours_pass_and_days_keep_their_time_over_a_change_of_the_clocks() -> No
     ],
 )
 def test_a_draft_tells_what_is_said_from_what_is_asked(words: str, text: str, asks: bool) -> None:
-    made = reminders.draft(words, NOW, BERLIN)
+    made = reminders.read_draft(words, NOW, BERLIN)
     assert (made.text, made.asks) == (text, asks)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nexus.automations.workspace import Folder, Workspace, workspace
+from nexus.automations import workspace
+from nexus.automations.workspace import Folder, Workspace
 from nexus.automations.workspace.history import History
 from nexus.errors import WorkspaceError
 from nexus.ledgers import Ledgers
@@ -32,10 +33,10 @@ def test_it_is_made_with_its_seed_files_once(tmp_path: Path) -> None:
 
 
 def test_a_workspace_is_found_by_the_last_part_of_its_path(tmp_path: Path) -> None:
-    assert workspace.place(tmp_path, "~/.nexus/state/meeseeks/memory-reader/") == tmp_path / "memory-reader"
+    assert workspace.locate(tmp_path, "~/.nexus/state/meeseeks/memory-reader/") == tmp_path / "memory-reader"
     for recorded in ("", "/", "..", "x/..", ".history", "a/.git"):
         with pytest.raises(WorkspaceError):
-            workspace.place(tmp_path, recorded)
+            workspace.locate(tmp_path, recorded)
 
 
 def test_what_is_stored_is_loaded_and_what_is_missing_or_spoilt_is_empty(place: Path) -> None:
@@ -204,7 +205,7 @@ async def test_a_run_that_changed_its_workspace_is_committed(opened: Ledgers, tm
             "learns", source, workspace_dir="x/learns/", peer_workspaces=("y/other/",), description="Learns."
         )
         await stage.fire()
-        await stage.runner.invoker.settled()
+        await stage.runner.invoker.wait_until_settled()
         (row,) = await stage.rows("learns")
         assert row.status == "done", row
         place = stage.home.meeseeks / "learns"
@@ -214,5 +215,5 @@ async def test_a_run_that_changed_its_workspace_is_committed(opened: Ledgers, tm
         assert change.message == f"learns at runAutomations, {row.id}"
         assert (stage.home.meeseeks / "other" / "NOTE.md").read_text() == "# learns\n\nLearns.\n"
         await stage.fire()
-        await stage.runner.invoker.settled()
+        await stage.runner.invoker.wait_until_settled()
         assert len(await asyncio.to_thread(History(place).changes)) == 1

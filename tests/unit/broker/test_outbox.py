@@ -150,7 +150,7 @@ async def test_async_automations_of_an_outage_run_after_it_without_a_restart(
         await register(app, "note", "after:receiveEvent", note, blocking=False)
         full(app)
         run = await app.send("Hello")
-        await app.automations.queue.settled()
+        await app.automations.queue.wait_until_settled()
         room_again(app)
         await run.result()
         await quiet(app)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from discord_server import DIRECT as DISCORD_DIRECT
 from discord_server import TOKEN as DISCORD_TOKEN
 from discord_server import DiscordServer
+from nexus.channels import slack
 from nexus.channels.adapter import Message, MessageError
 from nexus.channels.discord import Discord
-from nexus.channels.slack import parsing
 from nexus.channels.telegram import Telegram
 from nexus.testing.adapter import RecordingInbox, running, until
 from telegram_server import TOKEN, TelegramServer
@@ -53,18 +53,18 @@ _SLACK = st.fixed_dictionaries(
         "files": _FILES | _JSON,
     },
 )
-_ME = parsing.Bot(user_id="U0BOT", bot_id="B0", name="nexus")
+_ME = slack.Bot(user_id="U0BOT", bot_id="B0", name="nexus")
 
 
 @example({"channel": "D1", "channel_type": [], "ts": "1700000000.000100", "user": "U1", "text": "x"})
 @given(_SLACK)
 def test_any_event_of_slack_is_read_or_refused(event: dict[str, Any]) -> None:
-    assert isinstance(parsing.is_said(event, _ME), bool)
-    assert isinstance(parsing.joins(event, _ME), bool)
+    assert isinstance(slack.is_said(event, _ME), bool)
+    assert isinstance(slack.is_own_join(event, _ME), bool)
     with suppress(MessageError):
-        files = list(parsing.attached(event))
+        files = list(slack.read_files(event))
         assert all(isinstance(each, dict) for each in files)
-        found = parsing.message(event, _ME, (), name=None, title=None)
+        found = slack.parse_message(event, _ME, (), name=None, title=None)
         assert found is None or isinstance(found, Message)
         if found is not None and event.get("channel_type") not in ("im", None):
             assert found.is_group, "what isn't known to be private is not private"

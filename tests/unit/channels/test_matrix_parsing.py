@@ -1,4 +1,4 @@
-"""Whatever a room's event holds, it is a message, nothing, or an error that says why."""
+"""Whatever a room's event holds, it is a parse_message, nothing, or an error that says why."""
 
 from contextlib import suppress
 from typing import Any
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus.channels.adapter import Message, MessageError
-from nexus.channels.matrix.parsing import Room, content_of, file_name, has_file, media_type, message
+from nexus.channels.matrix import Room, has_file, parse_message, read_content, read_file_name, read_media_type
 
 _ROOM = Room(id="!r:x", members=3, is_open=False, title=None, own_name="agent", sender_name=None)
 _JSON: Any = st.recursive(
@@ -46,12 +46,12 @@ _EVENT = st.fixed_dictionaries(
 
 @given(_EVENT)
 def test_any_event_is_read_or_refused(event: dict[str, Any]) -> None:
-    content = content_of(event)
+    content = read_content(event)
     assert isinstance(has_file(content), bool)
-    assert isinstance(file_name(content), str)
-    assert isinstance(media_type(content), str)
+    assert isinstance(read_file_name(content), str)
+    assert isinstance(read_media_type(content), str)
     with suppress(MessageError):
-        found = message(event, _ROOM, "@agent:x", ())
+        found = parse_message(event, _ROOM, "@agent:x", ())
         assert found is None or isinstance(found, Message)
 
 
@@ -61,6 +61,6 @@ def test_the_quote_above_a_reply_is_left_out() -> None:
         "body": "> <@agent:x> Two trains\n> at ten\n\nWhich one?",
         "m.relates_to": {"m.in_reply_to": {"event_id": "$0"}},
     }
-    found = message({"content": content, "sender": "@hana:x", "event_id": "$1"}, _ROOM, "@agent:x", ())
+    found = parse_message({"content": content, "sender": "@hana:x", "event_id": "$1"}, _ROOM, "@agent:x", ())
     assert found is not None
     assert found.text == "Which one?"

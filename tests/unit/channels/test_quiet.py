@@ -28,7 +28,7 @@ from nexus.errors import ConfigError
     ],
 )
 def test_they_hold_between_two_times_of_day(hours: str, zone: str, at: str, held: bool) -> None:
-    found = quiet.parsed(hours, zone)
+    found = quiet.parse_hours(hours, zone)
     assert found is not None
     assert found.hold(datetime.fromisoformat(at).replace(tzinfo=UTC)) is held
 
@@ -36,10 +36,10 @@ def test_they_hold_between_two_times_of_day(hours: str, zone: str, at: str, held
 @pytest.mark.parametrize("hours", ["22:00", "22-7", "25:00-07:00", "a-b", "22:00-07:00-08:00", "7:00-7:00"])
 def test_what_are_no_hours_is_refused(hours: str) -> None:
     with pytest.raises(ConfigError, match="uiet hours"):
-        quiet.parsed(hours, "UTC")
+        quiet.parse_hours(hours, "UTC")
 
 
 def test_a_zone_that_is_none_is_refused_and_no_hours_are_none() -> None:
     with pytest.raises(ConfigError, match="Mars/Base"):
-        quiet.parsed("22:00-07:00", "Mars/Base")
-    assert quiet.parsed(" ") is None
+        quiet.parse_hours("22:00-07:00", "Mars/Base")
+    assert quiet.parse_hours(" ") is None

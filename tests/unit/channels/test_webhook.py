@@ -23,12 +23,12 @@ def _hook(now_s: float = 1_000.0, **settings: Any) -> Webhook:
 async def _heard(hook: Webhook, headers: dict[str, str], body: bytes) -> Message | None:
     inbox = RecordingInbox()
     hook._inbox = inbox  # pyright: ignore[reportPrivateUsage] - what `run` does, without its waiting
-    await hook.heard(headers, body)
+    await hook.receive(headers, body)
     return inbox.messages[0] if inbox.messages else None
 
 
 async def test_a_signed_request_is_taken_in() -> None:
-    message = await _heard(_hook(), {"nexus-signature": _hook().signed(_BODY)}, _BODY)
+    message = await _heard(_hook(), {"nexus-signature": _hook().sign(_BODY)}, _BODY)
     assert message == Message(id="7", thread="t", sender="hana", text="Hello")
 
 
@@ -39,8 +39,8 @@ async def test_a_signed_request_is_taken_in() -> None:
         "t=1000,v1=" + "0" * 64,
         "t=1000",
         "sha256=" + hmac.new(_SECRET.encode(), _BODY, hashlib.sha256).hexdigest(),
-        _hook().signed(_BODY + b" "),
-        Webhook("alerts", secret="another", now_s=lambda: 1_000.0).signed(_BODY),
+        _hook().sign(_BODY + b" "),
+        Webhook("alerts", secret="another", now_s=lambda: 1_000.0).sign(_BODY),
     ],
 )
 async def test_a_wrong_signature_is_refused(signature: str) -> None:
@@ -49,7 +49,7 @@ async def test_a_wrong_signature_is_refused(signature: str) -> None:
 
 
 async def test_a_recorded_request_is_refused_later() -> None:
-    signature = _hook(now_s=1_000.0).signed(_BODY)
+    signature = _hook(now_s=1_000.0).sign(_BODY)
     assert await _heard(_hook(now_s=1_299.0), {"nexus-signature": signature}, _BODY)
     with pytest.raises(AccessError):
         await _heard(_hook(now_s=1_301.0), {"nexus-signature": signature}, _BODY)
@@ -70,7 +70,7 @@ async def test_the_form_of_another_service() -> None:
     )
     sent = {"issue": {"number": 12}, "comment": {"body": "It's broken", "user": {"login": "hana"}}}
     body = json.dumps(sent).encode()
-    headers = {"x-hub-signature-256": hook.signed(body), "x-github-delivery": "d-1"}
+    headers = {"x-hub-signature-256": hook.sign(body), "x-github-delivery": "d-1"}
     message = await _heard(hook, headers, body)
     assert message is not None
     id_ = message.id
@@ -79,7 +79,7 @@ async def test_the_form_of_another_service() -> None:
     again = await _heard(hook, {**headers, "x-github-delivery": "d-2"}, body)
     assert again == message
     other = body.replace(b"12", b"13")
-    next_ = await _heard(hook, {**headers, "x-hub-signature-256": hook.signed(other)}, other)
+    next_ = await _heard(hook, {**headers, "x-hub-signature-256": hook.sign(other)}, other)
     assert next_ is not None
     assert next_.id != id_
 
@@ -93,7 +93,7 @@ def test_nothing_is_taken_from_headers_which_are_not_signed(field: str) -> None:
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b'{"text": 1}', b"[" * 100_000])
 async def test_a_signed_request_that_is_no_message(body: bytes) -> None:
     with pytest.raises(MessageError):
-        await _heard(_hook(), {"nexus-signature": _hook().signed(body)}, body)
+        await _heard(_hook(), {"nexus-signature": _hook().sign(body)}, body)
 
 
 async def test_without_a_url_nothing_can_be_sent() -> None:

@@ -20,7 +20,7 @@ def test_a_message_with_a_file() -> None:
         "is_group": True,
         "files": [{"name": "a.txt", "media_type": "text/plain", "data": "aGk="}],
     }
-    message = wire.message(wire.parsed(wire.line(value)))
+    message = wire.read_message(wire.parse_line(wire.encode_line(value)))
     assert (message.id, message.thread, message.sender, message.text) == ("1", "t", "+41", "Hello")
     assert message.is_group
     assert message.files == (File(name="a.txt", media_type="text/plain", data=b"hi"),)
@@ -39,20 +39,22 @@ def test_a_message_with_a_file() -> None:
 )
 def test_what_is_no_message_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(MessageError):
-        wire.message({**_GOOD, **wrong})
+        wire.read_message({**_GOOD, **wrong})
 
 
 def test_an_empty_message_and_one_that_is_too_long() -> None:
     with pytest.raises(MessageError, match="empty"):
-        wire.message({**_GOOD, "text": "  "}).checked()
+        wire.read_message({**_GOOD, "text": "  "}).validate()
     with pytest.raises(MessageError, match="longer"):
-        wire.message({**_GOOD, "text": "x" * 1_000_001}).checked()
+        wire.read_message({**_GOOD, "text": "x" * 1_000_001}).validate()
     with pytest.raises(MessageError, match="longer"):
-        wire.message({**_GOOD, "sender": "x" * 1_001}).checked()
+        wire.read_message({**_GOOD, "sender": "x" * 1_001}).validate()
 
 
 def test_a_delivery() -> None:
-    line = wire.line(wire.deliver(Delivery(key="k", thread="t", text="Grüße\n", reply_to="1", to="hana")))
+    line = wire.encode_line(
+        wire.describe_delivery(Delivery(key="k", thread="t", text="Grüße\n", reply_to="1", to="hana"))
+    )
     assert line.count(b"\n") == 1
     assert json.loads(line) == {
         "type": "deliver",
@@ -67,7 +69,7 @@ def test_a_delivery() -> None:
 @given(st.binary(max_size=200))
 def test_any_line_is_a_message_or_refused(line: bytes) -> None:
     with suppress(MessageError):
-        wire.message(wire.parsed(line)).checked()
+        wire.read_message(wire.parse_line(line)).validate()
 
 
 _VALUE = (
@@ -83,4 +85,4 @@ _NAMES = st.sampled_from([*_GOOD, "files", "is_group", "sent_at"])
 @given(st.dictionaries(_NAMES, _VALUE))
 def test_any_object_is_a_message_or_refused(value: dict[str, Any]) -> None:
     with suppress(MessageError):
-        wire.message(value).checked()
+        wire.read_message(value).validate()

@@ -167,7 +167,7 @@ async def test_a_reminder_typed_at_a_terminal_is_shown_saved_and_arrives_once(
         ]
         await module._talk(conversation, _Typed(lines), "")  # pyright: ignore[reportPrivateUsage]
         assert "Monday 2031-05-05 12:00 UTC.\nNexus says: call Anna" in shown.getvalue()
-        assert [each.text for each in await app.reminders.listed()] == ["call Ben", "what is open?"]
+        assert [each.text for each in await app.reminders.load_all()] == ["call Ben", "what is open?"]
         await app.timetable.keep()
         watching = asyncio.create_task(conversation.watch())
         clock.forward(hours=2)

@@ -37,9 +37,9 @@ async def enter(browser: httpx.AsyncClient, token: str) -> httpx.Response:
 async def test_the_page_shows_homes_with_their_limits_and_problems(
     host: Host, browser: httpx.AsyncClient
 ) -> None:
-    ada, bob = host.registry.named("ada"), host.registry.named("bob")
+    ada, bob = host.registry.get_named("ada"), host.registry.get_named("bob")
     host.registry.set_limits(ada.id, Limits(rate_per_s=7))
-    host.registry.failed(bob.id, "The disk is <full>")
+    host.registry.note_failure(bob.id, "The disk is <full>")
     entered = await enter(browser, host.registry.new_token(None, "admin"))
     assert (entered.status_code, entered.headers["location"]) == (303, "/")
     cookie = entered.headers["set-cookie"].lower()
@@ -53,7 +53,7 @@ async def test_the_page_shows_homes_with_their_limits_and_problems(
 
 
 async def test_only_an_admin_token_opens_the_page(host: Host, browser: httpx.AsyncClient) -> None:
-    ada = host.registry.named("ada")
+    ada = host.registry.get_named("ada")
     for token in ("", "x" * 43, host.registry.new_token(ada.id, "full")):
         assert (await enter(browser, token)).status_code == 401
         browser.cookies.set("nexus_admin", token)

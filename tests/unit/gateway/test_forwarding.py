@@ -52,7 +52,7 @@ class Scene:
         async def owning(scope: Scope, receive: Receive, send: Send) -> None:
             await self.owner(scope, receive, send)
 
-        front, back = (asgi.listening("127.0.0.1", 0, backlog=16) for _ in range(2))
+        front, back = (asgi.open_socket("127.0.0.1", 0, backlog=16) for _ in range(2))
         with front, back:
             self.url = f"http://127.0.0.1:{back.getsockname()[1]}"
             async with Listener(owning, back), Listener(forwarding, front):

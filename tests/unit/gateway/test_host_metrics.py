@@ -83,7 +83,7 @@ async def test_a_host_tells_totals_and_how_homes_were_opened(tmp_path: Path, ser
             for state in ("queued", "delayed", "running"):
                 assert value(before, "nexus_host_work", lane=lane.name, state=state) == 0
             assert value(before, "nexus_host_oldest_work_seconds", lane=lane.name) == 0
-        found = await asyncio.to_thread(host.registry.named, "ada")
+        found = await asyncio.to_thread(host.registry.get_named, "ada")
         await spend(host, found.id)
         after = await scraped(gateway)
         assert value(after, "nexus_host_open_homes") == 1
@@ -103,7 +103,7 @@ async def test_only_the_dearest_homes_of_the_day_are_named(
     monkeypatch.setattr(host_telemetry, "TOP", 2)
     names = ("ada", "bob", "eve", "zoe")
     async with hosting(tmp_path, server, *names) as (host, gateway):
-        ids = {name: (await asyncio.to_thread(host.registry.named, name)).id for name in names}
+        ids = {name: (await asyncio.to_thread(host.registry.get_named, name)).id for name in names}
         for number, name in enumerate(("zoe", "eve", "bob")):
             for _ in range(number + 1):
                 await spend(host, ids[name])
@@ -129,7 +129,7 @@ async def test_the_number_of_series_does_not_follow_the_number_of_homes(
     tmp_path: Path, server: ModelServer
 ) -> None:
     async with hosting(tmp_path, server, *(f"home-{number}" for number in range(6))) as (host, gateway):
-        homes = await asyncio.to_thread(host.registry.listed)
+        homes = await asyncio.to_thread(host.registry.list_homes)
         async with host.pool.use(homes[0].id, active=False):
             pass
         await scraped(gateway)
@@ -143,7 +143,7 @@ async def test_the_number_of_series_does_not_follow_the_number_of_homes(
 @pytest.mark.parametrize("kind", ["home", "made up"])
 async def test_no_other_token_reads_the_metrics(tmp_path: Path, server: ModelServer, kind: str) -> None:
     async with hosting(tmp_path, server, "ada") as (host, gateway):
-        ada = await asyncio.to_thread(host.registry.named, "ada")
+        ada = await asyncio.to_thread(host.registry.get_named, "ada")
         tokens = {"home": host.registry.new_token(ada.id, "full"), "made up": "x" * 43}
         assert (await answer(gateway, tokens[kind])).status_code == 401
         assert (await answer(gateway, host.registry.new_token(None, "admin"))).status_code == 200
@@ -189,7 +189,7 @@ async def test_alerts_ask_for_metrics_that_a_host_exports(tmp_path: Path, server
     }
     async with hosting(tmp_path, server, "ada", copies=f"file://{tmp_path}/copies") as (host, gateway):
         gateway.metrics.lease_age_s = lambda: 1.0
-        await spend(host, (await asyncio.to_thread(host.registry.named, "ada")).id)
+        await spend(host, (await asyncio.to_thread(host.registry.get_named, "ada")).id)
         await scraped(gateway)
         text = (await answer(gateway, SCRAPE_TOKEN)).text
     declared = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
@@ -211,7 +211,7 @@ async def test_a_blocked_event_loop_is_seen(tmp_path: Path, server: ModelServer)
 async def test_a_copy_that_is_not_written_falls_behind(tmp_path: Path, server: ModelServer) -> None:
     copies = tmp_path / "copies"
     async with hosting(tmp_path, server, "ada", copies=f"file://{copies}") as (host, gateway):
-        ada = await asyncio.to_thread(host.registry.named, "ada")
+        ada = await asyncio.to_thread(host.registry.get_named, "ada")
         await spend(host, ada.id)
         samples = await scraped(gateway)
         assert value(samples, "nexus_host_copies_up") == 1

@@ -165,8 +165,8 @@ async def test_a_hook_opens_a_home_by_its_signature_alone(
     monkeypatch.setenv("HOOK_SECRET", "only the sender knows")
     hook = '\n[channels.desk]\nkind = "webhook"\nsecret = "env:HOOK_SECRET"\nowner = ["me"]\n'
     body = b'{"id": "1", "thread": "t", "sender": "me", "text": "Hello"}'
-    signature = Webhook("desk", secret="only the sender knows").signed(body)
-    wrong = Webhook("desk", secret="a guess").signed(body)
+    signature = Webhook("desk", secret="only the sender knows").sign(body)
+    wrong = Webhook("desk", secret="a guess").sign(body)
     async with hosting(tmp_path, server, more=hook) as scene:
         for path in ("/hooks/desk", "/hooks/nothing", "/hooks/desk/more", "/hooks/"):
             answers: list[httpx.Response] = []
@@ -207,7 +207,7 @@ async def test_a_hook_opens_a_home_of_which_only_the_copy_is_left_by_its_signatu
                 await scene.host.pool.evict_cold()
         async with scene.client("ada", None) as sender:
             for secret, status in (("a guess", 401), ("only the sender knows", 202)):
-                signature = Webhook("desk", secret=secret).signed(body)
+                signature = Webhook("desk", secret=secret).sign(body)
                 answer = await sender.post(
                     "/hooks/desk", content=body, headers={"nexus-signature": signature}
                 )
@@ -247,7 +247,7 @@ async def test_no_token_is_on_the_disk(scene: Scene, tmp_path: Path) -> None:
         async with scene.host.pool.use(id_) as opened:
             # Histories of workspaces are written with temporary files, which come and go.
             await quiet(opened.app)
-            await opened.app.automations.runner.invoker.settled()
+            await opened.app.automations.runner.invoker.wait_until_settled()
     for file in (tmp_path / "host").rglob("*"):
         if file.is_file():
             assert not any(token.encode() in file.read_bytes() for token in tokens), file

@@ -75,10 +75,10 @@ def test_whoever_tries_many_tokens_does_not_push_out_the_rest(tmp_path: Path) ->
     now = 1_000.0
     log = Audit(tmp_path, now=lambda: now)
     for number in range(5_000):
-        log.refused("token.use", who=audit.by_token(str(number)), home="ada")
+        log.record_refusal("token.use", who=audit.by_token(str(number)), home="ada")
     assert len(lines(tmp_path)) == 100
     now += 10
-    log.refused("token.use", who="token:1", home="ada")
+    log.record_refusal("token.use", who="token:1", home="ada")
     assert lines(tmp_path)[-1]["unwritten_before"] == 4_900
 
 

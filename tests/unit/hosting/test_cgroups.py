@@ -135,9 +135,9 @@ async def test_nothing_of_a_home_runs_outside_of_its_cgroup(home: Home, tmp_path
             [invocation] = await runs(app, "counts")
             assert invocation.status == "failed"
 
-            entry = Entry(trial.unregistered("trial", get("runAutomations")), None)
+            entry = Entry(trial.unregistered_record("trial", get("runAutomations")), None)
             code = script.read(tmp_path / "counts.py")
-            occasion = Occasion(request=trial.sample("Hello"))
+            occasion = Occasion(request=trial.sample_request("Hello"))
             tried = await trial.replay(gone, entry, code, occasion, trial.Replayed(), 30_000)
             assert (tried.status, "can't enter the cgroup" in tried.output) == ("failed", True)
 

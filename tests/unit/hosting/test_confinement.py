@@ -22,7 +22,7 @@ from nexus.cli import program
 from nexus.cli.place import open_home
 from nexus.config import ChannelConfig, Config, McpConfig, ToolsConfig
 from nexus.home import Home
-from nexus.hosting.confinement import confined, files
+from nexus.hosting.confinement import confine, files_folder
 from nexus.hosting.limits import Limits
 from nexus.hosting.pool import OpenHome
 from nexus.testing import ModelServer, ToolCall, Turn
@@ -223,14 +223,14 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_host_takes_of_the_settings_what_it_can_confine(home: Home, tmp_path: Path) -> None:
-    inside = files(home) / "notes"
-    outside: dict[str, Any] = {"a": str(tmp_path), "b": f"{files(home)}/../data:rw", "c": "~"}
+    inside = files_folder(home) / "notes"
+    outside: dict[str, Any] = {"a": str(tmp_path), "b": f"{files_folder(home)}/../data:rw", "c": "~"}
     given = Config(
         mcp={"spy": McpConfig(command="spy"), "far": McpConfig(url="https://mcp.example")},
         channels={"own": ChannelConfig(kind="program"), "mail": ChannelConfig(kind="email")},
         tools=ToolsConfig(directories=(f"{inside}:rw", *outside.values()), network=True),
     )
-    found = confined(given, home, Limits(day_usd=2, month_usd=0), "http://ada.localhost")
+    found = confine(given, home, Limits(day_usd=2, month_usd=0), "http://ada.localhost")
     assert {name: each.sandbox for name, each in found.config.mcp.items()} == {"spy": True, "far": True}
     assert list(found.config.channels) == ["mail"]
     assert found.config.tools.directories == (f"{inside}:rw",)
@@ -239,7 +239,7 @@ def test_a_host_takes_of_the_settings_what_it_can_confine(home: Home, tmp_path: 
     assert len(found.left_out) == 5
     assert found.config.budgets.day_usd == 2
     lower = replace(given, budgets=replace(given.budgets, day_usd=1, month_usd=5))
-    budgets = confined(lower, home, Limits(day_usd=2, month_usd=9), "").config.budgets
+    budgets = confine(lower, home, Limits(day_usd=2, month_usd=9), "").config.budgets
     assert (budgets.day_usd, budgets.month_usd) == (1, 5)
 
 

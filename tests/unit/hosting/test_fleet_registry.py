@@ -42,13 +42,13 @@ def test_homes_tokens_and_limits_are_the_same_on_every_host(join: Join) -> None:
     made = one.add("ada", "settings")
     token = one.new_token(made.id, "read")
     one.set_limits(made.id, Limits(rate_per_s=7))
-    found = two.named("ada")
+    found = two.get_named("ada")
     assert (found.id, found.limits.rate_per_s, found.host, found.is_open) == (made.id, 7, None, False)
     grant = two.grant(token)
     assert grant is not None
     assert (grant.home_id, grant.scope) == (made.id, "read")
-    assert [each.name for each in two.listed()] == ["ada"]
-    assert (two.count(), two.concurrency()) == (1, {made.id: Limits().concurrency})
+    assert [each.name for each in two.list_homes()] == ["ada"]
+    assert (two.count(), two.load_concurrency()) == (1, {made.id: Limits().concurrency})
     assert one.key(made.id) == two.key(made.id)
     with pytest.raises(HomeError, match="There is a home named ada"):
         two.add("ada")
@@ -87,7 +87,7 @@ def test_an_epoch_rises_with_each_owner_and_not_while_the_folder_is_current(join
     first = one.acquire(home, None)
     assert first is not None
     assert (first.epoch, first.is_local, first.copies, first.settings) == (1, False, (), "made = 'so'")
-    one.begun(home, 1, 0, None)
+    one.note_epoch(home, 1, 0, None)
     again = one.acquire(home, 1)
     assert again is not None
     assert (again.epoch, again.is_local) == (1, True)
@@ -97,17 +97,17 @@ def test_an_epoch_rises_with_each_owner_and_not_while_the_folder_is_current(join
     assert (lost.epoch, lost.is_local) == (2, False)
     with pytest.raises(HomeElsewhereError):
         two.acquire(home, None)
-    one.begun(home, 2, 0, None)
-    assert not one.copied(home, 2)
+    one.note_epoch(home, 2, 0, None)
+    assert not one.note_copied(home, 2)
     one.leave()
     taken = two.acquire(home, None)
     assert taken is not None
     assert (taken.epoch, taken.copies) == (3, (2,))
     # What the old owner does with it has no effect any more.
     with pytest.raises(FleetUnreachableError):
-        one.copied(home, 2)
-    one.closed(home)
-    assert two.named("ada").is_open
+        one.note_copied(home, 2)
+    one.note_closed(home)
+    assert two.get_named("ada").is_open
     with pytest.raises(FleetUnreachableError):
         one.acquire(one.add("bert").id, None)
 
@@ -122,7 +122,7 @@ def test_attempts_to_open_a_home_share_an_epoch_until_something_is_written(join:
         return held.epoch
 
     assert [acquire(one), acquire(one)] == [1, 1]
-    one.begun(home, 1, 0, None)
+    one.note_epoch(home, 1, 0, None)
     assert [acquire(one), acquire(one)] == [2, 2]
     # Another process with our name may still be at it.
     assert one.join(url="http://one", folder_id="one", lease_s=LONG_S)
@@ -138,18 +138,18 @@ def test_a_copy_is_superseded_once_a_newer_one_was_read_back(join: Join) -> None
         held = one.acquire(home, None)
         assert held is not None
         assert (held.epoch, held.copies) == (epoch, tuple(range(epoch - 1, 0, -1)))
-        one.begun(home, epoch, 10 * epoch, held.copies[0] if held.copies else None)
-        assert not one.copied(home, epoch)
+        one.note_epoch(home, epoch, 10 * epoch, held.copies[0] if held.copies else None)
+        assert not one.note_copied(home, epoch)
         assert one.successor(home, epoch) == Successor(events_seq=None, is_checked=False)
     assert one.successor(home, 1) == Successor(events_seq=20, is_checked=False)
-    assert one.superseded(home, 3) == []
-    one.checked(home, 3)
-    assert one.superseded(home, 3) == [1, 2]
-    assert one.copied(home, 3), "it isn't read back a second time"
+    assert one.find_superseded(home, 3) == []
+    one.note_checked(home, 3)
+    assert one.find_superseded(home, 3) == [1, 2]
+    assert one.note_copied(home, 3), "it isn't read back a second time"
     assert one.successor(home, 1) == Successor(events_seq=20, is_checked=True)
-    one.dropped(home, 1)
-    one.dropped(home, 2)
-    assert one.superseded(home, 3) == []
+    one.note_dropped(home, 1)
+    one.note_dropped(home, 2)
+    assert one.find_superseded(home, 3) == []
     held = one.acquire(home, None)
     assert held is not None
     assert held.copies == (3,)
@@ -161,19 +161,19 @@ def test_a_copy_that_was_passed_over_stays_until_its_messages_are_salvaged(join:
     for epoch, base in ((1, None), (2, 1), (3, 1)):
         held = one.acquire(home, None)
         assert held is not None
-        one.begun(home, epoch, 10 * epoch, base)
-        one.copied(home, epoch)
-    assert one.unreadable(home) == [(2, 20)]
+        one.note_epoch(home, epoch, 10 * epoch, base)
+        one.note_copied(home, epoch)
+    assert one.find_unreadable(home) == [(2, 20)]
     # The third has nothing of the second: whatever that received is given to it.
     assert one.successor(home, 2).events_seq == 20
     assert one.successor(home, 1).events_seq == 20
-    one.checked(home, 3)
-    assert one.superseded(home, 3) == [1]
+    one.note_checked(home, 3)
+    assert one.find_superseded(home, 3) == [1]
     held = one.acquire(home, None)
     assert held is not None
     assert held.copies == (3, 1, 2)
-    one.dropped(home, 2)
-    assert one.unreadable(home) == []
+    one.note_dropped(home, 2)
+    assert one.find_unreadable(home) == []
 
 
 def test_a_lease_that_has_ended_is_not_renewed(join: Join) -> None:
@@ -206,36 +206,40 @@ def test_only_homes_with_work_of_a_host_that_is_gone_are_orphans(join: Join) -> 
     ids = {name: one.add(name).id for name in ("open", "idle", "kept", "due", "later", "new")}
     for name in ("open", "idle", "kept", "due", "later"):
         one.acquire(ids[name], None)
-    one.settled(ids["kept"], keeps_open=True)
-    one.closed(ids["idle"])
-    one.closed(ids["kept"])
-    one.closed(ids["due"], clock.now() - timedelta(seconds=1))
-    one.closed(ids["later"], clock.now() + timedelta(hours=1))
-    assert two.orphans(10) == []
+    one.note_opened(ids["kept"], keeps_open=True)
+    one.note_closed(ids["idle"])
+    one.note_closed(ids["kept"])
+    one.note_closed(ids["due"], clock.now() - timedelta(seconds=1))
+    one.note_closed(ids["later"], clock.now() + timedelta(hours=1))
+    assert two.find_orphans(10) == []
     # Schedules of closed homes are their owner's engine's.
-    assert set(one.left_open()) == {ids["open"], ids["kept"]}
+    assert set(one.find_left_open()) == {ids["open"], ids["kept"]}
     one.place(ids["due"], "two")
     one.hand_over(ids["due"])
-    assert two.left_open() == [ids["due"]]
+    assert two.find_left_open() == [ids["due"]]
     two.place(ids["due"], "one")
     two.hand_over(ids["due"])
     one.leave()
-    assert set(two.orphans(10)) == {ids["open"], ids["kept"], ids["due"]}
-    assert len(two.orphans(2)) == 2
+    assert set(two.find_orphans(10)) == {ids["open"], ids["kept"], ids["due"]}
+    assert len(two.find_orphans(2)) == 2
 
 
 def test_a_home_moves_when_its_owner_lets_go_of_it_or_is_gone(join: Join) -> None:
     one, two = join("one"), join("two")
     home = one.add("ada").id
     one.place(home, "two")
-    assert one.named("ada").host == "two"
+    assert one.get_named("ada").host == "two"
     held = two.acquire(home, None)
     assert held is not None
     one.place(home, "one")
-    assert (one.named("ada").host, one.named("ada").moving_to, two.wishes(10)) == ("two", "one", [home])
+    assert (one.get_named("ada").host, one.get_named("ada").moving_to, two.find_moving(10)) == (
+        "two",
+        "one",
+        [home],
+    )
     assert one.hand_over(home) is None
     assert two.hand_over(home) == "one"
-    assert two.wishes(10) == []
+    assert two.find_moving(10) == []
     with pytest.raises(HomeElsewhereError):
         two.acquire(home, held.epoch)
     # It was never opened there, and comes back: the folder here is still the newest.
@@ -246,7 +250,7 @@ def test_a_home_moves_when_its_owner_lets_go_of_it_or_is_gone(join: Join) -> Non
     assert (back.epoch, back.is_local) == (held.epoch, True)
     two.leave()
     one.place(home, "one")
-    assert one.named("ada").host == "one"
+    assert one.get_named("ada").host == "one"
     with pytest.raises(UsageError, match="not alive"):
         one.place(home, "two")
     one.set_draining("one")
@@ -261,11 +265,11 @@ def test_an_older_host_does_not_get_what_a_newer_one_wrote(
     newer = join("newer")
     home = newer.add("ada").id
     newer.acquire(home, None)
-    newer.copied(home, 1)
+    newer.note_copied(home, 1)
     newer.leave()
     monkeypatch.setattr("nexus.hosting.fleet.registry.known_schema", lambda: 1)
     older = join("older")
-    assert older.orphans(10) == []
+    assert older.find_orphans(10) == []
     with pytest.raises(HomeError, match="newer"):
         older.acquire(home, None)
 
@@ -275,7 +279,7 @@ def test_a_postgres_that_is_away_is_a_refusal_for_the_moment(join: Join, postgre
     postgres.pause()
     try:
         with pytest.raises(FleetUnreachableError):
-            one.named("ada")
+            one.get_named("ada")
     finally:
         postgres.resume()
     assert one.renew(LONG_S, Load())

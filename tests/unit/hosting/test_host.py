@@ -170,7 +170,7 @@ async def test_a_home_with_texts_that_wait_is_opened_at_the_next_start(
             await opened.app.remember("The canary is yellow.")
         found.append(Hashes())
         async with host_on(root) as host:
-            await host.recovered()
+            await host.wait_until_recovered()
             await until(lambda: "The canary is yellow." in found[-1].embedded)
 
 
@@ -242,7 +242,7 @@ async def test_a_home_that_cannot_be_opened_is_named_and_holds_up_nobody(tmp_pat
             with pytest.raises(HomeAwayError):
                 await ask(host, ids["ada"], "Hello")
             assert await ask(host, ids["bob"], "Hello") == "Yes."
-            found = await asyncio.to_thread(host.registry.named, "ada")
+            found = await asyncio.to_thread(host.registry.get_named, "ada")
             assert found.problem is not None
             assert "nonsense" in found.problem
 
@@ -297,16 +297,16 @@ def test_a_home_that_was_used_since_is_not_evicted(tmp_path: Path, root: Path) -
     with ModelServer() as server:
         id_ = make_homes(root, write_settings(tmp_path, server), "ada")["ada"]
     with LocalRegistry(root) as registry:
-        registry.opened(id_)
-        registry.closed(id_, is_copied=True)
-        assert [each.id for each in registry.cold(-1, 10)] == [id_]
-        registry.opened(id_)
-        assert not registry.evicted(id_)
-        registry.closed(id_, is_copied=False)
-        assert not registry.evicted(id_)
-        registry.opened(id_)
-        registry.closed(id_, is_copied=True)
-        assert registry.evicted(id_)
+        registry.note_opening(id_)
+        registry.note_closed(id_, is_copied=True)
+        assert [each.id for each in registry.find_cold(-1, 10)] == [id_]
+        registry.note_opening(id_)
+        assert not registry.note_evicted(id_)
+        registry.note_closed(id_, is_copied=False)
+        assert not registry.note_evicted(id_)
+        registry.note_opening(id_)
+        registry.note_closed(id_, is_copied=True)
+        assert registry.note_evicted(id_)
 
 
 async def test_what_a_killed_host_had_accepted_and_not_handed_over_is_answered(
@@ -322,7 +322,7 @@ async def test_what_a_killed_host_had_accepted_and_not_handed_over_is_answered(
         # What a kill leaves between the ledger's write and the engine's.
         remove_scope(Settings(database=root / "engine.db", scope=ids["ada"]))
         with LocalRegistry(root) as registry:
-            registry.opened(ids["ada"])
+            registry.note_opening(ids["ada"])
         # Nobody asks for the home: the host opens it by itself.
         async with (
             host_on(root),
@@ -340,14 +340,14 @@ async def test_only_what_was_open_is_opened_at_the_next_start(tmp_path: Path, ro
     with ModelServer() as server:
         ids = make_homes(root, write_settings(tmp_path, server), "ada", "bob", "eve")
         async with host_on(root) as host, host.pool.use(ids["ada"]):
-            assert host.registry.left_open() == [ids["ada"]]
+            assert host.registry.find_left_open() == [ids["ada"]]
         # What it may still have had to do would open it.
         remove_scope(Settings(database=root / "engine.db", scope=ids["ada"]))
         with LocalRegistry(root) as registry:
-            assert registry.left_open() == []
-            registry.opened(ids["bob"])
+            assert registry.find_left_open() == []
+            registry.note_opening(ids["bob"])
         async with host_on(root) as host:
-            await host.recovered()
+            await host.wait_until_recovered()
             assert [id_ in host.pool for id_ in ids.values()] == [False, True, False]
 
 
@@ -360,7 +360,7 @@ async def test_a_removed_home_leaves_nothing(tmp_path: Path, root: Path) -> None
                 await ask(host, id_, "Hello")
         with LocalRegistry(root) as registry:
             token = registry.new_token(ids["ada"], "full")
-            homes.remove(registry, registry.named("ada"))
+            homes.remove(registry, registry.get_named("ada"))
             assert registry.grant(token) is None
         assert [place.name for place in (root / "homes").iterdir()] == ["bob"]
         database = Database(Settings(database=root / "engine.db"))
@@ -395,6 +395,6 @@ async def test_a_home_that_a_newer_program_wrote_is_refused_and_left_as_it_is(
             with pytest.raises(HomeAwayError):
                 async with host.pool.use(ids["ada"]):
                     pass
-            problem = host.registry.named("ada").problem
+            problem = host.registry.get_named("ada").problem
         assert problem == f"The {ledger} ledger has schema {newer}; this version supports up to {newer - 1}"
         assert written(home) == before

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 
-from nexus.hosting.fleet.placement import LEAST_DISK_MIB, choose
+from nexus.hosting.fleet.moves import LEAST_DISK_MIB, choose_host
 from nexus.hosting.fleet.records import FleetHost, Load
 
 
@@ -36,7 +36,7 @@ def busy(open_homes: int = 0, cpu_share: float = 0.0, disk_free_mib: int = LEAST
 
 def chosen(*hosts: FleetHost, but: str = "", needs: int = 0) -> Counter[str]:
     chance = random.Random(1)
-    drawn = [choose(hosts, but=but, schema=needs, chance=chance) for _ in range(300)]
+    drawn = [choose_host(hosts, but=but, schema=needs, chance=chance) for _ in range(300)]
     return Counter(each.name for each in drawn if each is not None)
 
 
@@ -47,7 +47,7 @@ def test_a_dead_draining_full_or_excluded_host_gets_no_home() -> None:
         host("full", load=busy(disk_free_mib=LEAST_DISK_MIB - 1)),
     )
     assert set(chosen(*unfit, host("left"), host("well"), but="left")) == {"well"}
-    assert choose(unfit) is None
+    assert choose_host(unfit) is None
 
 
 def test_the_busiest_host_gets_none_while_others_have_less_to_do() -> None:
@@ -71,4 +71,4 @@ def test_a_home_goes_to_no_host_that_is_older_than_its_ledgers() -> None:
     hosts = (host("old", schema=7), host("new", schema=8, load=busy(cpu_share=0.9)))
     assert set(chosen(*hosts, needs=8)) == {"new"}
     assert set(chosen(*hosts, needs=7)) == {"old"}
-    assert choose(hosts, schema=9) is None
+    assert choose_host(hosts, schema=9) is None

@@ -37,7 +37,7 @@ def told_by_content(context: Context) -> dict[str, Any]:
 
 
 async def invocations(app: App, name: str) -> list[tuple[Any, ...]]:
-    await app.automations.runner.settled()
+    await app.automations.runner.wait_until_settled()
     query = "SELECT i.id FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id"
     return await rows(app, "runtime", f"{query} WHERE a.name = '{name}'")
 

@@ -89,7 +89,7 @@ async def test_every_hook_point_fires_in_order_in_one_request(home: Home, server
         query = """SELECT i.hook_point, i.created_at
             FROM invocations i JOIN automations a ON a.id = i.automation_id
             WHERE i.root_request_id = ? AND a.name LIKE 'at-%'"""
-        await app.automations.runner.settled()
+        await app.automations.runner.wait_until_settled()
         rows = await app.ledgers.runtime.read(lambda c: c.execute(query, (result.request_id,)).fetchall())
     own = [
         "after:receiveEvent",

@@ -192,7 +192,7 @@ async def test_reminders_are_paused_resumed_and_deleted(home: Home, server: Mode
         clock.forward(hours=2)
         await tick(app, made.name, clock)
         await app.reminders.change(made.name, "delete")
-        assert await app.reminders.listed() == []
+        assert await app.reminders.load_all() == []
         await app.timetable.keep()
         clock.forward(days=1)
         assert await start_due(app, clock) == 0
@@ -221,7 +221,7 @@ async def test_what_was_due_once_is_not_resumed_when_its_time_has_passed(
         await app.timetable.keep()
         assert await start_due(app, clock) == 0
         assert await messages(app) == ["call Anna"]
-        assert [each.state for each in await app.reminders.listed()] == ["done", "paused"]
+        assert [each.state for each in await app.reminders.load_all()] == ["done", "paused"]
 
 
 async def test_an_answer_to_a_reminder_is_understood_wherever_the_person_gives_it(

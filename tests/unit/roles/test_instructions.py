@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nexus.automations.workspace import Workspace, workspace
-from nexus.automations.workspace.workspace import SKILLS, notes_for
+from nexus.automations import workspace
+from nexus.automations.workspace import SKILLS, Workspace, notes_for
 from nexus.roles import instructions
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from nexus import clock, ids
-from nexus.automations.workspace import Folder, workspace
+from nexus.automations import workspace
+from nexus.automations.workspace import Folder
 from nexus.automations.workspace.history import History
 from nexus.errors import AutomationError, UsageError, WorkspaceError
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
@@ -74,10 +75,10 @@ def parse(answer: str) -> list[Edit]:
     listed: object = cast("dict[str, Any]", value).get("edits") if isinstance(value, dict) else value
     if not isinstance(listed, list):
         raise AutomationError("the answer has no list of edits")
-    return [_edit(each) for each in cast("list[object]", listed)]
+    return [_parse_edit(each) for each in cast("list[object]", listed)]
 
 
-def objection(edits: Iterable[Edit], notes: Sequence[str] = ()) -> str | None:
+def find_objection(edits: Iterable[Edit], notes: Sequence[str] = ()) -> str | None:
     """Why edits can never be applied; None if they may be. It judges files and sizes, not what they say.
 
     `notes` are files for peers that may be changed as well.
@@ -104,7 +105,7 @@ def objection(edits: Iterable[Edit], notes: Sequence[str] = ()) -> str | None:
     return None
 
 
-def _edit(value: object) -> Edit:
+def _parse_edit(value: object) -> Edit:
     given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     match given:
         case {"file": str(file), "append": str(content)}:
@@ -166,27 +167,27 @@ def put_aside(home: Home, name: str, reason: str, edits: Sequence[Edit], answer:
     return lesson
 
 
-def waiting(home: Home) -> dict[str, int]:
+def count_waiting(home: Home) -> dict[str, int]:
     """How many lessons of which automations nobody has decided about."""
     found = Counter(file.parent.name for file in (home.state / "lessons").glob("*/les_*.json"))
     return dict(sorted(found.items()))
 
 
-def pending(home: Home, name: str) -> list[Lesson]:
+def load_pending(home: Home, name: str) -> list[Lesson]:
     """The lessons of an automation that nobody has decided about, the oldest first."""
     files = sorted(folder_of(home, name).glob("les_*.json"))
     return [Lesson.from_json(json.loads(file.read_text(encoding="utf-8"))) for file in files]
 
 
-def difference(home: Home, automation: Automation, lesson: Lesson) -> str:
+def diff_lesson(home: Home, automation: Automation, lesson: Lesson) -> str:
     """What a lesson would change, as a unified diff."""
-    folder = Folder(_place(home, automation))
+    folder = Folder(_locate_workspace(home, automation))
     return "".join(
         line
         for edit in lesson.edits
         for line in difflib.unified_diff(
-            _lines(_text(folder, edit.file)),
-            _lines(_preview(edit, _text(folder, edit.file))),
+            _lines(_read_text(folder, edit.file)),
+            _lines(_preview(edit, _read_text(folder, edit.file))),
             fromfile=f"a/{edit.file}",
             tofile=f"b/{edit.file}",
         )
@@ -195,32 +196,32 @@ def difference(home: Home, automation: Automation, lesson: Lesson) -> str:
 
 def approve(home: Home, automation: Automation, lesson_id: str) -> Lesson:
     """Write a lesson to the workspace. Files that are not for lessons stay out of reach."""
-    lesson = _found(home, automation.name, lesson_id)
-    problem = objection(lesson.edits, notes_of(automation)) if lesson.edits else lesson.reason
+    lesson = _find(home, automation.name, lesson_id)
+    problem = find_objection(lesson.edits, notes_of(automation)) if lesson.edits else lesson.reason
     if problem:
         raise AutomationError(
             f"{lesson_id} can't be approved: {problem}",
             hint=f"Discard it with `nexus automations lessons {automation.name} --discard {lesson_id}`.",
         )
     apply(home, automation, lesson.edits, f"{automation.name} learned something; approved {lesson_id}")
-    _file(home, automation.name, lesson_id).unlink()
+    _lesson_file(home, automation.name, lesson_id).unlink()
     return lesson
 
 
 def discard(home: Home, name: str, lesson_id: str) -> Lesson:
     """Drop a lesson."""
-    lesson = _found(home, name, lesson_id)
-    _file(home, name, lesson_id).unlink()
+    lesson = _find(home, name, lesson_id)
+    _lesson_file(home, name, lesson_id).unlink()
     return lesson
 
 
 def apply(home: Home, automation: Automation, edits: Sequence[Edit], message: str) -> None:
     """Write edits to the workspace, as a commit of its history. It waits for the disk."""
-    place = _place(home, automation)
+    place = _locate_workspace(home, automation)
     folder = Folder(place)
     changed: dict[str, str] = {}
     for edit in edits:
-        text = changed[edit.file] if edit.file in changed else _text(folder, edit.file)
+        text = changed[edit.file] if edit.file in changed else _read_text(folder, edit.file)
         changed[edit.file] = edit.apply_to(text)
     for file, text in changed.items():
         folder.write(file, text)
@@ -233,16 +234,16 @@ def notes_of(automation: Automation) -> list[str]:
     return [workspace.notes_for(Path(each).name) for each in automation.peer_workspaces]
 
 
-def _place(home: Home, automation: Automation) -> Path:
-    return workspace.place(home.meeseeks, automation.workspace_dir or "")
+def _locate_workspace(home: Home, automation: Automation) -> Path:
+    return workspace.locate(home.meeseeks, automation.workspace_dir or "")
 
 
-def _file(home: Home, name: str, lesson_id: str) -> Path:
+def _lesson_file(home: Home, name: str, lesson_id: str) -> Path:
     return folder_of(home, name) / f"{lesson_id}.json"
 
 
-def _found(home: Home, name: str, lesson_id: str) -> Lesson:
-    for lesson in pending(home, name):
+def _find(home: Home, name: str, lesson_id: str) -> Lesson:
+    for lesson in load_pending(home, name):
         if lesson.id == lesson_id:
             return lesson
     raise UsageError(
@@ -250,7 +251,7 @@ def _found(home: Home, name: str, lesson_id: str) -> Lesson:
     )
 
 
-def _text(folder: Folder, file: str) -> str:
+def _read_text(folder: Folder, file: str) -> str:
     try:
         return folder.read(file)
     except WorkspaceError:

@@ -12,11 +12,12 @@ from typing import Final, cast
 import apsw
 
 from nexus import clock, ids
+from nexus.automations import workspace
 from nexus.automations.context import Occasion, Services
 from nexus.automations.improvement import lessons
 from nexus.automations.improvement.lessons import MOST_ADDED, MOST_CHARACTERS, Edit
-from nexus.automations.scripts.checked import IN_PROCESS
-from nexus.automations.workspace import Folder, workspace
+from nexus.automations.scripts.script import IN_PROCESS
+from nexus.automations.workspace import Folder
 from nexus.context.wrapping import wrapped
 from nexus.errors import AutomationError, WorkspaceError
 from nexus.home import Home
@@ -71,7 +72,7 @@ def is_owners(occasion: Occasion) -> bool:
     return occasion.request.access.level == "owner"
 
 
-async def content_of_others(
+async def find_foreign_content(
     ledgers: Ledgers, occasion: Occasion, automation: Automation, done: Invocation
 ) -> str | None:
     """What of a run may hold somebody else's words; None if the owner wrote everything that went into it.
@@ -84,7 +85,7 @@ async def content_of_others(
         return "what its script returned"
     request = occasion.request
     label = occasion.result.session_label if occasion.result else request.agent.session_label
-    asked = await ledgers.agents.read(_asked_in, session_label=label)
+    asked = await ledgers.agents.read(_find_requests, session_label=label)
     authors = await ledgers.runtime.read(requests.parties, request_ids=[*asked, request.request_id])
     if len(authors.keys() & asked) < len(asked) or any(
         author.access.level != "owner" for author in authors.values()
@@ -96,16 +97,16 @@ async def content_of_others(
         return "memories"
     if any(added.get("context") for added in enriched.values()):
         return "what automations added"
-    called = await ledgers.agents.read(_tools_for, request_ids=[*enriched, request.request_id])
+    called = await ledgers.agents.read(_find_tools, request_ids=[*enriched, request.request_id])
     return f"results of {', '.join(called)}" if called else None
 
 
-def _asked_in(connection: apsw.Connection, session_label: str) -> set[str]:
+def _find_requests(connection: apsw.Connection, session_label: str) -> set[str]:
     rows = connection.execute(sql.queries("agents")["requests_in_session"], (session_label,))
     return {cast("str", row[0]) for row in rows}
 
 
-def _tools_for(connection: apsw.Connection, request_ids: list[str]) -> list[str]:
+def _find_tools(connection: apsw.Connection, request_ids: list[str]) -> list[str]:
     values = (json.dumps(request_ids), _SHOWN)
     rows = connection.execute(sql.queries("agents")["tools_called_for"], values)
     return [cast("str", row[0]) for row in rows]
@@ -187,13 +188,13 @@ async def reflect(
     `others` says what of the run may hold somebody else's words: a lesson from that waits for approval.
     What is returned writes it down. That waits for the disk: call it on a thread.
     """
-    place = workspace.place(home.meeseeks, automation.workspace_dir or "")
+    place = workspace.locate(home.meeseeks, automation.workspace_dir or "")
     request = occasion.request
     label = f"{_label(automation.name)}{request.request_id}"
-    files = await asyncio.to_thread(_files, place)
-    peers = [workspace.place(home.meeseeks, each) for each in automation.peer_workspaces]
-    theirs = {peer.name: await asyncio.to_thread(_peer_files, peer) for peer in peers if peer.is_dir()}
-    task = _task(files, theirs, occasion, done, await _spent(ledgers, automation, done))
+    files = await asyncio.to_thread(_read_texts, place)
+    peers = [workspace.locate(home.meeseeks, each) for each in automation.peer_workspaces]
+    theirs = {peer.name: await asyncio.to_thread(_read_peer_texts, peer) for peer in peers if peer.is_dir()}
+    task = _build_task(files, theirs, occasion, done, await _load_calls(ledgers, automation, done))
     assembled = await services.assemble_context(request, label, task)
     assembled.role = str(automation.config.get("models", assembled.role))
     assembled.role_context = wrapped("role", files.get(workspace.ROLE, ""))
@@ -207,7 +208,7 @@ def _execution_id(invocation_id: str) -> str:
     return ids.derived("exe", invocation_id, "improve")
 
 
-async def _spent(ledgers: Ledgers, automation: Automation, done: Invocation) -> list[dict[str, object]]:
+async def _load_calls(ledgers: Ledgers, automation: Automation, done: Invocation) -> list[dict[str, object]]:
     """The calls that the automation's own agent made in an invocation, with the time of each."""
     given = {
         "request_id": done.request_id,
@@ -230,7 +231,7 @@ def _settle(home: Home, automation: Automation, answer: str, others: str | None)
     wanted: list[Edit] = []
     try:
         wanted = lessons.parse(answer)
-        problem = lessons.objection(wanted, lessons.notes_of(automation))
+        problem = lessons.find_objection(wanted, lessons.notes_of(automation))
         if problem is None and wanted and others:
             problem = f"it was learned from {others}, which may hold words of others"
         if problem is None:
@@ -242,19 +243,19 @@ def _settle(home: Home, automation: Automation, answer: str, others: str | None)
     return Reflected(put_aside=problem)
 
 
-def _files(place: Path) -> dict[str, str]:
+def _read_texts(place: Path) -> dict[str, str]:
     """The texts of a workspace that a reflection may change or must know; not what upgrades generate."""
     folder = Folder(place)
     names = (name for name in sorted(folder.files()) if name.endswith(".md"))
     return {name: folder.read(name) for name in names if not name.endswith(_GENERATED)}
 
 
-def _peer_files(place: Path) -> dict[str, str]:
+def _read_peer_texts(place: Path) -> dict[str, str]:
     """The texts of a peer's workspace, without its skills: thousands of tokens."""
-    return {name: text for name, text in _files(place).items() if not name.startswith("skills/")}
+    return {name: text for name, text in _read_texts(place).items() if not name.startswith("skills/")}
 
 
-def _task(
+def _build_task(
     files: dict[str, str],
     theirs: dict[str, dict[str, str]],
     occasion: Occasion,

@@ -13,7 +13,7 @@ import yaml
 from nexus.automations import hook_points, registration, registry
 from nexus.automations.hook_points import HOOK_POINTS
 from nexus.automations.registration import Registered, Write
-from nexus.automations.scripts import checked, script
+from nexus.automations.scripts import script
 from nexus.automations.scripts.script import HOOK_FILE, Script
 from nexus.errors import AutomationError
 from nexus.home import Home
@@ -48,7 +48,7 @@ class Hook:
     @property
     def variables(self) -> list[str]:
         """The variables of the environment that it needs."""
-        return _texts(self.requires.get("env"))
+        return _as_texts(self.requires.get("env"))
 
     def problem(self, event: str) -> str | None:
         """Why it cannot run at an event; None where it can."""
@@ -56,7 +56,7 @@ class Hook:
             return f"unknown hook point `{event}`"
         if self.handler is None:
             return f"{self.folder.name} has no handler.py and no executable handler"
-        for program in _texts(self.requires.get("bins")):
+        for program in _as_texts(self.requires.get("bins")):
             if shutil.which(program) is None:
                 return f"missing program `{program}`"
         for variable in self.variables:
@@ -65,7 +65,7 @@ class Hook:
         return None
 
 
-def found(hooks: Path) -> tuple[list[Hook], list[str]]:
+def find_hooks(hooks: Path) -> tuple[list[Hook], list[str]]:
     """The hooks below a folder, and what is wrong with those that cannot be read."""
     hooks_found: list[Hook] = []
     problems: list[str] = []
@@ -79,10 +79,10 @@ def found(hooks: Path) -> tuple[list[Hook], list[str]]:
 
 def read(file: Path) -> Hook:
     """Read one HOOK.md."""
-    matter = _front_matter(file)
-    metadata = _object(matter.get("metadata"))
-    inner = next((each for each in map(_object, metadata.values()) if "events" in each), metadata)
-    events = tuple(_SAME.get(each, each) for each in _texts(matter.get("events") or inner.get("events")))
+    matter = _read_front_matter(file)
+    metadata = _as_object(matter.get("metadata"))
+    inner = next((each for each in map(_as_object, metadata.values()) if "events" in each), metadata)
+    events = tuple(_SAME.get(each, each) for each in _as_texts(matter.get("events") or inner.get("events")))
     if not events:
         raise AutomationError("its front matter names no `events`")
     return Hook(
@@ -90,32 +90,32 @@ def read(file: Path) -> Hook:
         name=str(matter.get("name") or file.parent.name),
         description=None if matter.get("description") is None else str(matter["description"]),
         events=events,
-        handler=_handler(file.parent),
-        requires=_object(matter.get("requires") or inner.get("requires")),
-        sandbox=_flag(matter, "sandbox"),
+        handler=_find_handler(file.parent),
+        requires=_as_object(matter.get("requires") or inner.get("requires")),
+        sandbox=_read_flag(matter, "sandbox"),
         settings={key: matter[key] for key in _SETTINGS if key in matter},
     )
 
 
-def _flag(matter: dict[str, Any], key: str) -> bool | None:
+def _read_flag(matter: dict[str, Any], key: str) -> bool | None:
     value = matter.get(key)
     if value is not None and not isinstance(value, bool):
         raise AutomationError(f"`{key}` in its front matter must be true or false")
     return value
 
 
-def _front_matter(file: Path) -> dict[str, Any]:
+def _read_front_matter(file: Path) -> dict[str, Any]:
     text = file.read_text(encoding="utf-8")
     parts = text.split("---\n", 2)
     if len(parts) < 3 or parts[0].strip():
         raise AutomationError("it does not begin with front matter between two lines `---`")
     try:
-        return _object(yaml.safe_load(parts[1]))
+        return _as_object(yaml.safe_load(parts[1]))
     except yaml.YAMLError as error:
         raise AutomationError(f"its front matter is not YAML: {error}") from error
 
 
-def _handler(folder: Path) -> Path | None:
+def _find_handler(folder: Path) -> Path | None:
     for name in _HANDLERS:
         path = folder / name
         if path.is_file() and (path.suffix == ".py" or os.access(path, os.X_OK)):
@@ -124,11 +124,11 @@ def _handler(folder: Path) -> Path | None:
     return executable[0] if executable else None
 
 
-def _object(value: object) -> dict[str, Any]:
+def _as_object(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _texts(value: object) -> list[str]:
+def _as_texts(value: object) -> list[str]:
     if isinstance(value, str):
         return [value]
     return list(map(str, cast("list[Any]", value))) if isinstance(value, list) else []
@@ -141,29 +141,31 @@ def sync(home: Home, write: Write, hook: Hook, *, by_hand: bool = False) -> list
     removed by hand come back that way alone.
     """
     found = None if hook.handler is None else script.read(hook.handler)
-    standing = {row.name: row for row in write(automations.list_current) if _folder(home, row) == hook.folder}
+    standing = {
+        row.name: row for row in write(automations.list_current) if _find_folder(home, row) == hook.folder
+    }
     if not by_hand and not _is_taken(home, standing, found):
         return []
     if found is not None:
         found = registration.bring_in(home, hook.name, found.path)
     synced = [
         registered
-        for name, event in names(hook).items()
-        if (registered := _synced(home, write, hook, name, event, found, standing, by_hand=by_hand))
+        for name, event in name_rows(hook).items()
+        if (registered := _sync_row(home, write, hook, name, event, found, standing, by_hand=by_hand))
     ]
-    for name in standing.keys() - names(hook).keys():
+    for name in standing.keys() - name_rows(hook).keys():
         write(automations.remove, name=name)
     return synced
 
 
-def names(hook: Hook) -> dict[str, str]:
+def name_rows(hook: Hook) -> dict[str, str]:
     """The names of a folder's rows, and the event of each."""
     if len(hook.events) == 1:
         return {hook.name: hook.events[0]}
     return {f"{hook.name}@{event}": event for event in hook.events}
 
 
-def _synced(
+def _sync_row(
     home: Home,
     write: Write,
     hook: Hook,
@@ -179,14 +181,14 @@ def _synced(
     like = standing.get(name) or next((row for row in standing.values() if row.hook_point == event), None)
     if like is None and versions and not by_hand:
         return None
-    new = _row(hook, name, event, found, like or (versions[0] if versions else None))
-    reason = _reason(home, hook, hook.problem(event), like, by_hand=by_hand)
-    if like is not None and registration.same(like, new):
-        return _switched(home, write, like, reason)
+    new = _build_row(hook, name, event, found, like or (versions[0] if versions else None))
+    reason = _decide_disabled(home, hook, hook.problem(event), like, by_hand=by_hand)
+    if like is not None and registration.is_same(like, new):
+        return _switch_row(home, write, like, reason)
     return registration.register(home, write, replace(new, disabled_reason=reason))
 
 
-def _switched(home: Home, write: Write, row: Automation, reason: str | None) -> Registered:
+def _switch_row(home: Home, write: Write, row: Automation, reason: str | None) -> Registered:
     """Let a row run or not, without a new version."""
     if reason != row.disabled_reason:
         if reason is None:
@@ -198,13 +200,15 @@ def _switched(home: Home, write: Write, row: Automation, reason: str | None) -> 
     return Registered(automation=row, is_new=False)
 
 
-def _row(hook: Hook, name: str, event: str, found: Script | None, like: Automation | None) -> NewAutomation:
+def _build_row(
+    hook: Hook, name: str, event: str, found: Script | None, like: Automation | None
+) -> NewAutomation:
     kept = (
         NewAutomation(name=name, script_path="", script_hash=None)
         if like is None
         else registration.settings_of(like)
     )
-    config = {key: value for key, value in kept.config.items() if key != checked.VARIABLES}
+    config = {key: value for key, value in kept.config.items() if key != script.VARIABLES}
     return replace(
         kept,
         name=name,
@@ -214,14 +218,14 @@ def _row(hook: Hook, name: str, event: str, found: Script | None, like: Automati
         description=hook.description or kept.description,
         config={
             **config,
-            **({checked.VARIABLES: hook.variables} if hook.variables else {}),
-            **({} if hook.sandbox is None else {checked.SANDBOX: hook.sandbox}),
+            **({script.VARIABLES: hook.variables} if hook.variables else {}),
+            **({} if hook.sandbox is None else {script.SANDBOX: hook.sandbox}),
         },
         **hook.settings,
     )
 
 
-def _reason(
+def _decide_disabled(
     home: Home, hook: Hook, problem: str | None, like: Automation | None, *, by_hand: bool
 ) -> str | None:
     """Why a row does not run; None where it does. What a person disabled stays so."""
@@ -247,27 +251,27 @@ def _is_taken(home: Home, standing: dict[str, Automation], found: Script | None)
 
 
 def _has_same_code(home: Home, row: Automation, found: Script) -> bool:
-    kept = registration.kept(home, row.script_hash or "")
+    kept = registration.kept_folder(home, row.script_hash or "")
     if found.folder is None or not kept.is_dir():
         return False
-    files = set(_files(found.folder))
-    return files == set(_files(kept)) and all(
+    files = set(_list_files(found.folder))
+    return files == set(_list_files(kept)) and all(
         filecmp.cmp(found.folder / name, kept / name, shallow=False) for name in files
     )
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for path in script.files(folder):
+def _list_files(folder: Path) -> Iterator[Path]:
+    for path in script.list_files(folder):
         name = path.relative_to(folder)
         if name != Path(HOOK_FILE):
             yield name
 
 
-def _folder(home: Home, row: Automation) -> Path | None:
+def _find_folder(home: Home, row: Automation) -> Path | None:
     """The folder of a row that came from a HOOK.md; None for another one."""
     recorded = row.script_path or ""
-    if not recorded or recorded.startswith(checked.IN_PROCESS):
+    if not recorded or recorded.startswith(script.IN_PROCESS):
         return None
-    place = checked.place(home, recorded)
+    place = script.locate(home, recorded)
     folder = place if place.is_dir() else place.parent
     return folder if (folder / HOOK_FILE).is_file() else None

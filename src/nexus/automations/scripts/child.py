@@ -60,7 +60,7 @@ def run(
     sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     try:
-        asyncio.run(_answer(given, answers))
+        asyncio.run(_run_script(given, answers))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -72,7 +72,7 @@ def _enter(sandboxed: dict[str, Any], program: list[str]) -> NoReturn:
     from nexus.automations.scripts import sandbox
 
     try:
-        sandbox.enter(sandboxed, program)
+        sandbox.enter_sandbox(sandboxed, program)
     except NexusError as error:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
@@ -152,7 +152,7 @@ class _RemoteServices:
         return await self._wire.call("recall", question=question, options=options)
 
 
-async def _answer(given: int, answers: int) -> None:
+async def _run_script(given: int, answers: int) -> None:
     reader = asyncio.StreamReader(limit=_MOST_BYTES)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(given, "rb"))
@@ -160,24 +160,24 @@ async def _answer(given: int, answers: int) -> None:
     job = await wire.receive()
     listening = asyncio.create_task(wire.listen())
     try:
-        handler = load(job["source"], Path(job["path"]), job["folder"])
+        handler = load_handler(job["source"], Path(job["path"]), job["folder"])
         before = copy.deepcopy({key: job["given"][key] for key in _COPIES})
-        used = context(job["given"], _RemoteServices(wire))
+        used = build_context(job["given"], _RemoteServices(wire))
         returned = handler(used)
         if inspect.isawaitable(returned):
             returned = await returned
-        for lost in lost_changes(used, before):
+        for lost in find_lost_changes(used, before):
             if job["given"].get("strict"):
                 raise ScriptError(lost)
             sys.stderr.write(f"WARNING {lost}\n")
         wire.send({"returned": as_json(returned)})
     except BaseException as error:  # whatever a script raises, SystemExit too, is its answer
-        wire.send({"failed": _told(error), "trace": _trace(error, job["path"])})
+        wire.send({"failed": _describe_error(error), "trace": _format_trace(error, job["path"])})
     finally:
         listening.cancel()
 
 
-def load(source: str, path: Path, folder: str | None) -> Handler:
+def load_handler(source: str, path: Path, folder: str | None) -> Handler:
     """The `run` function of a script."""
     # A name of its own: a script called json.py must not take the place of the library.
     module = types.ModuleType(f"nexus_automation_{path.stem}")
@@ -216,7 +216,7 @@ def _import_from(folder: Path) -> None:
     sys.path.append(str(folder))
 
 
-def context(given: dict[str, Any], services: Any) -> Context:
+def build_context(given: dict[str, Any], services: Any) -> Context:
     """The context that a script is handed."""
     workspace, assembled, result = given["workspace"], given["assembled"], given["result"]
     peers = {name: Path(path) for name, path in given["peers"].items()}
@@ -230,14 +230,14 @@ def context(given: dict[str, Any], services: Any) -> Context:
         result=result and Result.from_json(result),
         services=services,
         log=logging.getLogger(given["automation"]["name"]),
-        now=_clock_from(given["now"]),
+        now=_continue_clock(given["now"]),
     )
 
 
-def lost_changes(used: Context, given: dict[str, Any]) -> list[str]:
+def find_lost_changes(used: Context, given: dict[str, Any]) -> list[str]:
     """What a script changed of the copies that it was handed. Nobody sees these changes."""
     now = Occasion(request=used.request, assembled=used.assembled, result=used.result).to_json()
-    before, after = _leaves(given), _leaves(json.loads(json.dumps({key: now[key] for key in _COPIES})))
+    before, after = _flatten(given), _flatten(json.loads(json.dumps({key: now[key] for key in _COPIES})))
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return [
         f"it changed ctx.{name}, which is a copy: the change is lost. Return what is to change."
@@ -245,7 +245,7 @@ def lost_changes(used: Context, given: dict[str, Any]) -> list[str]:
     ]
 
 
-def _leaves(given: dict[str, Any]) -> dict[str, Any]:
+def _flatten(given: dict[str, Any]) -> dict[str, Any]:
     """The fields of the copies, and of the objects inside them, by their dotted names."""
     found: dict[str, Any] = {}
     for part in _COPIES:
@@ -259,17 +259,22 @@ def _leaves(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _clock_from(told: str) -> clock.Clock:
+def _continue_clock(told: str) -> clock.Clock:
     """The runtime's clock, which goes on from what it showed when the script was started."""
     begun, begun_s = clock.parse(told), time.monotonic()
     return lambda: begun + timedelta(seconds=time.monotonic() - begun_s)
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
-def _trace(error: BaseException, path: str) -> str:
+def _format_trace(error: BaseException, path: str) -> str:
     """The script's own lines of the traceback."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return "".join(traceback.format_list(own))
+
+
+if __name__ == "__main__":
+    # Started for one script, inside a sandbox: its pipes are the standard ones.
+    run(None, None, os.dup(0), os.dup(1), os.dup(2))

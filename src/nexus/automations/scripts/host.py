@@ -25,7 +25,7 @@ from nexus.errors import NexusError, ScriptError
 Answer = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Carries out a call that a script makes: its method and parameters."""
 
-ALONE = "nexus.automations.scripts.alone"
+_CHILD = "nexus.automations.scripts.child"
 End = asyncio.Future[tuple[int, bool]]
 """How a process ended: its exit code, or the signal that ended it and True."""
 
@@ -70,17 +70,17 @@ class Job:
     variables: tuple[str, ...] = ()
     """Variables of the environment that it gets beside the ordinary ones."""
     sandbox: dict[str, Any] | None = None
-    """The sandbox that it runs in, if any: see `sandbox.of_script`."""
+    """The sandbox that it runs in, if any: see `sandbox.describe_sandbox`."""
 
     @property
     def program(self) -> list[str] | None:
         """What is to be started; None where the zygote's own child runs the script."""
         if self.script.source is None:
             return [str(self.script.path.resolve() if self.sandbox else self.script.path)]
-        return [sandbox.PYTHON, *_PYTHON[1:], "-m", ALONE] if self.sandbox else None
+        return [sandbox.PYTHON, *_PYTHON[1:], "-m", _CHILD] if self.sandbox else None
 
 
-def environment(named: Iterable[str] = ()) -> dict[str, str]:
+def build_environment(named: Iterable[str] = ()) -> dict[str, str]:
     """What a script gets of this process's environment: the ordinary variables and those that are named."""
     passed = _PASSED | set(named)
     kept = {name: os.environ[name] for name in os.environ if name in passed or name.startswith("LC_")}
@@ -96,11 +96,11 @@ class Host:
 
     async def warm(self) -> None:
         """Have the zygote ready, so that the first script need not wait for it."""
-        await self._ready()
+        await self._ensure_zygote()
 
     async def run(self, job: Job, answer: Answer) -> Ended:
         """Run a script to its end or to its time-out."""
-        zygote = await self._ready()
+        zygote = await self._ensure_zygote()
         begun = await _Child.start(zygote, job)
         try:
             async with asyncio.timeout(job.timeout_ms / 1000) as limit:
@@ -118,7 +118,7 @@ class Host:
             await self._zygote.close()
             self._zygote = None
 
-    async def _ready(self) -> "_Zygote":
+    async def _ensure_zygote(self) -> "_Zygote":
         async with self._starting:
             if self._zygote is not None and self._zygote.gone:
                 await self.close()
@@ -147,7 +147,7 @@ class _Zygote:
                 *(*_PYTHON, "-m", "nexus.automations.scripts.zygote", str(theirs.fileno())),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env=environment(),
+                env=build_environment(),
                 start_new_session=True,
             )
         except BaseException:
@@ -181,7 +181,7 @@ class _Zygote:
             "program": job.program,
             "sandbox": job.sandbox,
             "directory": str(job.directory),
-            "environment": environment(job.variables),
+            "environment": build_environment(job.variables),
             "memory_bytes": job.memory_bytes,
             "cpu_seconds": job.timeout_ms // 1000 + 2,
         }
@@ -246,7 +246,7 @@ class _Output(asyncio.Protocol):
     def __init__(self, exceeded: Callable[[], None]) -> None:
         self.kept = bytearray()
         self.printed_bytes = 0
-        self._exceeded = exceeded
+        self._note_excess = exceeded
         self._transport: asyncio.BaseTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -257,7 +257,7 @@ class _Output(asyncio.Protocol):
         self.printed_bytes += len(data)
         if self.printed_bytes > _MOST_OUTPUT_BYTES and self._transport is not None:
             self._transport.close()
-            self._exceeded()
+            self._note_excess()
 
 
 class _Child:
@@ -270,7 +270,7 @@ class _Child:
         self._end: End = asyncio.get_running_loop().create_future()
         self._closing: list[Callable[[], None]] = []
         self._too_much: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._output = _Output(self._exceeded)
+        self._output = _Output(self._note_excess)
         self._reader = asyncio.StreamReader(limit=_MOST_LINE_BYTES)
         self._writer: asyncio.WriteTransport | None = None
         self._calls: set[asyncio.Task[None]] = set()
@@ -300,7 +300,7 @@ class _Child:
     async def converse(self, answer: Answer) -> Ended:
         """Hand over what it is given, carry out its calls, and return its answer."""
         is_program = self._job.script.source is None
-        talking = asyncio.ensure_future(self._program() if is_program else self._script(answer))
+        talking = asyncio.ensure_future(self._run_program() if is_program else self._run_python(answer))
         try:
             await asyncio.wait({talking, self._too_much}, return_when=asyncio.FIRST_COMPLETED)
             if self._too_much.done():
@@ -332,14 +332,14 @@ class _Child:
         printing, _ = await loop.connect_read_pipe(lambda: self._output, os.fdopen(printed, "rb", 0))
         self._closing.append(printing.close)
 
-    async def _script(self, answer: Answer) -> Ended:
+    async def _run_python(self, answer: Answer) -> Ended:
         script = self._job.script
         folder = None if script.folder is None else str(script.folder)
         self._send(
             {"source": script.source, "path": str(script.path), "folder": folder, "given": self._job.given}
         )
         for _ in range(_MOST_CALLS):
-            message = await self._next()
+            message = await self._read_message()
             if "returned" in message:
                 return Ended(status="done", returned=message["returned"], output=self.output)
             if "failed" in message:
@@ -348,13 +348,13 @@ class _Child:
             self._calls.add(asyncio.create_task(self._carry_out(message, answer)))
         raise ScriptError(f"It made more than {_MOST_CALLS} calls")
 
-    async def _next(self) -> dict[str, Any]:
+    async def _read_message(self) -> dict[str, Any]:
         try:
             line = await self._reader.readline()
         except ValueError:
             raise ScriptError(f"It answered more than {_MOST_LINE_BYTES // 1024} KiB") from None
         if not line.endswith(b"\n"):
-            raise ScriptError(await self._how_it_ended())
+            raise ScriptError(await self._describe_end())
         try:
             message: dict[str, Any] = dict(json.loads(line))
         except (ValueError, TypeError):
@@ -370,7 +370,7 @@ class _Child:
         except Exception as error:  # the script must hear of it, whatever it is
             self._send({"reply": message.get("call"), "error": f"{type(error).__name__}: {error}"})
 
-    async def _program(self) -> Ended:
+    async def _run_program(self) -> Ended:
         assert self._writer is not None  # noqa: S101 - an invariant, for the reader and the type checker
         self._send(self._job.given)
         self._writer.close()
@@ -381,31 +381,31 @@ class _Child:
                 raise ScriptError(f"It answered more than {_MOST_LINE_BYTES // 1024} KiB")
         status, signalled = await asyncio.shield(self._end)
         if status or signalled:
-            raise ScriptError(_exit(status, signalled))
+            raise ScriptError(_describe_exit(status, signalled))
         try:
             returned = json.loads(text) if text.strip() else None
         except ValueError as error:
             raise ScriptError(f"What it printed is not JSON: {error}") from None
         return Ended(status="done", returned=returned, output=self.output)
 
-    async def _how_it_ended(self) -> str:
+    async def _describe_end(self) -> str:
         try:
             async with asyncio.timeout(_FAILED_EXIT_S):
                 status, signalled = await asyncio.shield(self._end)
         except TimeoutError:
             return "It closed the pipe of its answers and gave none"
-        return f"{_exit(status, signalled)} before it answered"
+        return f"{_describe_exit(status, signalled)} before it answered"
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._writer is not None:
             self._writer.write(json.dumps(message).encode() + b"\n")
 
-    def _exceeded(self) -> None:
+    def _note_excess(self) -> None:
         if not self._too_much.done():
             self._too_much.set_result(None)
 
 
-def _exit(status: int, signalled: bool) -> str:
+def _describe_exit(status: int, signalled: bool) -> str:
     if not signalled:
         return f"It exited with code {status}"
     with suppress(ValueError):

@@ -22,7 +22,7 @@ _SYSTEM: Final = Path("/usr")
 _TEMPORARY_BYTES: Final = 256 * 1024 * 1024
 
 
-def of_script(home: Home, script: Script, writable: Iterable[Path]) -> dict[str, Any]:
+def describe_sandbox(home: Home, script: Script, writable: Iterable[Path]) -> dict[str, Any]:
     """Describe the sandbox to the process that starts a script.
 
     The home is hidden even if the script lies beside it. A Python script without a folder arrives through
@@ -30,7 +30,7 @@ def of_script(home: Home, script: Script, writable: Iterable[Path]) -> dict[str,
     """
     own = script.folder or (script.path.parent if script.source is None else None)
     places = [path.resolve() for path in writable]
-    readable = {*_installed(), *([own.resolve()] if own else [])}
+    readable = {*_find_packages(), *([own.resolve()] if own else [])}
     return {
         "readable": sorted(map(str, readable - set(places))),
         "writable": list(map(str, places)),
@@ -40,7 +40,7 @@ def of_script(home: Home, script: Script, writable: Iterable[Path]) -> dict[str,
     }
 
 
-def enter(asked: Mapping[str, Any], program: list[str]) -> None:
+def enter_sandbox(asked: Mapping[str, Any], program: list[str]) -> None:
     """Become a program inside the sandbox. Never returns, but for an error."""
     spec = Spec(
         grants=(
@@ -55,14 +55,14 @@ def enter(asked: Mapping[str, Any], program: list[str]) -> None:
         cgroup=Path(asked["cgroup"]) if asked["cgroup"] else None,
     )
     bubblewrap.join(spec)
-    with bubblewrap.prepared(spec) as (held, opened):
+    with bubblewrap.prepare(spec) as (held, opened):
         for descriptor in opened:
             os.set_inheritable(descriptor, True)
-        bwrap = bubblewrap.program()
+        bwrap = bubblewrap.find_program()
         os.execv(bwrap, [bwrap, "--args", str(held), "--", *program])  # noqa: S606 - no shell takes part
 
 
-def _installed() -> set[Path]:
+def _find_packages() -> set[Path]:
     """Where Python and its packages lie, beside the system's own directories."""
     places = {Path(sys.base_prefix).resolve(), *map(Path, _import_path())}
     outer = {place for place in places if not place.is_relative_to(_SYSTEM)}

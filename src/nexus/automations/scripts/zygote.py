@@ -43,7 +43,7 @@ class Zygote:
         for end in (self._woken, wake):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _noticed)
+        signal.signal(signal.SIGCHLD, _ignore_signal)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the runtime's to handle
 
     def serve(self) -> None:
@@ -53,13 +53,13 @@ class Zygote:
             if self._woken in readable:
                 os.read(self._woken, 512)
                 self._reap()
-            if self._control in readable and not self._heed():
+            if self._control in readable and not self._read_requests():
                 break
         for process in self._running:
             _kill_group(process)
         self._end_strays()
 
-    def _heed(self) -> bool:
+    def _read_requests(self) -> bool:
         """Do what is asked. False: nobody is there any more."""
         try:
             data, ancillary, _, _ = self._control.recvmsg(65536, socket.CMSG_LEN(4 * _MOST_DESCRIPTORS))
@@ -72,10 +72,10 @@ class Zygote:
         self._pending += data
         *lines, self._pending = self._pending.split(b"\n")
         for line in lines:
-            self._do(json.loads(line))
+            self._handle(json.loads(line))
         return bool(data)
 
-    def _do(self, asked: dict[str, Any]) -> None:
+    def _handle(self, asked: dict[str, Any]) -> None:
         if "kill" in asked:
             for process, job in self._running.items():
                 if job == asked["kill"]:
@@ -98,7 +98,7 @@ class Zygote:
             os.setsid()
             _prctl(_DEATH_SIGNAL, signal.SIGKILL)
             _prctl(_SUBREAPER, 1)
-            _limit(asked)
+            _set_limits(asked)
             os.environ.clear()
             os.environ.update(asked["environment"])
             with suppress(OSError):
@@ -138,7 +138,7 @@ class Zygote:
             self._control.sendall(json.dumps(what).encode() + b"\n")
 
 
-def _noticed(number: int, frame: object) -> None:
+def _ignore_signal(number: int, frame: object) -> None:
     """The wake-up descriptor tells; without a handler it would not."""
 
 
@@ -153,7 +153,7 @@ def _kill_group(process: int) -> None:
         os.kill(process, signal.SIGKILL)
 
 
-def _limit(asked: dict[str, Any]) -> None:
+def _set_limits(asked: dict[str, Any]) -> None:
     os.nice(_NICENESS)
     for kind, most in (
         (resource.RLIMIT_DATA, asked["memory_bytes"]),

@@ -62,7 +62,7 @@ class History:
         if shutil.which("git") is None:
             return None
         self._ensure()
-        self._git("add", "--all", "--", ".", *self._excluded())
+        self._git("add", "--all", "--", ".", *self._find_nested_repositories())
         if self._git("diff", "--cached", "--quiet", check=False).returncode == 0:
             return None
         self._git("commit", "--quiet", "--no-verify", "--message", message)
@@ -149,7 +149,7 @@ class History:
             pointer.unlink(missing_ok=True)
             pointer.write_text(self._pointer, encoding="utf-8")
 
-    def _excluded(self) -> list[str]:
+    def _find_nested_repositories(self) -> list[str]:
         """Repositories inside the workspace: git would read their settings."""
         found: list[str] = []
         for place, directories, names in os.walk(self._workspace):

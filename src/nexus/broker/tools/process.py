@@ -92,16 +92,23 @@ class Child:
         *,
         inherits: bool,
     ) -> Self:
-        program = bubblewrap.program()
+        program = bubblewrap.find_program()
         told, status = os.pipe()
         block, go = os.pipe()
         with _closed(go):
             try:
-                with _closed(status, block), bubblewrap.prepared(spec, (status, block)) as (held, opened):
+                with _closed(status, block), bubblewrap.prepare(spec, (status, block)) as (held, opened):
                     streams = (
                         (None, None, None) if inherits else (DEVNULL if stdin is None else PIPE, PIPE, PIPE)
                     )
-                    command = [*bubblewrap.joining(spec), program, "--args", str(held), "--", *argv]
+                    command = [
+                        *bubblewrap.join_command(spec),
+                        program,
+                        "--args",
+                        str(held),
+                        "--",
+                        *argv,
+                    ]
                     process = await _spawn(command, [*opened, status, block], streams)
             except BaseException:
                 os.close(told)

@@ -52,7 +52,7 @@ def _described(name: str, data: bytes) -> Attachment:
     guessed, _ = mimetypes.guess_type(name)
     return Attachment(
         name=name,
-        media_type=guessed or attachments.type_of(data) or "application/octet-stream",
+        media_type=guessed or attachments.detect_type(data) or "application/octet-stream",
         size_bytes=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
     )

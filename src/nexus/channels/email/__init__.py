@@ -7,22 +7,43 @@ the same Message-ID.
 """
 
 import asyncio
+import hashlib
 import imaplib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from email.message import EmailMessage
+from email.utils import formatdate
 from typing import Final
 
+import aiosmtplib
 import imap_tools
 
-from nexus.channels.adapter import Capability, Delivery, DeliveryError, Inbox, Message, MessageError
-from nexus.channels.email import parsing, sending
+from nexus.channels.adapter import (
+    MAX_TEXT_BYTES,
+    Capability,
+    Delivery,
+    DeliveryError,
+    File,
+    Inbox,
+    Message,
+    MessageError,
+)
 from nexus.channels.email.failures import explain
 from nexus.channels.email.mailbox import Login, Mailbox, Mark, Server
+from nexus.channels.text import render_html
+from nexus.context import quoting
+from nexus.history import mail_authentication, mime, parser_process
 from nexus.history.mail_addresses import normalize_address
+from nexus.history.parser_process import UnreadableError
 
 _POLL_S: Final = 60.0
 """How often a server without IDLE is asked, and how long IDLE is trusted."""
 _TOKEN_TIMEOUT_S: Final = 30.0
+_SMTP_TIMEOUT_S: Final = 30.0
+_PERMANENT: Final = 500
+_LOGO_BYTES: Final = 20_000
+_LONGEST_TEXT: Final = MAX_TEXT_BYTES // 4
+__all__ = ["Account", "Email", "Server"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +74,14 @@ class Email:
         account = self._account
         mailbox = Mailbox(account.imap, account.folder)
         try:
-            opened = await self._opened(mailbox)
+            opened = await self._open_mailbox(mailbox)
             mark = await asyncio.to_thread(opened.resume, Mark.of(await inbox.cursor()))
             await inbox.keep_cursor(mark.to_json())
             await inbox.connected()
             while True:
-                for uid in await asyncio.to_thread(opened.after, mark):
+                for uid in await asyncio.to_thread(opened.find_after, mark):
                     await self._take_in(inbox, await asyncio.to_thread(opened.fetch, uid), uid)
-                    mark = mark.moved(uid)
+                    mark = mark.advance_to(uid)
                     await inbox.keep_cursor(mark.to_json())
                 if opened.can_idle:
                     await asyncio.to_thread(opened.wait, self._poll_s)
@@ -73,8 +94,8 @@ class Email:
     async def deliver(self, delivery: Delivery) -> str | None:
         """Answer a mail."""
         account = self._account
-        mail = sending.compose(delivery, account.address)
-        await sending.send(mail, account.smtp, await self._login())
+        mail = compose_mail(delivery, account.address)
+        await send_mail(mail, account.smtp, await self._load_login())
         return str(mail["Message-ID"]).strip("<>")
 
     async def newest_auth_server(self) -> str:
@@ -82,18 +103,18 @@ class Email:
         account = self._account
         mailbox = Mailbox(account.imap, account.folder)
         try:
-            opened = await self._opened(mailbox)
-            data = await asyncio.to_thread(opened.newest)
-            return "" if data is None else await asyncio.to_thread(parsing.auth_server, data)
+            opened = await self._open_mailbox(mailbox)
+            data = await asyncio.to_thread(opened.fetch_newest)
+            return "" if data is None else await asyncio.to_thread(read_auth_server, data)
         finally:
             mailbox.close()
 
     async def check_sending(self) -> None:
         """Log in to the SMTP server, and send nothing."""
-        await sending.check(self._account.smtp, await self._login())
+        await check_login(self._account.smtp, await self._load_login())
 
-    async def _opened(self, mailbox: Mailbox) -> Mailbox:
-        login = await self._login()
+    async def _open_mailbox(self, mailbox: Mailbox) -> Mailbox:
+        login = await self._load_login()
         try:
             return await asyncio.to_thread(mailbox.open, login)
         except (OSError, imaplib.IMAP4.error, imap_tools.ImapToolsError) as error:
@@ -103,26 +124,176 @@ class Email:
         if data is None:
             return  # Somebody deleted it meanwhile.
         try:
-            message = await asyncio.to_thread(self._message, data)
+            message = await asyncio.to_thread(self._parse_message, data)
         except MessageError as error:
             await inbox.set_aside({"id": f"uid {uid}", "sender": ""}, str(error))
         else:
             if message is not None:
                 await inbox.receive(message)
 
-    def _message(self, data: bytes) -> Message | None:
+    def _parse_message(self, data: bytes) -> Message | None:
         account = self._account
         own = frozenset({normalize_address(account.address), normalize_address(account.user)} - {""})
-        return parsing.message(data, own=own, auth_server=account.auth_server)
+        return parse_message(data, own=own, auth_server=account.auth_server)
 
-    async def _login(self) -> Login:
+    async def _load_login(self) -> Login:
         account = self._account
         if not account.token_command:
             return Login(user=account.user, password=account.password)
-        return Login(user=account.user, token=await _token(account.token_command))
+        return Login(user=account.user, token=await _read_token(account.token_command))
 
 
-async def _token(command: Sequence[str]) -> str:
+def compose_mail(delivery: Delivery, address: str) -> EmailMessage:
+    """Write the mail of a delivery, with the same Message-ID for every attempt.
+
+    It is marked as automatic, so that no other program answers it.
+    """
+    to, root = _read_place(delivery)
+    mail = EmailMessage()
+    mail["From"] = address
+    mail["To"] = to
+    mail["Subject"] = f"Re: {delivery.title}" if delivery.title else "Your message"
+    mail["Date"] = formatdate()
+    mail["Message-ID"] = f"<{delivery.key}@{address.rpartition('@')[2]}>"
+    mail["Auto-Submitted"] = "auto-replied"
+    mail["X-Auto-Response-Suppress"] = "All"
+    answered = delivery.reply_to or root
+    mail["In-Reply-To"] = f"<{answered}>"
+    mail["References"] = " ".join(f"<{each}>" for each in dict.fromkeys([root, answered]))
+    mail.set_content(delivery.text)
+    mail.add_alternative(render_html(delivery.text), subtype="html")
+    for file in delivery.files:
+        main, _, sub = file.media_type.partition("/")
+        mail.add_attachment(file.data, maintype=main, subtype=sub or "octet-stream", filename=file.name)
+    return mail
+
+
+async def send_mail(mail: EmailMessage, server: Server, login: Login) -> None:
+    """Hand a mail to the server."""
+    try:
+        async with _make_client(server, login) as client:
+            await client.send_message(mail)
+    except aiosmtplib.SMTPRecipientsRefused as error:
+        [refused, *_] = error.recipients
+        raise DeliveryError(str(refused), final=refused.code >= _PERMANENT) from error
+    except (aiosmtplib.SMTPDataError, aiosmtplib.SMTPSenderRefused) as error:
+        raise DeliveryError(str(error), final=error.code >= _PERMANENT) from error
+    except (aiosmtplib.SMTPException, OSError) as error:
+        raise explain(error, server, login, "SMTP") from error
+
+
+async def check_login(server: Server, login: Login) -> None:
+    """Log in, and send nothing."""
+    try:
+        async with _make_client(server, login):
+            pass
+    except (aiosmtplib.SMTPException, OSError) as error:
+        raise explain(error, server, login, "SMTP") from error
+
+
+def _make_client(server: Server, login: Login) -> aiosmtplib.SMTP:
+    async def token() -> str:
+        return login.token
+
+    return aiosmtplib.SMTP(
+        hostname=server.host,
+        port=server.port,
+        username=login.user,
+        password=login.password or None,
+        oauth_token_generator=token if login.token else None,
+        use_tls=server.tls and not server.starttls,
+        start_tls=server.tls and server.starttls,
+        timeout=_SMTP_TIMEOUT_S,
+    )
+
+
+def _read_place(delivery: Delivery) -> tuple[str, str]:
+    """To whom it goes, and the first mail of its conversation. Never to others than who wrote."""
+    to, _, root = delivery.thread.rpartition(" ")
+    to = to or delivery.to or ""
+    if not to:
+        raise DeliveryError("The mail has no recipient", final=True)
+    return to, root
+
+
+def parse_message(data: bytes, *, own: frozenset[str], auth_server: str) -> Message | None:
+    """A mail as a message; None for what the agent sent itself. MessageError if it can't be read.
+
+    Blocking: another process reads it. `own` are addresses as `normalize_address` gives them.
+    """
+    mail = _read_mail(data)
+    senders = mail.people["from"]
+    sender = normalize_address(senders[0].address) if senders else ""
+    if not sender:
+        raise MessageError("The mail has no sender")
+    if sender in own:
+        return None
+    own = own | set(_read_addresses(mail, "delivered-to"))
+    to = _read_addresses(mail, "to")
+    others = {*to, *_read_addresses(mail, "cc")} - own - {sender}
+    ids = mail.ids("message-id")
+    id_ = ids[0] if ids else hashlib.sha256(data).hexdigest()
+    before = [*mail.ids("references"), *mail.ids("in-reply-to")]
+    root = before[0] if before else id_
+    files = tuple(file for part in mail.parts if (file := _build_file(part)) is not None)
+    # The subject of a reply says nothing new.
+    said = (
+        quoting.without_history(mail.text) if before else "\n\n".join(filter(None, [mail.subject, mail.text]))
+    )
+    is_only_sender = len(mail.get_all("from")) == len(senders) == 1
+    return Message(
+        id=id_,
+        # Who knows the id of somebody's mail must not get into their conversation with it.
+        thread=root if others else f"{sender} {root}",
+        sender=sender,
+        sender_name=senders[0].name or None,
+        text=said[:_LONGEST_TEXT] or ("" if files else "(empty)"),
+        title=mime.plain_subject(mail.subject) or None,
+        is_group=bool(others),
+        is_addressed=not others or not own.isdisjoint(to),
+        is_verified=is_only_sender
+        and mail_authentication.is_vouched_for(mail.headers, sender.rpartition("@")[2], auth_server),
+        is_automatic=_is_automatic(mail, sender),
+        files=files,
+    )
+
+
+def read_auth_server(data: bytes) -> str:
+    """The name under which the receiving server wrote what it found out about the sender. Blocking."""
+    return mail_authentication.server_of(_read_mail(data).headers)
+
+
+def _read_mail(data: bytes) -> mime.Mail:
+    try:
+        return parser_process.read_mail(data)
+    except UnreadableError as error:
+        raise MessageError(error.message) from error
+
+
+def _read_addresses(mail: mime.Mail, header: str) -> list[str]:
+    found = (normalize_address(each.address) for each in mail.people[header])
+    return [address for address in found if address]
+
+
+def _is_automatic(mail: mime.Mail, sender: str) -> bool:
+    """Whether answering could start a loop: a list, a bounce, an auto-reply, an address nobody reads."""
+    return (
+        mail.is_automated
+        or mime.is_automated_address(sender)
+        or mail.get("return-path").strip() == "<>"
+        or mail.media_type == "multipart/report"
+    )
+
+
+def _build_file(part: mime.Part) -> File | None:
+    is_logo = part.is_shown and part.media_type.startswith("image/") and len(part.data) < _LOGO_BYTES
+    if not part.data or is_logo:
+        return None  # Signatures have logos.
+    name = part.name or part.media_type.replace("/", ".")
+    return File(name=name, media_type=part.media_type, data=part.data)
+
+
+async def _read_token(command: Sequence[str]) -> str:
     """The access token that a program of the owner's prints."""
     try:
         process = await asyncio.create_subprocess_exec(
@@ -144,6 +315,3 @@ async def _token(command: Sequence[str]) -> str:
     if process.returncode or not token:
         raise DeliveryError(f"token_command: {command[0]} printed no token (exit code {process.returncode})")
     return token
-
-
-__all__ = ["Account", "Email", "Server"]

@@ -32,7 +32,7 @@ def explain(error: Exception, server: Server, login: Login, protocol: Protocol) 
     named = f"the {protocol} server {server.host}"
     unreachable = f"Can't reach {named}"
     ports = f"Check the port: {protocol} servers use {_PORTS[protocol]}."
-    for each in _causes(error):
+    for each in _walk_causes(error):
         match each:
             case socket.gaierror():
                 why = "the host name can't be resolved"
@@ -57,7 +57,7 @@ def explain(error: Exception, server: Server, login: Login, protocol: Protocol) 
                 )
             case aiosmtplib.SMTPConnectResponseError():
                 return DeliveryError(
-                    f"The {protocol} server {server.host} refused the connection: {_words(each)}",
+                    f"The {protocol} server {server.host} refused the connection: {_server_words(each)}",
                     hint="It may refuse mail programs on your network: ask your provider.",
                 )
             case TimeoutError() | aiosmtplib.SMTPTimeoutError():
@@ -67,7 +67,7 @@ def explain(error: Exception, server: Server, login: Login, protocol: Protocol) 
                 )
             case imap_tools.MailboxFolderSelectError() | imap_tools.MailboxFolderStatusError():
                 return DeliveryError(
-                    f"Can't open the mail folder on {named}: {_words(each)}", hint="Check `folder`."
+                    f"Can't open the mail folder on {named}: {_server_words(each)}", hint="Check `folder`."
                 )
             case imaplib.IMAP4.abort():
                 continue
@@ -78,24 +78,24 @@ def explain(error: Exception, server: Server, login: Login, protocol: Protocol) 
             case (
                 aiosmtplib.SMTPAuthenticationError() | imap_tools.MailboxLoginError() | imaplib.IMAP4.error()
             ):
-                return _refused(each, login, named)
+                return _explain_refusal(each, login, named)
             case _:
                 continue
     return DeliveryError(f"{unreachable} on port {server.port}: {error}")
 
 
-def _refused(error: Exception, login: Login, named: str) -> DeliveryError:
+def _explain_refusal(error: Exception, login: Login, named: str) -> DeliveryError:
     if login.token:
         given, hint = "access token", "Check `token_command`, and that the account allows mail programs."
     else:
         given = "password"
         hint = "Check the password. An account with two-step verification needs an app password."
     return DeliveryError(
-        f"Can't log in as {login.user}: {named} refused the {given} ({_words(error)})", hint=hint
+        f"Can't log in as {login.user}: {named} refused the {given} ({_server_words(error)})", hint=hint
     )
 
 
-def _words(error: Exception) -> str:
+def _server_words(error: Exception) -> str:
     """What the server said."""
     said: Any = error.args[0] if error.args else ""
     if isinstance(error, imap_tools.UnexpectedCommandStatusError):
@@ -106,7 +106,7 @@ def _words(error: Exception) -> str:
     return " ".join(text.split())
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _walk_causes(error: BaseException | None) -> Iterator[BaseException]:
     """An error and what it came from: libraries wrap those of the system."""
     while error is not None:
         yield error

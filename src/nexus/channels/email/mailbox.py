@@ -57,7 +57,7 @@ class Mark:
     def to_json(self) -> dict[str, Any]:
         return {"uid": self.uid, "validity": self.validity, "at": self.at}
 
-    def moved(self, uid: int) -> "Mark":
+    def advance_to(self, uid: int) -> "Mark":
         return replace(self, uid=uid, at=_today())
 
 
@@ -76,7 +76,7 @@ class Mailbox:
     def open(self, login: Login) -> "Mailbox":
         """Connect and log in. The folder is opened for reading only."""
         server = self._server
-        box = _connected(server)
+        box = _connect(server)
         self._box = box
         if self._is_closed:
             self.close()
@@ -108,7 +108,7 @@ class Mailbox:
         found = self._search("SINCE", imaplib.Time2Internaldate(since.replace(tzinfo=UTC))[1:12].strip())
         return Mark(uid=min(found, default=next_uid) - 1, validity=validity, at=mark.at)
 
-    def after(self, mark: Mark) -> list[int]:
+    def find_after(self, mark: Mark) -> list[int]:
         """The UIDs of what came after the mark, in order."""
         # The last mail is always found, whatever its UID.
         return sorted(uid for uid in self._search("UID", f"{mark.uid + 1}:*") if uid > mark.uid)
@@ -124,7 +124,7 @@ class Mailbox:
                     return body
         return None
 
-    def newest(self) -> bytes | None:
+    def fetch_newest(self) -> bytes | None:
         """The newest mail."""
         found = self._search("UID", "1:*")
         return self.fetch(max(found)) if found else None
@@ -165,7 +165,7 @@ class Mailbox:
         return self._box.client
 
 
-def _connected(server: Server) -> imap_tools.BaseMailBox:
+def _connect(server: Server) -> imap_tools.BaseMailBox:
     if not server.tls:
         return imap_tools.MailBoxUnencrypted(server.host, server.port, timeout=_TIMEOUT_S)
     context = ssl.create_default_context()

@@ -159,7 +159,7 @@ async def update_automation(home: Home, name: Name, settings: AutomationSettings
 async def remove_automation(home: Home, name: Name) -> AutomationView:
     """Remove an automation. Its history, script and workspace are kept; a rollback brings it back."""
     if await home.ledgers.runtime.read(rows.get, name=name) is None:
-        raise registration.unknown(name)
+        raise registration.unknown_automation(name)
     await home.ledgers.runtime.write(rows.remove, name=name)
     return await _reload(home, name)
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from nexus import clock
 from nexus.automations import when
-from nexus.automations.reminders import Draft, Reminder, of
+from nexus.automations.reminders import Draft, Reminder, build_draft
 from nexus.automations.when import When
 from nexus.errors import UsageError
 from nexus.gateway.api.messages import Channel
@@ -50,7 +50,7 @@ class Drafted(BaseModel):
 @router.get("")
 async def list_reminders(home: Home) -> list[Reminder]:
     """Every reminder, in the order in which they were made."""
-    return await home.reminders.listed()
+    return await home.reminders.load_all()
 
 
 @router.post("/draft")
@@ -64,7 +64,7 @@ async def draft_reminder(home: Home, words: Words) -> Drafted:
         at=at,
         cron=draft.when.cron,
         zone=draft.when.zone,
-        described=draft.described(home.reminders.now()),
+        described=draft.describe(home.reminders.now()),
     )
 
 
@@ -80,14 +80,14 @@ async def add_reminder(home: Home, new: NewReminder) -> Reminder:
 async def change_reminder(home: Home, name: Name, to: Literal["pause", "resume"]) -> list[Reminder]:
     """Pause or resume a reminder; returns all of them."""
     await home.reminders.change(name, to)
-    return await home.reminders.listed()
+    return await home.reminders.load_all()
 
 
 @router.delete("/{name}")
 async def delete_reminder(home: Home, name: Name) -> list[Reminder]:
     """Delete a reminder; returns those that are left. Its log stays."""
     await home.reminders.change(name, "delete")
-    return await home.reminders.listed()
+    return await home.reminders.load_all()
 
 
 def _draft(new: NewReminder, now: datetime) -> Draft:
@@ -95,10 +95,10 @@ def _draft(new: NewReminder, now: datetime) -> Draft:
         raise UsageError("A reminder needs either `at` or `cron`")
     zone = when.check_zone(new.zone)
     if new.at is None:
-        return of(new.text, When(zone=zone, cron=new.cron), asks=new.asks)
+        return build_draft(new.text, When(zone=zone, cron=new.cron), asks=new.asks)
     try:
         at = clock.parse(new.at)
     except ValueError:
         hint = "Such as `2026-12-01T08:00:00.000Z`."
         raise UsageError(f"`{new.at}` is not an ISO 8601 time", hint=hint) from None
-    return of(new.text, when.once_at(at, now, zone), asks=new.asks)
+    return build_draft(new.text, when.require_future(at, now, zone), asks=new.asks)

@@ -14,17 +14,16 @@ from typing import Any
 import apsw
 
 from nexus import config
-from nexus.automations import hook_points, proposals, registration
-from nexus.automations.condition import Condition, Surroundings, condition, used_up
+from nexus.automations import hook_points, proposals, registration, workspace
+from nexus.automations.condition import Condition, Surroundings, assess, find_used_up
 from nexus.automations.context import Occasion
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.queue import InvocationQueue
 from nexus.automations.registry import Entry
 from nexus.automations.runner import Runner
-from nexus.automations.trial import occasion_of
-from nexus.automations.workspace import workspace
+from nexus.automations.trial import load_occasion
+from nexus.automations.workspace import Folder
 from nexus.automations.workspace.history import Change, History
-from nexus.automations.workspace.workspace import Folder
 from nexus.errors import AutomationError, MissingError, WorkspaceError
 from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
@@ -101,7 +100,7 @@ async def rerun(ledgers: Ledgers, runner: Runner, name: str, invocation_id: str)
     if earlier.input is not None:
         occasion = Occasion.from_json(earlier.input)
     else:
-        occasion = await occasion_of(ledgers, earlier.request_id or "", earlier.hook_point)
+        occasion = await load_occasion(ledgers, earlier.request_id or "", earlier.hook_point)
     if occasion is None:
         raise MissingError(f"The request of {invocation_id} is not recorded any more")
     entry = Entry(standing, runner.registry.handlers.get(standing.script_path or ""))
@@ -183,7 +182,7 @@ async def get(ledgers: Ledgers, name: str) -> AutomationView:
     """Load one automation; one that was removed is shown in its last version."""
     versions = await ledgers.runtime.read(stored.versions, name=name)
     if not versions:
-        raise registration.unknown(name)
+        raise registration.unknown_automation(name)
     standing = next((each for each in versions if each.status != "superseded"), versions[0])
     (fares,) = await _load_conditions(ledgers, [standing])
     return await asyncio.to_thread(_load_view, ledgers.home, standing, tuple(versions), fares)
@@ -232,11 +231,11 @@ async def undo_change(ledgers: Ledgers, name: str, commit: str) -> None:
 async def _find_folder(ledgers: Ledgers, name: str) -> Folder:
     versions = await ledgers.runtime.read(stored.versions, name=name)
     if not versions:
-        raise registration.unknown(name)
+        raise registration.unknown_automation(name)
     recorded = versions[0].workspace_dir
     if recorded is None:
         raise MissingError(f"`{name}` has no workspace")
-    return Folder(workspace.place(ledgers.home.meeseeks, recorded))
+    return Folder(workspace.locate(ledgers.home.meeseeks, recorded))
 
 
 def _load_with_last(connection: apsw.Connection) -> list[tuple[Automation, Invocation | None]]:
@@ -270,14 +269,14 @@ def _load_view(
     files: tuple[File, ...] = ()
     history: tuple[Change, ...] = ()
     if standing.workspace_dir is not None:
-        place = workspace.place(home.meeseeks, standing.workspace_dir)
+        place = workspace.locate(home.meeseeks, standing.workspace_dir)
         files, history = _list_files(Folder(place)), tuple(History(place).changes())
     return AutomationView(
         automation=standing,
         condition=fares,
         script=_read_source(home, standing),
         versions=versions,
-        peers=tuple(workspace.place(home.meeseeks, each).name for each in standing.peer_workspaces),
+        peers=tuple(workspace.locate(home.meeseeks, each).name for each in standing.peer_workspaces),
         files=files,
         history=history,
     )
@@ -285,9 +284,9 @@ def _load_view(
 
 async def _load_conditions(ledgers: Ledgers, found: list[Automation]) -> list[Condition]:
     settings = await asyncio.to_thread(config.load, ledgers.home.config_file)
-    spent = await ledgers.runtime.read(used_up, limits=settings.budgets)
+    spent = await ledgers.runtime.read(find_used_up, limits=settings.budgets)
     around = Surroundings(off=switched_off(settings), settings=settings.automations, used_up=spent)
-    return await asyncio.to_thread(lambda: [condition(ledgers.home, each, around) for each in found])
+    return await asyncio.to_thread(lambda: [assess(ledgers.home, each, around) for each in found])
 
 
 def _list_files(folder: Folder) -> tuple[File, ...]:

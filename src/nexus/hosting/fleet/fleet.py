@@ -147,7 +147,7 @@ class Fleet:
         """Begin an epoch in a home that was just made or restored, before anything is written to it."""
         hosted.settle(home, hosted.Place.of(self.registry.root, home_id))
         # Before the folder is of that epoch: what it was restored from is known from then on.
-        self.registry.begun(home_id, epoch, last_event(home), base)
+        self.registry.note_epoch(home_id, epoch, last_event(home), base)
         fencing.stamp(home, epoch)
 
     def local_epoch(self, home_id: str, home: Home) -> int | None:

@@ -1,14 +1,49 @@
 """Emptying a host: each of its homes gets another one. All functions wait for the network."""
 
-from collections.abc import Iterable, Iterator
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from nexus.errors import HomeBusyError, HomeError
-from nexus.hosting.fleet.placement import choose
+from nexus.hosting.fleet.records import FleetHost
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.registry import HostedHome
 
+# Below it a host gets no further homes: opening one copies its ledgers to the disk.
+LEAST_DISK_MIB: Final = 1_024
+# A host without load figures is new. So many homes weigh as much as a fully used processor.
+_HOMES_AT_FULL_LOAD: Final = 256
 _PAGE: Final = 500
+
+
+def choose_host(
+    hosts: Sequence[FleetHost], *, but: str = "", schema: int = 0, chance: random.Random | None = None
+) -> FleetHost | None:
+    """The less loaded of two hosts drawn at random that know the home's ledgers; None if there is none.
+
+    Load figures are seconds old. Taking the least loaded host each time would send it everything until the
+    next ones arrive; the better of two is nearly as even and can't run over.
+    """
+    able = [
+        each
+        for each in hosts
+        if each.is_alive
+        and not each.is_draining
+        and each.name != but
+        and each.schema >= schema
+        and _has_room(each)
+    ]
+    drawn = (chance or random.Random()).sample(able, min(2, len(able)))  # noqa: S311 - no secret
+    return min(drawn, key=_load, default=None)
+
+
+def _has_room(host: FleetHost) -> bool:
+    return host.load.disk_free_mib >= LEAST_DISK_MIB
+
+
+def _load(host: FleetHost) -> float:
+    """How busy a host is now, then how many homes it has to wake."""
+    return max(host.load.cpu_share, host.load.open_homes / _HOMES_AT_FULL_LOAD) + host.homes * 1e-6
 
 
 def drain(registry: FleetRegistry, host: str) -> int:
@@ -17,7 +52,7 @@ def drain(registry: FleetRegistry, host: str) -> int:
     It hands over each when nobody uses it, and serves it until then.
     """
     registry.set_draining(host)
-    return _placed_elsewhere(registry, host)
+    return _place_all_elsewhere(registry, host)
 
 
 def resume(registry: FleetRegistry, host: str) -> int:
@@ -32,10 +67,10 @@ def evacuate(registry: FleetRegistry, host: str) -> int:
         raise HomeBusyError(
             f"{host} is alive", hint=f"Stop it first, or move its homes with `nexus host drain {host}`."
         )
-    return _placed_elsewhere(registry, host)
+    return _place_all_elsewhere(registry, host)
 
 
-def on(registry: FleetRegistry, host: str) -> Iterator[HostedHome]:
+def homes_on(registry: FleetRegistry, host: str) -> Iterator[HostedHome]:
     """The homes of a host."""
     after = ""
     while found := registry.placements(host, after, _PAGE):
@@ -48,7 +83,7 @@ def place_elsewhere(registry: FleetRegistry, host: str, home_ids: Iterable[str])
     hosts = registry.hosts()
     for home_id in home_ids:
         home = registry.get(home_id)
-        chosen = choose(hosts, but=host, schema=home.schema if home else 0)
+        chosen = choose_host(hosts, but=host, schema=home.schema if home else 0)
         if chosen is None:
             raise HomeError(
                 "No other host takes homes",
@@ -57,7 +92,7 @@ def place_elsewhere(registry: FleetRegistry, host: str, home_ids: Iterable[str])
         registry.place(home_id, chosen.name)
 
 
-def _placed_elsewhere(registry: FleetRegistry, host: str) -> int:
-    homes = list(on(registry, host))
+def _place_all_elsewhere(registry: FleetRegistry, host: str) -> int:
+    homes = list(homes_on(registry, host))
     place_elsewhere(registry, host, [each.id for each in homes if each.moving_to is None])
     return len(homes)

@@ -40,10 +40,10 @@ from nexus.hosting.registry import (
     Registry,
     TokenScope,
     check_name,
-    derived,
-    digest,
-    new_secret,
-    taken,
+    derive_key,
+    digest_token,
+    make_secret,
+    name_taken_error,
 )
 from nexus.ledgers import migrate, sql
 
@@ -71,18 +71,18 @@ class FleetRegistry(Registry):
         self.incarnation = ""
         self._url = url
         self._engine: sa.Engine | None = None
-        self._known = _Remembered()
+        self._known = _Cache()
         self._secret = ""
 
     def __enter__(self) -> Self:
-        self._engine = opened(self._url)
+        self._engine = connect(self._url)
         try:
             with self._transaction() as connection:
                 # Hosts that start together would make the same tables.
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
                 connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}"))
                 connection.exec_driver_sql((_HERE / "schema.sql").read_text(encoding="utf-8"))
-                _rows(connection, "found", version=_VERSION, secret=new_secret())
+                _rows(connection, "found", version=_VERSION, secret=make_secret())
                 self._secret = _rows(connection, "secret")[0][0]
         except BaseException:
             self._engine.dispose()
@@ -101,85 +101,85 @@ class FleetRegistry(Registry):
     def add(self, name: str, settings: str | None = None) -> HostedHome:
         check_name(name)
         if not self._run("add", id=ids.new("hom"), name=name, settings=settings):
-            raise taken(name)
+            raise name_taken_error(name)
         self._known.clear()
-        return self.named(name)
+        return self.get_named(name)
 
     def remove(self, id_: str) -> None:
         self._run("remove", id=id_)
         self._known.clear()
 
     def get(self, id_: str) -> HostedHome | None:
-        return next(map(_home, self._run("by_id", id=id_)), None)
+        return next(map(_read_home, self._run("by_id", id=id_)), None)
 
     def find(self, name: str) -> HostedHome | None:
         found = self._known.get(
-            ("home", name), lambda: [_home(row) for row in self._run("by_name", name=name)]
+            ("home", name), lambda: [_read_home(row) for row in self._run("by_name", name=name)]
         )
         return next(iter(found), None)
 
-    def listed(self, after: str = "", limit: int = 100) -> list[HostedHome]:
-        return [_home(row) for row in self._run("listed", after=after, limit=limit)]
+    def list_homes(self, after: str = "", limit: int = 100) -> list[HostedHome]:
+        return [_read_home(row) for row in self._run("listed", after=after, limit=limit)]
 
     def count(self) -> int:
         return int(self._run("count")[0][0])
 
-    def left_open(self) -> list[str]:
+    def find_left_open(self) -> list[str]:
         return [row[0] for row in self._run("left_open", me=self.name)]
 
-    def concurrency(self) -> dict[str, int]:
+    def load_concurrency(self) -> dict[str, int]:
         return {row[0]: Limits.of_json(row[1]).concurrency for row in self._run("limited")}
 
     def set_limits(self, id_: str, limits: Limits) -> None:
         self._run("set_limits", id=id_, limits=limits.to_json())
         self._known.clear()
 
-    def opened(self, id_: str) -> None:
+    def note_opening(self, id_: str) -> None:
         self._run("opened", id=id_, me=self.name)
 
-    def settled(self, id_: str, *, keeps_open: bool) -> None:
+    def note_opened(self, id_: str, *, keeps_open: bool) -> None:
         self._run("settled", id=id_, keeps_open=keeps_open, me=self.name)
 
-    def closed(self, id_: str, next_wake: datetime | None = None, *, is_copied: bool = False) -> None:
+    def note_closed(self, id_: str, next_wake: datetime | None = None, *, is_copied: bool = False) -> None:
         self._run("closed", id=id_, me=self.name, next_wake=next_wake, is_copied=is_copied)
 
-    def cold(self, hours: float, limit: int) -> list[HostedHome]:
-        return [_home(row) for row in self._run("cold", me=self.name, seconds=hours * 3600, limit=limit)]
+    def find_cold(self, hours: float, limit: int) -> list[HostedHome]:
+        return [_read_home(row) for row in self._run("cold", me=self.name, seconds=hours * 3600, limit=limit)]
 
-    def evicted(self, id_: str) -> bool:
+    def note_evicted(self, id_: str) -> bool:
         return bool(self._run("evicted", id=id_, me=self.name))
 
-    def failed(self, id_: str, problem: str) -> None:
+    def note_failure(self, id_: str, problem: str) -> None:
         self._run("failed", id=id_, problem=problem, me=self.name)
 
     def new_token(self, home_id: str | None, scope: TokenScope, *, rotate: bool = False) -> str:
-        token = new_secret()
+        token = make_secret()
         with self._transaction() as connection:
             if rotate:
                 _rows(connection, "revoke", home=home_id)
-            _rows(connection, "add_token", digest=digest(token), home=home_id, scope=scope)
+            _rows(connection, "add_token", digest=digest_token(token), home=home_id, scope=scope)
         self._known.clear()
         return token
 
     def grant(self, token: str) -> Grant | None:
-        key = ("token", digest(token))
+        key = ("token", digest_token(token))
         found = self._known.get(
             key, lambda: [Grant(home_id=row[0], scope=row[1]) for row in self._run("token", digest=key[1])]
         )
         return next(iter(found), None)
 
     def key(self, home_id: str) -> str:
-        return derived(self._secret, home_id)
+        return derive_key(self._secret, home_id)
 
     # Hosts.
 
     def authorization(self, name: str) -> str:
         """What hosts of the fleet show to the one of that name, and what opens no other."""
-        return f"Bearer {derived(self._secret, name, of='requests to')}"
+        return f"Bearer {derive_key(self._secret, name, of='requests to')}"
 
     def host_key(self, name: str) -> str:
         """What names a host of this fleet in requests that others pass on to it."""
-        return derived(self._secret, name, of="host")
+        return derive_key(self._secret, name, of="host")
 
     def hosts(self) -> list[FleetHost]:
         return [
@@ -188,8 +188,8 @@ class FleetRegistry(Registry):
                 url=row[1],
                 version=row[2],
                 schema=row[3],
-                started_at=_time(row[4]),
-                lease_until=_time(row[5]),
+                started_at=_format_time(row[4]),
+                lease_until=_format_time(row[5]),
                 is_alive=row[6],
                 is_draining=row[7],
                 load=Load.of(row[8]),
@@ -241,7 +241,7 @@ class FleetRegistry(Registry):
 
     def placements(self, host: str, after: str = "", limit: int = 100) -> list[HostedHome]:
         """The homes on a host, by name."""
-        return [_home(row) for row in self._run("placements", host=host, after=after, limit=limit)]
+        return [_read_home(row) for row in self._run("placements", host=host, after=after, limit=limit)]
 
     def acquire(self, home_id: str, local_epoch: int | None) -> Holding | None:
         """Own a home from now on, unless a host that is alive does. None: there is no such home.
@@ -281,11 +281,11 @@ class FleetRegistry(Registry):
         """The config.toml that a home begins with; None: the usual one."""
         return next((row[0] for row in self._run("settings", id=home_id)), None)
 
-    def begun(self, home_id: str, epoch: int, events_seq: int, base: int | None) -> None:
+    def note_epoch(self, home_id: str, epoch: int, events_seq: int, base: int | None) -> None:
         """An epoch begins with the events up to that one, from the copy of an older epoch."""
         self._run("begun", id=home_id, epoch=epoch, events_seq=events_seq, base=base)
 
-    def copied(self, home_id: str, epoch: int) -> bool:
+    def note_copied(self, home_id: str, epoch: int) -> bool:
         """Record that the copy of an epoch is complete; returns whether it was read back before.
 
         HomeAwayError where the home is not ours in that epoch.
@@ -298,20 +298,20 @@ class FleetRegistry(Registry):
                 raise FleetUnreachableError("The home has another owner", hint="Try again in a moment.")
             return _rows(connection, "complete", **values)[0][0] == "checked"
 
-    def checked(self, home_id: str, epoch: int) -> None:
+    def note_checked(self, home_id: str, epoch: int) -> None:
         """Record that the copy of an epoch was read back, and is whole."""
         if not self._run("checked", id=home_id, epoch=epoch, me=self.name):
             raise FleetUnreachableError("The home has another owner", hint="Try again in a moment.")
 
-    def superseded(self, home_id: str, epoch: int) -> list[int]:
+    def find_superseded(self, home_id: str, epoch: int) -> list[int]:
         """The epochs whose copies nobody needs, once the copy of a newer one was read back."""
         return [row[0] for row in self._run("superseded", id=home_id, epoch=epoch)]
 
-    def dropped(self, home_id: str, epoch: int) -> None:
+    def note_dropped(self, home_id: str, epoch: int) -> None:
         """Record that the copy of an epoch was deleted."""
         self._run("dropped", id=home_id, epoch=epoch)
 
-    def unreadable(self, home_id: str) -> list[tuple[int, int]]:
+    def find_unreadable(self, home_id: str) -> list[tuple[int, int]]:
         """Epochs whose copies were passed over, and the event that each began with."""
         return [(row[0], row[1]) for row in self._run("unreadable", id=home_id)]
 
@@ -337,7 +337,7 @@ class FleetRegistry(Registry):
                 _rows(connection, "place", id=home_id, host=host)
         self._known.clear()
 
-    def wishes(self, limit: int) -> list[str]:
+    def find_moving(self, limit: int) -> list[str]:
         """Homes of ours that another host is to have."""
         return [row[0] for row in self._run("wishes", me=self.name, limit=limit)]
 
@@ -347,7 +347,7 @@ class FleetRegistry(Registry):
         self._known.clear()
         return found[0][0] if found else None
 
-    def orphans(self, limit: int) -> list[str]:
+    def find_orphans(self, limit: int) -> list[str]:
         """Homes with work whose owner is gone."""
         return [row[0] for row in self._run("orphans", me=self.name, schema=known_schema(), limit=limit)]
 
@@ -375,7 +375,7 @@ class FleetRegistry(Registry):
             ) from error
 
 
-class _Remembered:
+class _Cache:
     """Answers of the last moment."""
 
     def __init__(self) -> None:
@@ -406,7 +406,7 @@ def known_schema() -> int:
     return sum(map(migrate.latest, LEDGERS))
 
 
-def opened(url: str, connections: int = _CONNECTIONS) -> sa.Engine:
+def connect(url: str, connections: int = _CONNECTIONS) -> sa.Engine:
     """Connections to a fleet's Postgres."""
     try:
         address = sa.make_url(url)
@@ -445,11 +445,11 @@ def _text(statement: str) -> sa.TextClause:
     return sa.text(sql.load_statements(_HERE / "queries.sql")[statement])
 
 
-def _home(row: Any) -> HostedHome:
+def _read_home(row: Any) -> HostedHome:
     return HostedHome(
         id=row[0],
         name=row[1],
-        added_at=_time(row[2]),
+        added_at=_format_time(row[2]),
         limits=Limits.of_json(row[3]),
         is_open=row[4],
         keeps_open=row[5],
@@ -460,5 +460,5 @@ def _home(row: Any) -> HostedHome:
     )
 
 
-def _time(value: datetime) -> str:
+def _format_time(value: datetime) -> str:
     return clock.timestamp(value.astimezone(UTC))

@@ -68,7 +68,7 @@ async def salvage(registry: "FleetRegistry", copies: "Replicas", folder: Path) -
                 _log.warning("messages were salvaged", extra={"home": place.id, "messages": count})
             # Its owner has deleted it, but we may have written to it since.
             await copies.drop(f"{place.id}/{epoch}")
-            await asyncio.to_thread(registry.dropped, place.id, epoch)
+            await asyncio.to_thread(registry.note_dropped, place.id, epoch)
         if await asyncio.to_thread(has_keys, home):
             await asyncio.to_thread(_keep, registry.root, folder)
             return True

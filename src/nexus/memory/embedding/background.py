@@ -18,6 +18,7 @@ from nexus.memory import succession
 from nexus.memory.embedding.embedder import Embedder
 from nexus.memory.embedding.job import Backlog, Pass, backlog
 from nexus.memory.embedding.vectors import Vectors, serving_model
+from nexus.watch import wait_at_most
 
 # Writes that follow each other closely are embedded together.
 _TOGETHER_S: Final = 0.2
@@ -153,14 +154,10 @@ class Background:
 
     async def _is_due(self) -> bool:
         """Wait for a wake-up; without one, look now and then what others wrote."""
-        try:
-            # Not `wait_for`: until Python 3.12 it can lose a cancellation, and `stop` waits forever.
-            async with asyncio.timeout(_LOOK_S):
-                await self._wanted.wait()
-        except TimeoutError:
-            self.is_behind = (await self.backlog()).depth > 0
-            return self.is_behind
-        return True
+        if await wait_at_most(self._wanted.wait(), _LOOK_S):
+            return True
+        self.is_behind = (await self.backlog()).depth > 0
+        return self.is_behind
 
     async def _yielding(self, work: Callable[..., Any], /, *arguments: Any) -> Any:
         """Run one portion on a thread when it is its turn."""

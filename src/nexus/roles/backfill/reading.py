@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from nexus import clock, ids
-from nexus.automations.workspace import Workspace
-from nexus.automations.workspace.workspace import bootstrap
+from nexus.automations.workspace import Workspace, bootstrap
 from nexus.errors import NexusError
 from nexus.ledgers import events, sql
 from nexus.ledgers.identity.senders import Sender

@@ -41,7 +41,7 @@ class Sweep:
 
     async def sweep(self) -> int:
         """Let the writer go over what it missed, the oldest first; returns how many runs were asked for."""
-        entry = await self._runner.active(PROCESSOR, _HOOK_POINT)
+        entry = await self._runner.find_active(PROCESSOR, _HOOK_POINT)
         if entry is None:
             return 0
         frequency = Frequency.of(entry.automation.config)
@@ -52,20 +52,20 @@ class Sweep:
                 occasion = await self._make_occasion(label, last.execution_id, last.request_id)
                 if occasion is not None:
                     # Where the circuit is open, the first one tells whether the others may follow.
-                    if not await self._runner.again(entry, _HOOK_POINT, occasion):
+                    if not await self._runner.enqueue_again(entry, _HOOK_POINT, occasion):
                         return asked
                     asked += 1
         return asked
 
     async def ask_about(self, runs: Iterable[tuple[str, str, str]]) -> None:
         """Let the writer go over turns that it was never asked about, by session, run and request."""
-        entry = await self._runner.active(PROCESSOR, _HOOK_POINT)
+        entry = await self._runner.find_active(PROCESSOR, _HOOK_POINT)
         if entry is None:
             return
         for label, execution_id, request_id in runs:
             occasion = await self._make_occasion(label, execution_id, request_id)
             if occasion:
-                await self._runner.again(entry, _HOOK_POINT, occasion)
+                await self._runner.enqueue_again(entry, _HOOK_POINT, occasion)
 
     async def _by_clock(self, context: Context, payload: Any) -> dict[str, int]:
         return {"runs": await self.sweep()}

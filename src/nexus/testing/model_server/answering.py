@@ -12,10 +12,9 @@ from nexus.testing.model_server.caching import Accounting
 from nexus.testing.model_server.control import State
 from nexus.testing.model_server.failures import ErrorEvent, HttpError, Silence
 from nexus.testing.model_server.plan import Plan, Send, Wait, body_plan, stream_plan
-from nexus.testing.model_server.prompt import tokens_in
 from nexus.testing.model_server.record import Exchange, Usage
 from nexus.testing.model_server.reply import Draft
-from nexus.testing.model_server.request import Json, ModelRequest
+from nexus.testing.model_server.request import Json, ModelRequest, tokens_in
 from nexus.testing.model_server.script import Directive
 from nexus.testing.model_server.turn import Turn
 from nexus.testing.model_server.wire import RejectedError, Wire
@@ -24,7 +23,7 @@ UNSCRIPTED_HEADERS = {"x-should-retry": "false"}
 """The official clients retry a 5xx unless they are told that it is of no use."""
 
 
-def parsed(body: bytes) -> Json:
+def parse_body(body: bytes) -> Json:
     """The body as an object."""
     try:
         value: Any = json.loads(body)
@@ -35,15 +34,15 @@ def parsed(body: bytes) -> Json:
     return cast("Json", value)
 
 
-def understood(request: ModelRequest, wire: Wire) -> ModelRequest:
+def check_request(request: ModelRequest, wire: Wire) -> ModelRequest:
     """The request with its prompt and view; `RejectedError` where it breaks the format's rules."""
-    with shape_checked():
+    with check_shape():
         wire.check(request.json, request.headers)
         return replace(request, prompt=wire.prompt(request.json), view=wire.view(request.json))
 
 
 @contextmanager
-def shape_checked() -> Generator[None]:
+def check_shape() -> Generator[None]:
     """A body with a string where an object belongs is refused, whatever it makes the reader stumble on."""
     try:
         yield
@@ -64,25 +63,25 @@ def decide(request: ModelRequest, wire: Wire, state: State) -> tuple[Exchange, D
     """The answer to a request, as the script has it, and its record."""
     try:
         admit(request, state)
-        request = replace(request, json=parsed(request.body))
+        request = replace(request, json=parse_body(request.body))
         admit(request, state)
-        request = understood(request, wire)
+        request = check_request(request, wire)
         state.settings.profile.admit(request)
-        step = _scripted(request, state)
-        step = state.settings.profile.shaped(step) if isinstance(step, Turn) else step
+        step = _take_step(request, state)
+        step = state.settings.profile.shape(step) if isinstance(step, Turn) else step
     except RejectedError as error:
         step = HttpError(error.kind, message=error.message, headers=error.headers)
     scripted = not (isinstance(step, HttpError) and step.kind == "unscripted")
     return Exchange(request, scripted=scripted), draft(step, request, wire, state)
 
 
-def _scripted(request: ModelRequest, state: State) -> Directive:
+def _take_step(request: ModelRequest, state: State) -> Directive:
     try:
         step = state.script.take(request)
     except Exception as error:
-        raise _unscripted(f"The script failed on {described(request)}: {error!r}") from error
+        raise _unscripted(f"The script failed on {describe(request)}: {error!r}") from error
     if step is None:
-        raise _unscripted(f"Nothing is scripted for {described(request)}.")
+        raise _unscripted(f"Nothing is scripted for {describe(request)}.")
     return step
 
 
@@ -96,8 +95,8 @@ def draft(step: Directive, request: ModelRequest, wire: Wire, state: State) -> D
         inner = next((fault for fault in step.faults if isinstance(fault, ErrorEvent)), None)
         step = HttpError(inner.kind, message=inner.message) if inner else step
     if isinstance(step, HttpError):
-        return _error(step, headers, request_id, wire, state)
-    return _turn(step, headers, request, wire, state)
+        return _draft_error(step, headers, request_id, wire, state)
+    return _draft_turn(step, headers, request, wire, state)
 
 
 def usage_of(turn: Turn, accounting: Accounting) -> Usage:
@@ -110,7 +109,9 @@ def usage_of(turn: Turn, accounting: Accounting) -> Usage:
     return turn.usage or computed
 
 
-def _turn(turn: Turn, headers: dict[str, str], request: ModelRequest, wire: Wire, state: State) -> Draft:
+def _draft_turn(
+    turn: Turn, headers: dict[str, str], request: ModelRequest, wire: Wire, state: State
+) -> Draft:
     accounting = state.account(request)
     usage = usage_of(turn, accounting)
     if request.stream:
@@ -144,7 +145,9 @@ def _body_headers(plan: Plan, body: bytes) -> dict[str, str]:
     return {"content-type": "application/json", "content-length": str(length_bytes)}
 
 
-def _error(error: HttpError, headers: dict[str, str], request_id: str, wire: Wire, state: State) -> Draft:
+def _draft_error(
+    error: HttpError, headers: dict[str, str], request_id: str, wire: Wire, state: State
+) -> Draft:
     if error.body is None:
         body = json.dumps(wire.error_body(error.kind, error.message, request_id)).encode()
         kind = "application/json"
@@ -164,7 +167,7 @@ def _unscripted(message: str) -> RejectedError:
     return RejectedError(message, "unscripted", UNSCRIPTED_HEADERS)
 
 
-def described(request: ModelRequest) -> str:
+def describe(request: ModelRequest) -> str:
     """A request in one line."""
     said = request.last_user if len(request.last_user) <= 80 else request.last_user[:80] + "…"
     return f"request {request.number} ({request.path}, model {request.model!r}, last user message {said!r})"

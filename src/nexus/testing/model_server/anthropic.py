@@ -8,23 +8,25 @@ from typing import Any, cast
 from nexus import ids
 from nexus.testing.model_server.caching import MAX_POINTS
 from nexus.testing.model_server.failures import Kind
-from nexus.testing.model_server.prompt import Level, Lifetime, Prompt, Segment, canonical
 from nexus.testing.model_server.record import Usage
-from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest, View, WireName, objects
+from nexus.testing.model_server.request import (
+    Json,
+    KeptHeaders,
+    Level,
+    Lifetime,
+    ModelRequest,
+    Prompt,
+    Segment,
+    View,
+    WireName,
+    canonical,
+    objects,
+)
 from nexus.testing.model_server.turn import ToolCall, Turn
 from nexus.testing.model_server.wire import ErrorForm, Event, require
 
 ROLES = ("user", "assistant", "system")
 UNCACHEABLE = ("thinking", "redacted_thinking")
-
-
-def check(body: Json, headers: KeptHeaders) -> None:
-    """Refuse what the Messages API refuses."""
-    require("anthropic-version" in headers, "anthropic-version: header is required")
-    check_prompt(body)
-    _check_version(body, headers["anthropic-version"])
-    max_tokens = body.get("max_tokens")
-    require(isinstance(max_tokens, int) and max_tokens >= 0, "max_tokens: Field required")
 
 
 def _check_version(body: Json, version: str) -> None:
@@ -50,31 +52,6 @@ def check_prompt(body: Json) -> None:
     require(len(names) == len(set(names)), "tools: Tool names must be unique.")
     _check_tool_results(messages)
     _check_points(body)
-
-
-def prompt(body: Json) -> Prompt:
-    """Tools, system and messages as segments, with the cache points on them."""
-    segments = list(_segments(body))
-    automatic = body.get("cache_control")
-    if automatic:
-        last = _last_cacheable(segments)
-        if last is not None:
-            segments[last] = Segment(segments[last].level, segments[last].data, _lifetime(automatic))
-    settings = {key: body[key] for key in ("tool_choice", "thinking") if body.get(key)}
-    return Prompt(tuple(segments), canonical(settings) if settings else b"")
-
-
-def view(body: Json) -> View:
-    """System text, last user text, last tool results and tool names."""
-    messages: list[Json] = body["messages"]
-    spoken = [_text(message["content"]) for message in messages if message["role"] == "user"]
-    results = [block for block in blocks(messages[-1]["content"]) if block.get("type") == "tool_result"]
-    return View(
-        system=_text(body.get("system") or ""),
-        last_user=next((text for text in reversed(spoken) if text), ""),
-        tool_results=tuple(_text(block.get("content") or "") for block in results),
-        tool_names=tuple(tool.get("name", "") for tool in objects(body, "tools")),
-    )
 
 
 def blocks(content: Any) -> list[Json]:
@@ -165,7 +142,7 @@ def _check_points(body: Json) -> None:
 
 def _check_tool_results(messages: list[Json]) -> None:
     open_calls: set[str] = set()
-    for role, content in _joined(messages):
+    for role, content in _join_messages(messages):
         answered = {block.get("tool_use_id", "") for block in content if block["type"] == "tool_result"}
         unknown = sorted(answered - open_calls)
         _require_answered(open_calls - answered)
@@ -175,7 +152,7 @@ def _check_tool_results(messages: list[Json]) -> None:
     _require_answered(open_calls)
 
 
-def _joined(messages: list[Json]) -> Iterator[tuple[str, list[Json]]]:
+def _join_messages(messages: list[Json]) -> Iterator[tuple[str, list[Json]]]:
     """The API reads neighbouring messages of one role as one message."""
     spoken = [message for message in messages if message["role"] != "system"]
     for role, group in groupby(spoken, key=lambda message: str(message["role"])):
@@ -211,13 +188,35 @@ class AnthropicWire:
     errors = ERRORS
 
     def check(self, body: Json, headers: KeptHeaders) -> None:
-        check(body, headers)
+        """Refuse what the Messages API refuses."""
+        require("anthropic-version" in headers, "anthropic-version: header is required")
+        check_prompt(body)
+        _check_version(body, headers["anthropic-version"])
+        max_tokens = body.get("max_tokens")
+        require(isinstance(max_tokens, int) and max_tokens >= 0, "max_tokens: Field required")
 
     def prompt(self, body: Json) -> Prompt:
-        return prompt(body)
+        """Tools, system and messages as segments, with the cache points on them."""
+        segments = list(_segments(body))
+        automatic = body.get("cache_control")
+        if automatic:
+            last = _last_cacheable(segments)
+            if last is not None:
+                segments[last] = Segment(segments[last].level, segments[last].data, _lifetime(automatic))
+        settings = {key: body[key] for key in ("tool_choice", "thinking") if body.get(key)}
+        return Prompt(tuple(segments), canonical(settings) if settings else b"")
 
     def view(self, body: Json) -> View:
-        return view(body)
+        """System text, last user text, last tool results and tool names."""
+        messages: list[Json] = body["messages"]
+        spoken = [_text(message["content"]) for message in messages if message["role"] == "user"]
+        results = [block for block in blocks(messages[-1]["content"]) if block.get("type") == "tool_result"]
+        return View(
+            system=_text(body.get("system") or ""),
+            last_user=next((text for text in reversed(spoken) if text), ""),
+            tool_results=tuple(_text(block.get("content") or "") for block in results),
+            tool_names=tuple(tool.get("name", "") for tool in objects(body, "tools")),
+        )
 
     def body(self, request: ModelRequest, turn: Turn, usage: Usage) -> Json:
         return {

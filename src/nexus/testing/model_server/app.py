@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope
 from starlette.types import Send as SendMessage
 
 from nexus.testing.model_server import anthropic, control
-from nexus.testing.model_server.answering import admit, decide, draft, parsed, shape_checked
+from nexus.testing.model_server.answering import admit, check_shape, decide, draft, parse_body
 from nexus.testing.model_server.anthropic import AnthropicWire
 from nexus.testing.model_server.bedrock import BedrockWire
 from nexus.testing.model_server.control import State
@@ -20,10 +20,9 @@ from nexus.testing.model_server.failures import HttpError
 from nexus.testing.model_server.google import GoogleWire
 from nexus.testing.model_server.openai import GroqWire, MistralWire, OpenAIWire
 from nexus.testing.model_server.plan import Plan, Send
-from nexus.testing.model_server.prompt import canonical
 from nexus.testing.model_server.record import Exchange
 from nexus.testing.model_server.reply import CloseConnection, Draft, Reply
-from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest
+from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest, canonical
 from nexus.testing.model_server.wire import RejectedError, Wire
 
 Handler: TypeAlias = Callable[[ModelRequest, Wire, State], tuple[Exchange, Draft]]
@@ -40,13 +39,15 @@ def build(state: State, close: CloseConnection) -> Starlette:
         async def endpoint(request: Request) -> ASGIApp:
             spoken = wire or (anthropic if "anthropic-version" in request.headers else openai)
             try:
-                received = await _received(request, spoken, state)
+                received = await _read_request(request, spoken, state)
             except ClientDisconnect:
                 return Response()  # There is nobody left to send it to.
             exchange, answer = handler(received, spoken, state)
             state.records.add(exchange)
             reply = Reply(answer, exchange.answer, state.gates, close)
-            return reply if state.slots is None or handler is not decide else _in_turn(reply, state.slots)
+            return (
+                reply if state.slots is None or handler is not decide else _wait_for_slot(reply, state.slots)
+            )
 
         return Route(path, endpoint, methods=methods)
 
@@ -87,7 +88,7 @@ def informing(answer: Callable[[ModelRequest, Wire, State], Json]) -> Handler:
     return handle
 
 
-async def _received(request: Request, wire: Wire, state: State) -> ModelRequest:
+async def _read_request(request: Request, wire: Wire, state: State) -> ModelRequest:
     return ModelRequest(
         number=state.records.next_number(),
         at=state.settings.clock(),
@@ -100,8 +101,8 @@ async def _received(request: Request, wire: Wire, state: State) -> ModelRequest:
 
 
 def _count(request: ModelRequest, wire: Wire, state: State) -> Json:
-    body = parsed(request.body)
-    with shape_checked():
+    body = parse_body(request.body)
+    with check_shape():
         anthropic.check_prompt(body)
         return {"input_tokens": wire.prompt(body).tokens}
 
@@ -132,7 +133,7 @@ def _props(request: ModelRequest, wire: Wire, state: State) -> Json:
     return _nothing(request, wire, state) if profile.is_silent else profile.props()
 
 
-def _in_turn(reply: ASGIApp, slots: asyncio.Semaphore) -> ASGIApp:
+def _wait_for_slot(reply: ASGIApp, slots: asyncio.Semaphore) -> ASGIApp:
     """A reply that waits until the server has a place for it."""
 
     async def answer(scope: Scope, receive: Receive, send: SendMessage) -> None:

@@ -7,9 +7,18 @@ from collections.abc import Iterator, Mapping
 
 from nexus import ids
 from nexus.testing.model_server.failures import Kind
-from nexus.testing.model_server.prompt import Prompt, Segment, canonical
 from nexus.testing.model_server.record import Usage
-from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest, View, WireName, objects
+from nexus.testing.model_server.request import (
+    Json,
+    KeptHeaders,
+    ModelRequest,
+    Prompt,
+    Segment,
+    View,
+    WireName,
+    canonical,
+    objects,
+)
 from nexus.testing.model_server.turn import StopReason, Turn
 from nexus.testing.model_server.wire import ErrorForm, Event, require
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from nexus.testing.model_server.prompt import BYTES_PER_TOKEN, Lifetime, Prompt, tokens_in
 from nexus.testing.model_server.record import Usage
+from nexus.testing.model_server.request import BYTES_PER_TOKEN, Lifetime, Prompt, tokens_in
 
 MAX_POINTS = 4
 LIFETIMES: dict[Lifetime, timedelta] = {"5m": timedelta(minutes=5), "1h": timedelta(hours=1)}

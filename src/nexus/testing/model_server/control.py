@@ -166,7 +166,7 @@ def _gates(state: State, request: Request, body: bytes) -> Response:
 
 
 def _open_gate(state: State, request: Request, body: bytes) -> Response:
-    state.gates.named(request.path_params["name"]).open()
+    state.gates.get(request.path_params["name"]).open()
     return _gates(state, request, body)
 
 

@@ -35,7 +35,7 @@ class Gate:
         """Let every answer pass, now and later."""
         self._opened.set()
 
-    async def passed(self) -> None:
+    async def wait_open(self) -> None:
         """Wait here; called in the server's loop, while `open` may be called in any thread."""
         self.waiting += 1
         try:
@@ -52,7 +52,7 @@ class Gates:
         self._lock = threading.Lock()
         self._gates: dict[str, Gate] = {}
 
-    def named(self, name: str) -> Gate:
+    def get(self, name: str) -> Gate:
         with self._lock:
             return self._gates.setdefault(name, Gate())
 

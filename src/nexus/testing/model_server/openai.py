@@ -6,55 +6,23 @@ from typing import Any
 
 from nexus import ids
 from nexus.testing.model_server.failures import Kind
-from nexus.testing.model_server.prompt import Prompt, Segment, canonical
 from nexus.testing.model_server.record import Usage
-from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest, View, WireName, objects
+from nexus.testing.model_server.request import (
+    Json,
+    KeptHeaders,
+    ModelRequest,
+    Prompt,
+    Segment,
+    View,
+    WireName,
+    canonical,
+    objects,
+)
 from nexus.testing.model_server.turn import StopReason, TokenLogprob, ToolCall, Turn
 from nexus.testing.model_server.wire import ErrorForm, Event, require
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 FORMATS = ("text", "json_object", "json_schema")
-
-
-def check(body: Json, headers: KeptHeaders) -> None:
-    """Refuse what the chat completions API refuses."""
-    require(isinstance(body.get("model"), str) and body["model"], "you must provide a model parameter")
-    messages = objects(body, "messages")
-    require(messages, "'messages' must have at least one message.")
-    for index, message in enumerate(messages):
-        require(message.get("role") in ROLES, f"messages[{index}].role: must be one of {ROLES}")
-    require(body.get("n") in (None, 1), "n: this server answers with one choice")
-    require(body.get("stream") is True or not body.get("stream_options"), "stream_options needs stream: true")
-    _check_format(body.get("response_format"))
-    _check_tool_results(messages)
-
-
-def prompt(body: Json) -> Prompt:
-    """Tools, the answer's schema, then messages: the order in which a prefix is shared."""
-    tools = [Segment("tools", canonical(tool) + b"\n") for tool in objects(body, "tools")]
-    form = body.get("response_format")
-    schema = [Segment("tools", canonical(form) + b"\n")] if form else []
-    messages = [Segment("messages", canonical(message) + b"\n") for message in body["messages"]]
-    return Prompt((*tools, *schema, *messages))
-
-
-def view(body: Json) -> View:
-    """System text, last user text, last tool results and tool names."""
-    messages: list[Json] = body["messages"]
-    system = [_text(m.get("content")) for m in messages if m["role"] in ("system", "developer")]
-    spoken = [_text(m.get("content")) for m in messages if m["role"] == "user"]
-    results: list[str] = []
-    for message in reversed(messages):
-        if message["role"] != "tool":
-            break
-        results.insert(0, _text(message.get("content")))
-    names = [tool.get("function", {}).get("name", "") for tool in objects(body, "tools")]
-    return View(
-        system="\n".join(system),
-        last_user=next((text for text in reversed(spoken) if text), ""),
-        tool_results=tuple(results),
-        tool_names=tuple(names),
-    )
 
 
 def _text(content: Any) -> str:
@@ -133,13 +101,44 @@ class OpenAIWire:
     errors = ERRORS
 
     def check(self, body: Json, headers: KeptHeaders) -> None:
-        check(body, headers)
+        """Refuse what the chat completions API refuses."""
+        require(isinstance(body.get("model"), str) and body["model"], "you must provide a model parameter")
+        messages = objects(body, "messages")
+        require(messages, "'messages' must have at least one message.")
+        for index, message in enumerate(messages):
+            require(message.get("role") in ROLES, f"messages[{index}].role: must be one of {ROLES}")
+        require(body.get("n") in (None, 1), "n: this server answers with one choice")
+        require(
+            body.get("stream") is True or not body.get("stream_options"), "stream_options needs stream: true"
+        )
+        _check_format(body.get("response_format"))
+        _check_tool_results(messages)
 
     def prompt(self, body: Json) -> Prompt:
-        return prompt(body)
+        """Tools, the answer's schema, then messages: the order in which a prefix is shared."""
+        tools = [Segment("tools", canonical(tool) + b"\n") for tool in objects(body, "tools")]
+        form = body.get("response_format")
+        schema = [Segment("tools", canonical(form) + b"\n")] if form else []
+        messages = [Segment("messages", canonical(message) + b"\n") for message in body["messages"]]
+        return Prompt((*tools, *schema, *messages))
 
     def view(self, body: Json) -> View:
-        return view(body)
+        """System text, last user text, last tool results and tool names."""
+        messages: list[Json] = body["messages"]
+        system = [_text(m.get("content")) for m in messages if m["role"] in ("system", "developer")]
+        spoken = [_text(m.get("content")) for m in messages if m["role"] == "user"]
+        results: list[str] = []
+        for message in reversed(messages):
+            if message["role"] != "tool":
+                break
+            results.insert(0, _text(message.get("content")))
+        names = [tool.get("function", {}).get("name", "") for tool in objects(body, "tools")]
+        return View(
+            system="\n".join(system),
+            last_user=next((text for text in reversed(spoken) if text), ""),
+            tool_results=tuple(results),
+            tool_names=tuple(names),
+        )
 
     def body(self, request: ModelRequest, turn: Turn, usage: Usage) -> Json:
         choice = {

@@ -48,7 +48,7 @@ class Profile:
                 f"request ({used} tokens) exceeds the available context size ({window} tokens)"
             )
 
-    def shaped(self, turn: Turn) -> Turn:
+    def shape(self, turn: Turn) -> Turn:
         """An answer as this kind of model gives it."""
         if self.pace is not None:
             turn = replace(turn, pace=self.pace)
@@ -110,7 +110,7 @@ def stream_plan(events: Sequence[Event], turn: Turn, error_event: bytes) -> Plan
     """A stream. `error_event` is what an `ErrorEvent` fault sends."""
     actions: list[Action] = []
     outcome: Outcome = "complete"
-    pending = _timed(turn.faults)
+    pending = _sort_faults(turn.faults)
     deltas = 0
     for event in events:
         broken = False
@@ -119,33 +119,33 @@ def stream_plan(events: Sequence[Event], turn: Turn, error_event: bytes) -> Plan
             if isinstance(fault, Stall | Hold):
                 actions.append(_pause(fault))
             elif isinstance(fault, Cut):
-                return Plan(_dripped([*actions, Send(event.data[: len(event.data) // 2])], turn), "cut")
+                return Plan(_drip([*actions, Send(event.data[: len(event.data) // 2])], turn), "cut")
             elif isinstance(fault, ErrorEvent):
-                return Plan(_dripped([*actions, Send(error_event)], turn), "broken")
+                return Plan(_drip([*actions, Send(error_event)], turn), "broken")
             else:
                 broken, outcome = True, "broken"
         if event.role == "delta" and deltas and turn.pace.between_ms:
             actions.append(Wait(turn.pace.between_ms))
-        actions.append(Send(_spoiled(event.data) if broken else event.data, event.output_bytes))
+        actions.append(Send(_spoil(event.data) if broken else event.data, event.output_bytes))
         deltas += event.role == "delta"
-    return Plan(_dripped(actions, turn), outcome)
+    return Plan(_drip(actions, turn), outcome)
 
 
 def body_plan(body: bytes, turn: Turn, output_bytes: int) -> Plan:
     """An answer without streaming: pauses and cuts happen in the middle of the body."""
     half = len(body) // 2
-    faults = _timed(turn.faults)
+    faults = _sort_faults(turn.faults)
     pauses = [_pause(fault) for fault in faults if isinstance(fault, Stall | Hold)]
     if any(isinstance(fault, Cut) for fault in faults):
-        return Plan(_dripped([Send(body[:half]), *pauses], turn), "cut")
+        return Plan(_drip([Send(body[:half]), *pauses], turn), "cut")
     if any(isinstance(fault, BrokenEvent) for fault in faults):
-        return Plan(_dripped([*pauses, Send(body[:half], output_bytes)], turn), "broken")
+        return Plan(_drip([*pauses, Send(body[:half], output_bytes)], turn), "broken")
     if pauses:
-        return Plan(_dripped([Send(body[:half]), *pauses, Send(body[half:], output_bytes)], turn))
-    return Plan(_dripped([Send(body, output_bytes)], turn))
+        return Plan(_drip([Send(body[:half]), *pauses, Send(body[half:], output_bytes)], turn))
+    return Plan(_drip([Send(body, output_bytes)], turn))
 
 
-def _timed(faults: Sequence[Fault]) -> list[Timed]:
+def _sort_faults(faults: Sequence[Fault]) -> list[Timed]:
     timed = [fault for fault in faults if not isinstance(fault, Drip)]
     return sorted(timed, key=lambda fault: fault.after_deltas)
 
@@ -159,18 +159,18 @@ def _pause(fault: Stall | Hold) -> Action:
     return Wait(fault.ms) if isinstance(fault, Stall) else WaitForGate(fault.gate)
 
 
-def _spoiled(data: bytes) -> bytes:
+def _spoil(data: bytes) -> bytes:
     return data[: len(data) * 2 // 3] + b"\n\n"
 
 
-def _dripped(actions: list[Action], turn: Turn) -> tuple[Action, ...]:
+def _drip(actions: list[Action], turn: Turn) -> tuple[Action, ...]:
     drip = next((fault for fault in turn.faults if isinstance(fault, Drip)), None)
     if drip is None:
         return tuple(actions)
-    return tuple(part for action in actions for part in _drops(action, drip))
+    return tuple(part for action in actions for part in _split_action(action, drip))
 
 
-def _drops(action: Action, drip: Drip) -> Iterator[Action]:
+def _split_action(action: Action, drip: Drip) -> Iterator[Action]:
     if not isinstance(action, Send):
         yield action
         return

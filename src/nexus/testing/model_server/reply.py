@@ -8,8 +8,8 @@ from starlette.types import Receive, Scope, Send
 
 from nexus.testing.model_server import plan
 from nexus.testing.model_server.failures import Gates
-from nexus.testing.model_server.prompt import tokens_in
 from nexus.testing.model_server.record import NO_USAGE, Answer, Usage
+from nexus.testing.model_server.request import tokens_in
 
 CloseConnection = Callable[[Scope], None]
 
@@ -27,7 +27,7 @@ class Draft:
     output_bytes: int = 0
     on_begin: Callable[[], None] = field(default=lambda: None)
 
-    def billed(self, sent_output_bytes: int) -> Usage:
+    def usage_after(self, sent_output_bytes: int) -> Usage:
         """The usage once that much of the output was sent."""
         if sent_output_bytes >= self.output_bytes:
             return self.usage
@@ -50,7 +50,7 @@ class Reply:
         self._close = close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gone = asyncio.create_task(_disconnected(receive))
+        gone = asyncio.create_task(_wait_disconnect(receive))
         sending = asyncio.create_task(self._follow(send))
         try:
             await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
@@ -85,14 +85,14 @@ class Reply:
     async def _begin(self, status: int, send: Send) -> None:
         self._answer.status = status
         self._answer.headers = dict(self._draft.headers)
-        self._answer.usage = self._draft.billed(0)
+        self._answer.usage = self._draft.usage_after(0)
         self._draft.on_begin()
         headers = [(name.encode(), value.encode()) for name, value in self._draft.headers.items()]
         await send({"type": "http.response.start", "status": status, "headers": headers})
 
     def _note(self, data: bytes, output_bytes: int, last: bool) -> None:
         self._answer.sent.extend(data)
-        self._answer.usage = self._draft.billed(output_bytes)
+        self._answer.usage = self._draft.usage_after(output_bytes)
         if last:
             self._answer.outcome = self._draft.plan.outcome
 
@@ -100,10 +100,10 @@ class Reply:
         if isinstance(action, plan.Wait):
             await asyncio.sleep(action.ms / 1000)
         else:
-            await self._gates.named(action.name).passed()
+            await self._gates.get(action.name).wait_open()
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

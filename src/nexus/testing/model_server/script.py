@@ -148,7 +148,7 @@ def load(document: Any, script: Script) -> None:
     rules = [_rule(rule) for rule in _list(fields.get("rules", []), "rules")]
     _fill(script.common(), *common)
     for when, queue in rules:
-        _fill(script.rule(_built(matcher, when, "when")), *queue)
+        _fill(script.rule(_build(matcher, when, "when")), *queue)
 
 
 def step(value: Any) -> Step:
@@ -159,7 +159,7 @@ def step(value: Any) -> Step:
     if "error" in fields:
         return _error(fields["error"])
     if "silence" in fields:
-        return _built(Silence, fields["silence"], "silence")
+        return _build(Silence, fields["silence"], "silence")
     if "responder" in fields:
         if fields["responder"] != "echo":
             raise UsageError(f"there is no responder {fields['responder']!r}", hint="The one there is: echo.")
@@ -169,7 +169,7 @@ def step(value: Any) -> Step:
 
 def _rule(value: Any) -> tuple[Any, tuple[list[Step], Step | None]]:
     fields = _object(value, "a rule", ("when", "steps", "always"))
-    _built(matcher, fields.get("when", {}), "when")
+    _build(matcher, fields.get("when", {}), "when")
     return fields.get("when", {}), _queue(fields, "a rule")
 
 
@@ -187,25 +187,25 @@ def _fill(rule: Rule, steps: list[Step], always: Step | None) -> None:
 def _turn(fields: Mapping[str, Any]) -> Turn:
     built: dict[str, Any] = dict(fields)
     readers: dict[str, Callable[[Any], Any]] = {
-        "tool_calls": lambda value: [_built(ToolCall, item, "a tool call") for item in _list(value, "calls")],
+        "tool_calls": lambda value: [_build(ToolCall, item, "a tool call") for item in _list(value, "calls")],
         "logprobs": lambda value: [
-            _built(TokenLogprob, item, "a logprob") for item in _list(value, "logprobs")
+            _build(TokenLogprob, item, "a logprob") for item in _list(value, "logprobs")
         ],
-        "usage": lambda value: _built(Usage, value, "usage"),
-        "pace": lambda value: _built(Pace, value, "pace"),
+        "usage": lambda value: _build(Usage, value, "usage"),
+        "pace": lambda value: _build(Pace, value, "pace"),
         "faults": lambda value: [_fault(item) for item in _list(value, "faults")],
     }
     for name, read in readers.items():
         if name in built:
             built[name] = read(built[name])
-    return _built(Turn, built, "a turn")
+    return _build(Turn, built, "a turn")
 
 
 def _error(value: Any) -> HttpError:
     fields = dict(_object(value, "an error", None))
     if "retry_after" in fields:
-        fields["retry_after"] = _built(RetryAfter, fields["retry_after"], "retry_after")
-    return _built(HttpError, fields, "an error")
+        fields["retry_after"] = _build(RetryAfter, fields["retry_after"], "retry_after")
+    return _build(HttpError, fields, "an error")
 
 
 def _fault(value: Any) -> Fault:
@@ -213,10 +213,10 @@ def _fault(value: Any) -> Fault:
     if len(fields) != 1:
         raise UsageError(f"a fault has one name, not {sorted(fields)}", hint=HINT)
     name, settings = next(iter(fields.items()))
-    return _built(FAULTS[name], settings, name)
+    return _build(FAULTS[name], settings, name)
 
 
-def _built(make: Callable[..., Any], fields: Any, what: str) -> Any:
+def _build(make: Callable[..., Any], fields: Any, what: str) -> Any:
     try:
         return make(**_object(fields, what, None))
     except TypeError as error:

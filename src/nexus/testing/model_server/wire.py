@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from nexus.testing.model_server.failures import Kind
-from nexus.testing.model_server.prompt import Prompt
 from nexus.testing.model_server.record import Usage
-from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest, View, WireName
+from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest, Prompt, View, WireName
 from nexus.testing.model_server.turn import Turn
 
 

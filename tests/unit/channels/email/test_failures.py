@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from certificates import certify
+from nexus.channels import email as channel
 from nexus.channels.adapter import DeliveryError
-from nexus.channels.email import Account, Email, Server, mailbox, sending
+from nexus.channels.email import Account, Email, Server, mailbox
 from nexus.channels.email.failures import explain
 from nexus.channels.email.mailbox import Login
 from ports import free_port
@@ -100,7 +101,7 @@ async def test_a_server_that_cannot_be_used_is_explained(
 ) -> None:
     if listen is _silent:
         monkeypatch.setattr(mailbox, "_TIMEOUT_S", 0.2)
-        monkeypatch.setattr(sending, "_TIMEOUT_S", 0.2)
+        monkeypatch.setattr(channel, "_SMTP_TIMEOUT_S", 0.2)
     async with listen(tmp_path) as server:
         email = Email(Account(address="a@b.example", user="a", password="p", imap=server, smtp=server))
         with pytest.raises(DeliveryError) as raised:

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from attached_files import png
-from nexus.channels import kinds
+from nexus.channels import email, kinds
 from nexus.channels.adapter import Message, MessageError
-from nexus.channels.email import parsing
 from nexus.config import ChannelConfig
 from nexus.history import parser_process
 from nexus.history.parser_process import UnreadableError
@@ -42,9 +41,9 @@ def _mail(text: str = "Hello", *, results: str | None = _PASS, **headers: str) -
 
 def _read(mail: EmailMessage | bytes, server: str = _SERVER) -> Message:
     data = mail if isinstance(mail, bytes) else mail.as_bytes()
-    found = parsing.message(data, own=_OWN, auth_server=server)
+    found = email.parse_message(data, own=_OWN, auth_server=server)
     assert found is not None
-    return found.checked()
+    return found.validate()
 
 
 def test_a_mail_begins_a_conversation_with_its_subject() -> None:
@@ -144,7 +143,7 @@ def test_programs_and_lists_are_recognized(headers: dict[str, str]) -> None:
 
 def test_the_agents_own_mail_is_not_handed_over() -> None:
     own = _mail(From="Agent <Agent@nexus.example>").as_bytes()
-    assert parsing.message(own, own=_OWN, auth_server=_SERVER) is None
+    assert email.parse_message(own, own=_OWN, auth_server=_SERVER) is None
 
 
 def test_others_who_read_along_make_a_group() -> None:
@@ -354,6 +353,6 @@ def test_broken_mail_never_does_more_than_fail() -> None:
 
 def _tried(data: bytes) -> Any:
     try:
-        return parsing.message(data, own=_OWN, auth_server=_SERVER)
+        return email.parse_message(data, own=_OWN, auth_server=_SERVER)
     except MessageError:
         return None

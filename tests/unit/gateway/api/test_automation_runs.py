@@ -106,7 +106,7 @@ async def test_the_page_resets_a_circuit_and_a_run_again_ignores_it(
         healthy = (await client.get("/automations/fails")).text
         for _ in range(app.config.automations.circuit_errors):
             await (await app.send("Tea?")).result()
-            await app.automations.runner.settled()
+            await app.automations.runner.wait_until_settled()
         [first, *_] = failed = await automating.ended(app, "fails", 3)
         open_ = (await client.get("/automations/fails")).text
         await client.post(f"/automations/fails/runs/{first.id}/rerun")

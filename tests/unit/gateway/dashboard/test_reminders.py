@@ -38,10 +38,10 @@ async def test_the_chat_shows_the_time_before_it_saves_a_reminder(
     drafted = await client.post("/chat/desk", data=said, headers=PART)
     assert "Every Monday at 09:00 UTC. Next: Monday " in drafted.text
     assert "The agent answers: tell me &lt;what&gt; is open" in drafted.text
-    assert await app.reminders.listed() == []
+    assert await app.reminders.load_all() == []
     saved = await client.post("/reminders", data=fields(drafted.text), headers=PART)
     assert "Saved: every Monday at 09:00 UTC: tell me &lt;what&gt; is open" in saved.text
-    (made,) = await app.reminders.listed()
+    (made,) = await app.reminders.load_all()
     assert (made.session, made.channel, made.asks) == ("desk", "web", True)
     assert (made.when, made.text) == ("every Monday at 09:00 UTC", "tell me <what> is open")
 
@@ -50,7 +50,7 @@ async def test_words_without_a_time_are_answered_with_examples(client: httpx.Asy
     told = await client.post("/chat/desk", data={"text": "/remind call Anna"}, headers=PART)
     assert "No time found" in told.text
     assert "in two hours" in told.text
-    assert await app.reminders.listed() == []
+    assert await app.reminders.load_all() == []
 
 
 async def test_a_reminder_is_listed_paused_and_deleted(client: httpx.AsyncClient, app: App) -> None:

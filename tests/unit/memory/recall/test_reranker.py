@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from nexus.app import App
-from nexus.automations.services import Alone
+from nexus.automations.services import UnservedRecall
 from nexus.config import Config
 from nexus.home import Home
 from nexus.ledgers import Ledgers, memory
@@ -136,7 +136,7 @@ def test_the_installed_reranker_prefers_the_answer() -> None:
 
 async def test_everybody_who_asks_has_the_same_reranker(home: Home) -> None:
     async with Ledgers(home, Config().ledgers) as ledgers:
-        script = await Alone(ledgers, Config().memory)()
+        script = await UnservedRecall(ledgers, Config().memory)()
     async with App(home, Config(), serve=False) as app:
         tool = await app.open_recall()
     assert script.reranker is tool.reranker is installed_reranker()

@@ -11,7 +11,7 @@ from openai import AsyncOpenAI
 
 from nexus.testing import Caching, ModelServer, Prompt, Usage, failures, shared_prefix_tokens, tokens_in
 from nexus.testing.model_server.caching import PrefixStore, account_automatically, account_by_points
-from nexus.testing.model_server.prompt import Segment
+from nexus.testing.model_server.request import Segment
 
 NOON = datetime(2026, 2, 13, 12, tzinfo=UTC)
 SIZES = Caching(minimum_tokens=0)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.automations import creation, hook_points, registration, registry, reminders, when
-from nexus.automations.creation import Wish
+from nexus.automations.creation import AutomationRequest
 from nexus.errors import NexusError
 from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
@@ -48,7 +48,7 @@ async def list_automations(request: Request, app: App) -> Response:
         groups=_groups([line for place in places for line in place.automations]),
         places=places,
         registered=sum(len(place.automations) for place in places),
-        reminders=len(await app.reminders.listed()),
+        reminders=len(await app.reminders.load_all()),
         problems=app.automations.problems,
         times=_describe_times,
     )
@@ -81,7 +81,7 @@ def _group(line: AutomationLine) -> str:
 
 def _describe_times(row: Automation) -> str:
     """Describe when one runs by the clock, in words; empty for the others."""
-    return when.described(row.triggers) if row.triggers.keys() & {"at", "cron"} else ""
+    return when.describe(row.triggers) if row.triggers.keys() & {"at", "cron"} else ""
 
 
 async def show_automation(request: Request, app: App) -> Response:
@@ -193,7 +193,7 @@ async def dismiss(request: Request, app: App) -> Response:
 
 
 async def show_form(
-    request: Request, app: App, wish: Wish | None = None, error: NexusError | None = None
+    request: Request, app: App, wish: AutomationRequest | None = None, error: NexusError | None = None
 ) -> Response:
     """Show the form of a new automation, with what was typed if it was refused."""
     found = await app.ledgers.runtime.read(rows.list_current)
@@ -213,7 +213,7 @@ async def show_form(
 async def create(request: Request, app: App) -> Response:
     """Make an automation out of a role."""
     given = await read_form(request)
-    wish = Wish(
+    wish = AutomationRequest(
         name=given.text("name"),
         role=given.raw("role"),
         hook_point=given.text("hook_point"),
@@ -233,7 +233,7 @@ async def create(request: Request, app: App) -> Response:
 async def _require(app: App, name: str) -> Automation:
     found = await app.ledgers.runtime.read(rows.get, name=name)
     if found is None:
-        raise registration.unknown(name)
+        raise registration.unknown_automation(name)
     return found
 
 

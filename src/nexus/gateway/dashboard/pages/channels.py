@@ -15,7 +15,7 @@ from nexus import config_file, secrets
 from nexus.app import App
 from nexus.automations import when
 from nexus.channels import kinds, quiet
-from nexus.channels.setup import KINDS, check, propose
+from nexus.channels.setup import KINDS, check_login, propose_value
 from nexus.config import ChannelConfig, Config
 from nexus.config_file import Change
 from nexus.errors import ConfigError, MissingError, NexusError, UsageError
@@ -54,7 +54,7 @@ async def show_channel(request: Request, app: App) -> Response:
         "channel.html",
         active="settings",
         it=next(each for each in states if each["name"] == name),
-        chosen=kinds.effective(app.config.channels[name], state),
+        chosen=kinds.apply_state(app.config.channels[name], state),
         overrides=(state.answer, state.quiet_hours, state.zone) != (None, None, None),
         zone=app.config.automations.zone or when.local_zone(),
         failed=failed,
@@ -99,7 +99,7 @@ async def add(request: Request, app: App) -> Response:
         if given.text("url"):
             values["url"] = given.text("url")
         for need in KINDS[kind].needs:
-            values[need.key] = given.text(need.key) or ("" if need.is_secret else propose(need, values))
+            values[need.key] = given.text(need.key) or ("" if need.is_secret else propose_value(need, values))
             if not values[need.key]:
                 raise UsageError(f"{need.label} is missing")
             if need.is_secret and not secrets.is_source(values[need.key]):
@@ -109,7 +109,7 @@ async def add(request: Request, app: App) -> Response:
                 values[need.key] = place
                 kept += [Path(place.removeprefix("file:"))] if place.startswith("file:") else []
         owner = [each.strip() for each in given.text("owner").split(",") if each.strip()]
-        checked = await check(app.home, name, ChannelConfig(**values, owner=tuple(owner)))
+        checked = await check_login(app.home, name, ChannelConfig(**values, owner=tuple(owner)))
         if kind == "email":
             values["auth_server"] = checked.auth_server
         values["owner"] = owner or [each for each in [checked.owner] if each]
@@ -135,7 +135,7 @@ async def test(request: Request, app: App) -> Response:
     """Log in as a channel, and say what came of it. Nothing is sent."""
     name, error, told = _require_channel(request, app), None, list[str]()
     try:
-        told = list((await check(app.home, name, app.config.channels[name])).said)
+        told = list((await check_login(app.home, name, app.config.channels[name])).said)
     except NexusError as refused:
         error = refused
     return await page(request, "part_model.html", told=told, error=error)
@@ -179,7 +179,7 @@ async def _save_settings(request: Request, app: App, name: str, *, reset: bool) 
             raise UsageError(f"Unknown answer in groups: `{answer}`")
         state = replace(state, answer=answer, quiet_hours=given.text("quiet_hours"), zone=given.text("zone"))
         try:
-            quiet.parsed(given.text("quiet_hours"), given.text("zone"))
+            quiet.parse_hours(given.text("quiet_hours"), given.text("zone"))
         except ConfigError as error:
             raise UsageError(error.message, hint=error.hint) from error
     await app.ledgers.runtime.write(
@@ -199,7 +199,7 @@ def _load_states(connection: apsw.Connection, config: Config) -> list[dict[str, 
     found: list[dict[str, Any]] = []
     for name, settings in config.channels.items():
         state = ledger.state(connection, name)
-        chosen = kinds.effective(settings, state)
+        chosen = kinds.apply_state(settings, state)
         picture = {"kind": settings.kind, **asdict(state), "quiet_hours": chosen.quiet_hours}
         found.append({**picture, **asdict(ledger.counts(connection, name))})
     return found

@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
-from nexus.automations import changes, creation, hook_points, registration, trial, when
+from nexus.automations import changes, creation, hook_points, registration, trial, when, workspace
 from nexus.automations.changes import Changes
 from nexus.automations.context import Occasion
 from nexus.automations.registry import Entry
-from nexus.automations.scripts import checked, script
+from nexus.automations.scripts import script
 from nexus.automations.trial import Recorded, Replayed, Trial
 from nexus.automations.when import TimeError
-from nexus.automations.workspace import Folder, workspace
+from nexus.automations.workspace import Folder
 from nexus.errors import AutomationError, NexusError, WorkspaceError
 from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
 from nexus.gateway.dashboard.render import is_part, page
@@ -113,15 +113,15 @@ async def try_script(request: Request, app: App) -> Response:
 
 async def _run_trial(app: App, draft: Draft, standing: Automation | None, given: Form) -> Trial:
     point = hook_points.get(draft.hook_point)
-    row = standing or trial.unregistered(draft.name or "trial", point)
-    occasion = Occasion(request=trial.sample(given.raw("content")))
+    row = standing or trial.unregistered_record(draft.name or "trial", point)
+    occasion = Occasion(request=trial.sample_request(given.raw("content")))
     recorded: list[Any] = []
     if request_id := given.text("request"):
-        known = await trial.occasion_of(app.ledgers, request_id, point.name)
+        known = await trial.load_occasion(app.ledgers, request_id, point.name)
         if known is None:
             raise AutomationError(f"Unknown request {request_id}", hint="Choose another one.")
         occasion = known
-        recorded = await Recorded.of(app.ledgers, row, request_id)
+        recorded = await Recorded.load_runs(app.ledgers, row, request_id)
     services = Replayed(below=Recorded(app.ledgers, app.config.memory), recorded=recorded)
     with tempfile.TemporaryDirectory(prefix="nexus-trial-") as folder:
         code = await asyncio.to_thread(_write_script, Path(folder), draft.source)
@@ -197,7 +197,7 @@ def _parse_number(text: str, what: str) -> int | None:
 async def _require_editable(app: App, name: str) -> Automation:
     found = await app.ledgers.runtime.read(rows.get, name=name)
     if found is None:
-        raise registration.unknown(name)
+        raise registration.unknown_automation(name)
     registration.check_approved(found)
     if reason := await asyncio.to_thread(why_uneditable, app.home, found):
         raise AutomationError(f"`{name}` can't be edited here: {reason}")
@@ -207,9 +207,9 @@ async def _require_editable(app: App, name: str) -> Automation:
 def why_uneditable(home: Home, row: Automation) -> str:
     """Why a script can't be edited in the browser; empty where it can."""
     recorded = row.script_path or ""
-    if recorded.startswith(checked.IN_PROCESS):
+    if recorded.startswith(script.IN_PROCESS):
         return "its code comes with Nexus or a package"
-    file = checked.place(home, recorded)
+    file = script.locate(home, recorded)
     if (file.parent / script.HOOK_FILE).is_file():
         return f"edit the files in {file.parent}"
     if file.suffix != ".py":
@@ -220,7 +220,7 @@ def why_uneditable(home: Home, row: Automation) -> str:
 def _load_draft(home: Home, row: Automation) -> tuple[Draft, bool]:
     """Load what is registered, with the script as it lies on disk; whether that is another one."""
     try:
-        found = script.read(checked.place(home, row.script_path or ""))
+        found = script.read(script.locate(home, row.script_path or ""))
         source, differs = found.source or "", found.hash != row.script_hash
     except NexusError:
         source, differs = registration.kept_source(home, row), False
@@ -234,7 +234,7 @@ def _load_draft(home: Home, row: Automation) -> tuple[Draft, bool]:
             schedule=_schedule(row),
             timeout_ms=str(row.timeout_ms or ""),
             retries=str(row.retries),
-            sandbox=bool(row.config.get(checked.SANDBOX)),
+            sandbox=bool(row.config.get(script.SANDBOX)),
             role=_read_role(home, row) if row.workspace_dir else None,
             version=row.version,
         ),
@@ -244,7 +244,7 @@ def _load_draft(home: Home, row: Automation) -> tuple[Draft, bool]:
 
 def _read_role(home: Home, row: Automation) -> str:
     try:
-        return Folder(workspace.place(home.meeseeks, row.workspace_dir or "")).read(workspace.ROLE)
+        return Folder(workspace.locate(home.meeseeks, row.workspace_dir or "")).read(workspace.ROLE)
     except WorkspaceError:
         return ""
 

@@ -158,7 +158,7 @@ async def _load_waiting(app: App, lines: Sequence[AutomationLine]) -> tuple[Wait
         for line in lines
         if proposals.is_proposal(line.automation)
     ]
-    for name, count in (await asyncio.to_thread(lessons.waiting, app.home)).items():
+    for name, count in (await asyncio.to_thread(lessons.count_waiting, app.home)).items():
         text = f"{count} lesson{'s' * (count != 1)} of {name} wait{'s' * (count == 1)} for approval"
         found.append(Waiting(kind="Lesson", text=text, href=address("automations", name)))
     pairs = await entities.load_candidates(ledgers, limit=_MOST_WAITING)

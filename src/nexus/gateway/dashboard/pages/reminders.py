@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from nexus import clock
 from nexus.app import App
-from nexus.automations.reminders import of
+from nexus.automations.reminders import build_draft
 from nexus.automations.when import When, check_zone
 from nexus.errors import NexusError, UsageError
 from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
@@ -23,7 +23,7 @@ _MAIN: Final = "main"
 async def list_reminders(request: Request, app: App) -> Response:
     """Show reminders by when they were made, and a place to make one."""
     days = read_period(request)
-    found = [each for each in await app.reminders.listed() if each.created_at in days]
+    found = [each for each in await app.reminders.load_all() if each.created_at in days]
     return await page(request, "reminders.html", active="automations", reminders=found)
 
 
@@ -31,7 +31,7 @@ async def answer_command(request: Request, app: App, text: str, words: str, labe
     """What a reminder would be, to be saved or left; without words, the list."""
     if words:
         return await _show_draft(request, app, words, label, text)
-    found = await app.reminders.listed()
+    found = await app.reminders.load_all()
     template = "part_reminders.html" if is_part(request) else "reminders.html"
     return await page(request, template, active="automations", reminders=found, text=text)
 
@@ -50,7 +50,7 @@ async def save(request: Request, app: App) -> Response:
         at=_parse_moment(given.text("at")),
         cron=given.text("cron") or None,
     )
-    new = of(given.raw("text"), when, asks=given.text("asks") == "yes")
+    new = build_draft(given.raw("text"), when, asks=given.text("asks") == "yes")
     made = await app.remind(new, session_label=given.text("session") or _MAIN, channel=_CHANNEL)
     if is_part(request):
         return await page(request, "part_reminder_saved.html", reminder=made)
@@ -82,7 +82,7 @@ async def _show_draft(request: Request, app: App, words: str, label: str, text: 
         label=label,
         draft=made,
         triggers=made.when.triggers if made else {},
-        described=made.described(app.reminders.now()) if made else (),
+        described=made.describe(app.reminders.now()) if made else (),
         error=error,
     )
 

@@ -286,7 +286,7 @@ def _check_zone(made: Config, section: str, value: Value) -> None:
 
 def _check_quiet(made: Config, section: str, value: Value) -> None:
     channel = _find_part(made, section)
-    quiet.parsed(channel.quiet_hours, channel.zone)
+    quiet.parse_hours(channel.quiet_hours, channel.zone)
 
 
 _CHECKS: Final[dict[tuple[str, str], Callable[[Config, str, Value], None]]] = {

@@ -6,8 +6,10 @@ homeserver takes it once, however often it is sent by the same device.
 """
 
 import json
+import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final, cast
 from urllib.parse import quote
@@ -15,11 +17,9 @@ from urllib.parse import quote
 import aiohttp
 import nio  # pyright: ignore[reportMissingTypeStubs] - it ships none
 
-from nexus.channels import http, rendering
+from nexus.channels import http
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message, MessageError
-from nexus.channels.matrix import parsing
-from nexus.channels.matrix.parsing import Room
-from nexus.channels.splitting import pieces
+from nexus.channels.text import render_html, split_text
 
 _POLL_MS: Final = 30_000
 _TIMEOUT_S: Final = 30.0
@@ -34,6 +34,11 @@ _MAX_EVENT_BYTES: Final = 60_000
 """An event may have 65,536 bytes; the homeserver adds to what it is given."""
 _FINAL: Final = frozenset({"M_FORBIDDEN", "M_TOO_LARGE", "M_NOT_FOUND", "M_BAD_JSON", "M_INVALID_PARAM"})
 _ENCRYPTED: Final = "I can't read encrypted rooms. Write to me in a room without encryption."
+AUTOMATIC: Final = "dev.nexus.automatic"
+"""Marks what an agent wrote, so that two of them don't go on forever."""
+_MEDIA: Final = frozenset({"m.image", "m.file", "m.audio", "m.video"})
+_PRIVATE: Final = 2
+"""Members of a room where nobody else reads along."""
 
 
 class Matrix:
@@ -64,23 +69,23 @@ class Matrix:
                 self._client = None
 
     async def deliver(self, delivery: Delivery) -> str | None:
-        """Send a message, in pieces if it is long. What was sent isn't sent again by a retry."""
+        """Send a message, in split_text if it is long. What was sent isn't sent again by a retry."""
         client = self._client
         if client is None:
             raise DeliveryError("Matrix: not connected")
         room_id, _, root = delivery.thread.partition(" ")
         first: str | None = None
-        for number, content in enumerate(_texts(delivery)):
+        for number, content in enumerate(_build_texts(delivery)):
             if number == 0 and delivery.edits is not None:
-                whole = _edit(content, delivery.edits)
+                whole = _build_edit(content, delivery.edits)
             else:
-                whole = content | _related(delivery.reply_to if number == 0 else None, root)
+                whole = content | _build_relation(delivery.reply_to if number == 0 else None, root)
             sent = await self._send(client, room_id, whole, f"{delivery.key}.{number}")
             first = first or sent
         for number, file in enumerate(delivery.files):
-            content = await self._uploaded(client, file)
+            content = await self._upload(client, file)
             sent = await self._send(
-                client, room_id, content | _related(None, root), f"{delivery.key}.f{number}"
+                client, room_id, content | _build_relation(None, root), f"{delivery.key}.f{number}"
             )
             first = first or sent
         return delivery.edits or first
@@ -101,7 +106,7 @@ class Matrix:
         since = cast("str | None", kept.get("since"))
         waiting = dict(cast("dict[str, str]", kept.get("invites", {})))
         # Who is in a room is not remembered from run to run, so all of it is asked for once.
-        told = await self._synced(client, since=since, full_state=True)
+        told = await self._sync(client, since=since, full_state=True)
         if since is None:
             # What was said before the channel first connected is not answered.
             for joined in told.rooms.join.values():
@@ -111,13 +116,13 @@ class Matrix:
         while True:
             for room_id, joined in told.rooms.join.items():
                 await self._take_in_room(client, inbox, room_id, joined, since)
-            waiting |= dict(_invitations(told, str(client.user_id)))
+            waiting |= dict(_find_invitations(told, str(client.user_id)))
             waiting = await self._answer_invitations(client, inbox, waiting)
             since = str(told.next_batch)
             await inbox.keep_cursor({"since": since, "invites": waiting})
-            told = await self._synced(client, since=since)
+            told = await self._sync(client, since=since)
 
-    async def _synced(self, client: nio.AsyncClient, *, since: str | None, full_state: bool = False) -> Any:
+    async def _sync(self, client: nio.AsyncClient, *, since: str | None, full_state: bool = False) -> Any:
         try:
             told = await client.sync(
                 timeout=0 if full_state else self._poll_ms,
@@ -136,7 +141,7 @@ class Matrix:
     ) -> None:
         events: list[dict[str, Any]] = [each.source for each in joined.timeline.events]
         if joined.timeline.limited:
-            events = await self._missed(client, room_id, joined.timeline.prev_batch, since) + events
+            events = await self._load_missed(client, room_id, joined.timeline.prev_batch, since) + events
         own_id = str(client.user_id)
         invited = next((n for n in range(len(events) - 1, -1, -1) if _invites(events[n], own_id)), None)
         if invited is not None:
@@ -159,11 +164,11 @@ class Matrix:
             return
         if event.get("type") != "m.room.message":
             return
-        room = _room(client, room_id, str(event.get("sender")))
+        room = _describe_room(client, room_id, str(event.get("sender")))
         try:
             is_own = event.get("sender") == client.user_id
-            files = () if is_own else await self._files(parsing.content_of(event))
-            message = parsing.message(event, room, str(client.user_id), files)
+            files = () if is_own else await self._load_files(read_content(event))
+            message = parse_message(event, room, str(client.user_id), files)
         except MessageError as error:
             reason = f"Not a valid Matrix message: {error}"
             await inbox.set_aside({"id": event.get("event_id"), "sender": event.get("sender")}, reason)
@@ -171,7 +176,7 @@ class Matrix:
             if message is not None:
                 await inbox.receive(message)
 
-    async def _missed(
+    async def _load_missed(
         self, client: nio.AsyncClient, room_id: str, before: str | None, since: str | None
     ) -> list[dict[str, Any]]:
         """What was said between the last time and what the homeserver hands over by itself."""
@@ -218,7 +223,7 @@ class Matrix:
         wrote = any(e.get("sender") == sender and e.get("type") == "m.room.message" for e in said_since)
         if wrote or await inbox.knows(sender):
             return
-        room = _room(client, room_id, sender)
+        room = _describe_room(client, room_id, sender)
         message = Message(
             id=str(inviter["event_id"]),
             thread=room_id,
@@ -230,24 +235,24 @@ class Matrix:
         )
         await inbox.receive(message)
 
-    async def _files(self, content: dict[str, Any]) -> tuple[File, ...]:
-        if not parsing.has_file(content):
+    async def _load_files(self, content: dict[str, Any]) -> tuple[File, ...]:
+        if not has_file(content):
             return ()
-        name, media_type = parsing.file_name(content), parsing.media_type(content)
+        name, media_type = read_file_name(content), read_media_type(content)
         url = content.get("url")
         if not isinstance(url, str) or not url.startswith("mxc://"):
             raise MessageError("The file has no address")
-        data, problem = await self._downloaded(url.removeprefix("mxc://"))
+        data, problem = await self._download(url.removeprefix("mxc://"))
         return (File(name=name, media_type=media_type, data=data, problem=problem),)
 
-    async def _downloaded(self, place: str) -> tuple[bytes, str]:
+    async def _download(self, place: str) -> tuple[bytes, str]:
         """A file, or why there is none."""
         server, _, media_id = place.partition("/")
         path = f"{self._url}/_matrix/client/v1/media/download/{quote(server, '')}/{quote(media_id, '')}"
         headers = {"authorization": f"Bearer {self._client.access_token if self._client else ''}"}
-        return await http.fetched(path, _MAX_FILE_BYTES, headers, follow_redirects=True)
+        return await http.fetch(path, _MAX_FILE_BYTES, headers, follow_redirects=True)
 
-    async def _uploaded(self, client: nio.AsyncClient, file: File) -> dict[str, Any]:
+    async def _upload(self, client: nio.AsyncClient, file: File) -> dict[str, Any]:
         told, _ = await client.upload(
             BytesIO(file.data), content_type=file.media_type, filename=file.name, filesize=len(file.data)
         )
@@ -266,7 +271,7 @@ class Matrix:
     async def _send(
         self, client: nio.AsyncClient, room_id: str, content: dict[str, Any], transaction: str
     ) -> str:
-        marked = content | {parsing.AUTOMATIC: True}
+        marked = content | {AUTOMATIC: True}
         try:
             sent = await client.room_send(room_id, "m.room.message", marked, tx_id=transaction)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -305,23 +310,140 @@ class Matrix:
             raise ConnectionError(f"{self._url}: {problem.message}")
 
 
-def _texts(delivery: Delivery) -> Iterator[dict[str, Any]]:
-    for text in pieces(delivery.text, _MAX_UNITS):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Room:
+    """What of a room matters for a message in it."""
+
+    id: str
+    members: int
+    is_open: bool
+    """Whether anybody can join it or read it without being invited."""
+    title: str | None
+    own_name: str
+    """What the agent is called in it."""
+    sender_name: str | None
+
+    @property
+    def is_group(self) -> bool:
+        return self.is_open or self.members > _PRIVATE
+
+
+def parse_message(event: dict[str, Any], room: Room, own_id: str, files: tuple[File, ...]) -> Message | None:
+    """A message; None for what is none, or was written by the agent itself."""
+    content = read_content(event)
+    sender = _read_field(event, "sender")
+    edits: str | None = None
+    if _read_relation(content) == "m.replace":
+        edits = _read_field(_as_object(content.get("m.relates_to")), "event_id")
+        content = _as_object(content.get("m.new_content"))
+    if sender == own_id or not content:
+        return None  # Its own words, or something deleted.
+    text = read_text(content)
+    if not text.strip() and not files:
+        return None
+    return Message(
+        id=_read_field(event, "event_id"),
+        thread=_read_thread(content, room.id),
+        sender=sender,
+        sender_name=room.sender_name,
+        text=text,
+        edits=edits,
+        title=room.title,
+        is_group=room.is_group,
+        is_addressed=not room.is_group or _is_addressed(content, room, own_id),
+        is_automatic=content.get("msgtype") == "m.notice" or content.get(AUTOMATIC) is True,
+        files=files,
+    )
+
+
+def read_text(content: dict[str, Any]) -> str:
+    """The words of a message. Those of a file are its caption; without one, its body is its name."""
+    body = content.get("body")
+    if not isinstance(body, str):
+        raise MessageError("The message has no body")
+    if has_file(content) and content.get("filename") in (None, body):
+        return ""
+    return _without_quote(body) if "m.in_reply_to" in _as_object(content.get("m.relates_to")) else body
+
+
+def read_content(event: dict[str, Any]) -> dict[str, Any]:
+    """The content of an event; nothing, if it is no object."""
+    return _as_object(event.get("content"))
+
+
+def has_file(content: dict[str, Any]) -> bool:
+    """Whether a file comes with a message."""
+    kind = content.get("msgtype")
+    return isinstance(kind, str) and kind in _MEDIA
+
+
+def read_file_name(content: dict[str, Any]) -> str:
+    """The name of the file that comes with a message."""
+    name = content.get("filename") or content.get("body")
+    return name if isinstance(name, str) else "file"
+
+
+def read_media_type(content: dict[str, Any]) -> str:
+    """What a file is, as its sender says."""
+    given = _as_object(content.get("info")).get("mimetype")
+    return given if isinstance(given, str) else "application/octet-stream"
+
+
+def _read_thread(content: dict[str, Any], room_id: str) -> str:
+    root = _as_object(content.get("m.relates_to")).get("event_id")
+    return f"{room_id} {root}" if _read_relation(content) == "m.thread" and isinstance(root, str) else room_id
+
+
+def _read_relation(content: dict[str, Any]) -> Any:
+    return _as_object(content.get("m.relates_to")).get("rel_type")
+
+
+def _is_addressed(content: dict[str, Any], room: Room, own_id: str) -> bool:
+    """Whether a message names the agent. Clients name whoever they reply to as well."""
+    named = _as_object(content.get("m.mentions")).get("user_ids")
+    if isinstance(named, list) and own_id in cast("list[Any]", named):
+        return True
+    body = read_text(content)
+    return any(
+        re.search(rf"(?<!\w){re.escape(name)}(?!\w)", body) for name in (own_id, room.own_name) if name
+    )
+
+
+def _without_quote(body: str) -> str:
+    """A reply without the lines that older clients quote above it."""
+    lines = body.split("\n")
+    end = next((number for number, line in enumerate(lines) if not line.startswith(">")), len(lines))
+    return "\n".join(lines[end:]).strip("\n") or body
+
+
+def _read_field(event: dict[str, Any], name: str) -> str:
+    found = event.get(name)
+    if not isinstance(found, str):
+        raise MessageError(f"The event has no {name}")
+    return found
+
+
+def _as_object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _build_texts(delivery: Delivery) -> Iterator[dict[str, Any]]:
+    for text in split_text(delivery.text, _MAX_UNITS):
         # Mentions nobody, whatever names are in the text.
         content: dict[str, Any] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
-        html = {"format": "org.matrix.custom.html", "formatted_body": rendering.html(text)}
+        html = {"format": "org.matrix.custom.html", "formatted_body": render_html(text)}
         fits = len(json.dumps(content | html).encode()) <= _MAX_EVENT_BYTES
         yield content | html if fits else content
 
 
-def _edit(content: dict[str, Any], event_id: str) -> dict[str, Any]:
+def _build_edit(content: dict[str, Any], event_id: str) -> dict[str, Any]:
     """A message that takes the place of another, also for clients that don't know that."""
     older = content | {"body": f"* {content['body']}"}
     related = {"rel_type": "m.replace", "event_id": event_id}
     return older | {"m.new_content": content, "m.relates_to": related}
 
 
-def _related(reply_to: str | None, root: str) -> dict[str, Any]:
+def _build_relation(reply_to: str | None, root: str) -> dict[str, Any]:
     related: dict[str, Any] = {"m.in_reply_to": {"event_id": reply_to}} if reply_to else {}
     if root:
         related |= {"rel_type": "m.thread", "event_id": root, "is_falling_back": True}
@@ -329,7 +451,7 @@ def _related(reply_to: str | None, root: str) -> dict[str, Any]:
     return {"m.relates_to": related} if related else {}
 
 
-def _invitations(told: Any, own_id: str) -> Iterator[tuple[str, str]]:
+def _find_invitations(told: Any, own_id: str) -> Iterator[tuple[str, str]]:
     for room_id, invited in told.rooms.invite.items():
         for event in invited.invite_state:
             if _is_membership(event) and event.state_key == own_id:
@@ -351,7 +473,7 @@ def _invites(event: dict[str, Any], own_id: str) -> bool:
     )
 
 
-def _room(client: nio.AsyncClient, room_id: str, sender: str) -> Room:
+def _describe_room(client: nio.AsyncClient, room_id: str, sender: str) -> Room:
     room: Any = client.rooms.get(room_id)
     if room is None:
         # Nothing is known of it: as careful as in a group.

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus.channels.splitting import pieces
+from nexus.channels.text import split_text
 
 
 @given(st.text(alphabet="ab \n😀", max_size=400), st.integers(4, 40))
 def test_pieces_fit_and_lose_nothing(text: str, most: int) -> None:
-    parts = pieces(text, most)
+    parts = split_text(text, most)
     assert all(part.strip() and len(part.encode("utf-16-le")) // 2 <= most for part in parts)
     assert "".join("".join(parts).split()) == "".join(text.split())
 
@@ -21,7 +21,7 @@ def test_pieces_fit_and_lose_nothing(text: str, most: int) -> None:
 def test_a_block_of_code_goes_on_as_one(lines: list[str], fence: str, most: int) -> None:
     mark = fence.rstrip("py")
     text = "\n".join(["Before", "", fence, *lines, mark, "", "After"])
-    parts = pieces(text, most)
+    parts = split_text(text, most)
     assert all(len(part) <= most for part in parts)
     code: list[str] = []
     for part in parts:
