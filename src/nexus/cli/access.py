@@ -8,6 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 import apsw
 import click
 
+from nexus import clock
 from nexus.cli.place import with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
@@ -60,7 +61,8 @@ def list_(ctx: click.Context, ids: bool, as_json: bool) -> None:
         click.echo(json.dumps(told, indent=2))
         return
     for each in asking:
-        click.echo(f"pending  {each.code}  {_sender(each)}, until {each.expires_at}")
+        until = f"{clock.parse(each.expires_at).astimezone():%Y-%m-%d %H:%M}"
+        click.echo(f"pending  {each.code}  {_sender(each)}, until {until}")
     for someone in known:
         id_ = f"  {someone.entity_id}" if ids else ""
         click.echo(f"allowed  {someone.name}: {_told(someone.granted)}{id_}")
@@ -80,7 +82,7 @@ def approve(ctx: click.Context, code: str, **options: Any) -> None:
         raise UsageError(
             f"Unknown or expired code: {code}", hint="Run `nexus access list` to see pending requests."
         )
-    click.echo(f"{_sender(asked)} now has access: {_told(_granted(options))}.")
+    click.echo(f"{_sender(asked)} may now talk to the agent ({_told(_granted(options))}).")
 
 
 @access.command()
@@ -143,7 +145,9 @@ def _meant(connection: apsw.Connection, who: str) -> tuple[str, str]:
 
 def _sender(asked: Pairing) -> str:
     """Who asks, and from where."""
-    return f"{asked.display_name or asked.identifier} ({asked.channel} {asked.identifier})"
+    name = asked.display_name or asked.identifier
+    place = asked.channel if name == asked.identifier else f"{asked.channel} {asked.identifier}"
+    return f"{name} ({place})"
 
 
 def _granted(options: dict[str, Any]) -> Granted:

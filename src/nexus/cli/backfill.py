@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SHOWN = 160
+_MINUTE_S = 60
 _POLL_S = 0.5
 
 
@@ -254,6 +255,8 @@ def _time(seconds: int | None) -> str:
         "unknown: the model's speed isn't measured yet"
         if seconds is None
         else f"about {timedelta(seconds=seconds)}"
+        if seconds >= _MINUTE_S
+        else f"about {seconds} s"
     )
 
 

@@ -89,7 +89,8 @@ def changes(ctx: click.Context, limit: int, as_json: bool) -> None:
     if as_json:
         print_json(found)
     elif found:
-        lines = [(_short(each), each["replaced_by"]["at"][:10], _change(each)) for each in found]
+        ordered = sorted(found, key=lambda each: each["replaced_by"]["at"])
+        lines = [(_short(each), each["replaced_by"]["at"][:10], _change(each)) for each in ordered]
         print_table(("id", "when", "change"), lines)
     else:
         click.echo("Nothing changed yet.")

@@ -2,17 +2,19 @@
 
 import asyncio
 import json
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import apsw
 import click
 
-from nexus import __version__, config
+from nexus import __version__, clock, config
 from nexus.cli.place import opened_home, size
 from nexus.home import Home, holders
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
+
+_SINGULAR: Final = {"entities": "entity", "aliases": "alias"}
 
 
 @click.command()
@@ -27,10 +29,10 @@ def status(ctx: click.Context, as_json: bool) -> None:
         return
     click.echo(f"nexus {picture['version']} · {picture['home']} · {size(picture['bytes'])}")
     for name, entry in picture["ledgers"].items():
-        counts = ", ".join(f"{count:,} {what}" for what, count in entry["counts"].items())
+        counts = ", ".join(_counted(count, what) for what, count in entry["counts"].items())
         click.echo(f"  {name:<11}{size(entry['bytes']):>11}  {counts}")
     if picture["last_event_at"]:
-        click.echo(f"  last event  {picture['last_event_at']}")
+        click.echo(f"  last event  {clock.parse(picture['last_event_at']).astimezone():%Y-%m-%d %H:%M}")
     if picture["embedding"]["waiting"] or picture["embedding"]["changes_model"]:
         click.echo(f"  embedding   {_progress(picture['embedding'])}")
     for name, count in picture["lessons"].items():
@@ -45,6 +47,10 @@ def status(ctx: click.Context, as_json: bool) -> None:
         click.echo(f"  memory      {told}")
     for holder in picture["used_by"]:
         click.echo(f"  used by     process {holder['pid']} ({holder['command']})")
+
+
+def _counted(count: int, things: str) -> str:
+    return f"{count:,} {_SINGULAR.get(things, things.removesuffix('s')) if count == 1 else things}"
 
 
 async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:

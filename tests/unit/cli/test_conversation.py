@@ -137,7 +137,7 @@ class _Typed:
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
 
-    async def next(self, draft: str = "") -> str | None:
+    async def next(self, draft: str = "", *, asks: bool = False) -> str | None:
         return self._lines.pop(0) if self._lines else None
 
 
