@@ -74,7 +74,7 @@ def test_what_is_typed_while_the_agent_works_waits_in_line(
     tmux.run("send-keys", "Up")
     tmux.type("?", "Enter")
     tmux.wait_for("> and a third?", "Four.")
-    assert [each.strip() for each in answers(home)[1:]] == ["Two.", "Three.", "Four."]
+    until(lambda: answers(home)[1:] == ["Two.", "Three.", "Four."])
 
 
 def test_edit_retry_and_an_approval_in_place(home: Home, server: ModelServer, tmux: Tmux) -> None:
@@ -95,4 +95,4 @@ def test_edit_retry_and_an_approval_in_place(home: Home, server: ModelServer, tm
     tmux.wait_for("│ echo made", "[y]es, for this [s]ession")
     tmux.type("y", "Enter")
     tmux.wait_for("It is made.")
-    assert answers(home)[-1] == "It is made."
+    until(lambda: answers(home)[-1] == "It is made.")
