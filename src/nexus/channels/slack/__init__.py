@@ -105,6 +105,11 @@ class Slack:
         react = client.reactions_remove if ended else client.reactions_add
         await _delivered(react(channel=channel, timestamp=ts, name=_EYES))
 
+    async def remove(self, thread: str, sent: str) -> None:
+        """Delete a message that was sent."""
+        channel, _, ts = sent.partition("/")
+        await _delivered(self._client().chat_delete(channel=channel, ts=ts))
+
     async def check(self) -> Bot:
         """The agent itself, if both tokens are right."""
         client = self._client()
