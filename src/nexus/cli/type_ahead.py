@@ -29,7 +29,7 @@ class TypeAhead:
         self.draft = ""
         self._previous: list[int | list[bytes | int]] | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
-        self._parser = Vt100Parser(self._press)
+        self._parser = Vt100Parser(self.press)
         self._escaped = False
 
     def start(self) -> None:
@@ -75,7 +75,8 @@ class TypeAhead:
             self._parser.feed(self._decoder.decode(os.read(sys.stdin.fileno(), _READ_BYTES)))
             self._parser.flush()
 
-    def _press(self, press: KeyPress) -> None:
+    def press(self, press: KeyPress) -> None:
+        """Take a key."""
         escaped, self._escaped = self._escaped, press.key == Keys.Escape
         if press.key in {Keys.ControlM, Keys.ControlJ}:
             if escaped:

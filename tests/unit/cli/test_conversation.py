@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 
 import apsw
 import pytest
@@ -180,3 +181,15 @@ async def test_a_reminder_typed_at_a_terminal_is_shown_saved_and_arrives_once(
         watching.cancel()
     assert shown.getvalue().count("call Ben") == before + 1
     assert shown.getvalue().count("Two letters.") == 1
+
+
+def test_files_that_were_pasted_may_be_followed_by_words(tmp_path: Path) -> None:
+    for name in ("a bill.txt", "b.txt"):
+        (tmp_path / name).write_text("1")
+    bill, other = f"'{tmp_path / 'a bill.txt'}'", str(tmp_path / "b.txt")
+    escaped = str(tmp_path / "a bill.txt").replace(" ", "\\ ")
+    both = [str(tmp_path / "a bill.txt"), other]
+    assert module.pasted_files(f"{bill} {other}") == (both, "")
+    assert module.pasted_files(f"{escaped} {other} which is due?") == (both, "which is due?")
+    assert module.pasted_files("what's in it?") == ([], "what's in it?")
+    assert module.pasted_files(f"{tmp_path}/missing.txt is gone") == ([], f"{tmp_path}/missing.txt is gone")

@@ -15,7 +15,7 @@ from nexus import config_file, secrets
 from nexus.app import App
 from nexus.automations import when
 from nexus.channels import kinds, quiet
-from nexus.channels.setup import KINDS, check, propose
+from nexus.channels.setup import KINDS, check, check_installed, propose
 from nexus.config import ChannelConfig, Config
 from nexus.config_file import Change
 from nexus.errors import ConfigError, MissingError, NexusError, UsageError
@@ -68,7 +68,12 @@ async def choose(request: Request, app: App) -> Response:
 
 async def ask(request: Request, app: App) -> Response:
     """What a channel of a kind needs."""
-    return await _ask(request, app, Form([]))
+    missing = None
+    try:
+        check_installed(_kind(request))
+    except NexusError as error:
+        missing = error
+    return await _ask(request, app, Form([]), missing)
 
 
 async def add(request: Request, app: App) -> Response:
@@ -117,7 +122,7 @@ async def _ask(request: Request, app: App, given: Form, error: Exception | None 
     return await page(
         request,
         "channel_new.html",
-        status_of(told) if told else 200,
+        status_of(told) if told and request.method == "POST" else 200,
         active="settings",
         kind=kind,
         kinds=KINDS,
