@@ -291,20 +291,34 @@ class Conversation:
         return File.read(Path(path).expanduser(), self._settings.attachments.max_bytes)
 
     async def memory(self, text: str) -> None:
-        """Show what the memory holds about some words, or about what was said last."""
+        """Show what the memory holds about some words or the last message, of which what was used comes first."""
         about = text or self._said
         if not about:
             self._screen.note("Say something first, or add search words: /memory the boat trip")
             return
-        self._listed = found = await self._talk.recalled(about)
+        given = {} if text else await self._given_memories()
+        found = sorted(await self._talk.recalled(about), key=lambda one: one.id not in given)
+        self._listed = found
         for number, one in enumerate(found, 1):
             who = f"{one.speaker}: " if one.speaker else ("[fact] " if one.kind == "fact" else "")
-            text = textwrap.shorten(one.text, _SHOWN_CHARACTERS, placeholder=" …")
-            self._screen.line(f"{number:>2}  {one.at[:10]}  {who}{text}")
+            short = textwrap.shorten(one.text, _SHOWN_CHARACTERS, placeholder=" …")
+            mark = f" · {given[one.id]}" if one.id in given else ""
+            self._screen.line(f"{number:>2}  {one.at[:10]}  {who}{short}{mark}")
         if any(one.kind == "fact" for one in found):
             self._screen.note("Correct a fact with /correct NUMBER TEXT.")
         elif not found:
             self._screen.note("No matches.")
+
+    async def _given_memories(self) -> dict[str, str]:
+        """The memories that the last message's prompt had, by id, and whether the answer used them."""
+        found: dict[str, str] = {}
+        nodes = [await self._talk.trace(self._request_id)] if self._request_id else []
+        while nodes:
+            node = nodes.pop()
+            nodes += node.children
+            if node.kind == "memory":
+                found[node.id] = "used in the answer" if node.status == "used" else "in the prompt"
+        return found
 
     async def remind(self, words: str, typed: Typed) -> None:
         """Say what a reminder would be, and save it if the person agrees."""

@@ -200,7 +200,7 @@ class There:
         return _node((await self._client.request(request_id))["trace"])
 
 
-_OWN_KINDS: Final = frozenset({"request", "execution", "automation"})
+_OWN_KINDS: Final = frozenset({"request", "execution", "automation", "memory"})
 
 
 def _node(step: dict[str, Any]) -> "Node":
