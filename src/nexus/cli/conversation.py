@@ -291,7 +291,7 @@ class Conversation:
         return File.read(Path(path).expanduser(), self._settings.attachments.max_bytes)
 
     async def memory(self, text: str) -> None:
-        """Show what the memory holds about some words or the last message, of which what was used comes first."""
+        """Show what the memory holds about some words; without any, what the last message was given first."""
         about = text or self._said
         if not about:
             self._screen.note("Say something first, or add search words: /memory the boat trip")
