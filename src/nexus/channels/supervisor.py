@@ -573,4 +573,6 @@ def _replaced(connection: apsw.Connection, asked: events.Event, answer: events.E
 def _told(error: BaseException) -> str:
     """An error in one line: a service's own words may be long."""
     text = str(error) or type(error).__name__
+    if isinstance(error, NexusError) and error.hint:
+        text = f"{error.message.rstrip('.')}. {error.hint}"
     return " ".join(text.split())[:500]
