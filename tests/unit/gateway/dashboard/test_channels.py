@@ -54,7 +54,11 @@ async def test_a_missing_package_is_named_before_anything_is_typed(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "isn&#39;t installed" not in (await client.get("/channels/new/email")).text
-    monkeypatch.setattr(setup, "find_spec", lambda _: None)
+
+    def find_nothing(name: str) -> None:
+        return None
+
+    monkeypatch.setattr(setup, "find_spec", find_nothing)
     shown = await client.get("/channels/new/email")
     assert shown.status_code == 200
     assert "nexus-runtime[email]" in shown.text
