@@ -40,14 +40,14 @@ def _before(
 ) -> tuple[str, events.Event | None, bool]:
     """The thread of a message, the message as it was until now, and whether nothing was said since."""
     edited = storable(message.edits or "")
-    first = events.delivered(connection, channel=channel, external_id=edited)
+    first = events.find_delivered(connection, channel=channel, external_id=edited)
     thread = message.thread
     if first is not None and first.thread_id is not None:
         thread = events.thread_name(connection, first.thread_id)[0] or thread
-    again = events.delivered(connection, channel=channel, external_id=message.id)
+    again = events.find_delivered(connection, channel=channel, external_id=message.id)
     if again is not None:
         return thread, again, False
-    last = events.last_heard(connection, channel=channel, thread=thread)
+    last = events.find_last_heard(connection, channel=channel, thread=thread)
     # The second change of a message follows the first.
     if last is not None and edited in (last.external_id, last.metadata.get("edits")):
         return thread, last, last.sender == storable(message.sender)

@@ -99,7 +99,9 @@ class Lifecycle(BuiltHome):
     @property
     def is_settled(self) -> bool:
         """Whether everything that was accepted is the engine's, so that the home can be closed."""
-        return not (self._outbox.is_late or self.automations.queue.is_handing_over or self.imports.importing)
+        return not (
+            self._outbox.is_late or self.automations.queue.is_handing_over or self.imports.is_importing
+        )
 
     @property
     def is_idle(self) -> bool:

@@ -171,14 +171,14 @@ class Reception:
         found = await self.ledgers.identity.read(senders.find, channel=channel, identifier=sender)
         if found is None or found.is_owner:
             return found is not None
-        return await self.ledgers.identity.read(grants.of, entity_id=found.entity_id) is not None
+        return await self.ledgers.identity.read(grants.find_grant, entity_id=found.entity_id) is not None
 
     async def _describe_progress(self, execution_id: str) -> str | None:
         """What a run does that has still to answer; None if it has answered, or waits for the owner."""
         found = await self.ledgers.runtime.read(executions.get, execution_id=execution_id)
         if found is None or found.status in executions.FINAL or found.taken_by is not None:
             return None
-        if await self.ledgers.runtime.read(approvals.waiting, session_label=found.session_label):
+        if await self.ledgers.runtime.read(approvals.list_waiting, session_label=found.session_label):
             return None
         return self.broker.run(execution_id).describe_progress()
 
@@ -222,7 +222,7 @@ class Reception:
         """The message as it was recorded before, if it was; an unverified one could be another's."""
         if not message.is_verified:
             return None
-        return await self.ledgers.events.read(events.delivered, channel=channel, external_id=message.id)
+        return await self.ledgers.events.read(events.find_delivered, channel=channel, external_id=message.id)
 
 
 def _recorded(connection: apsw.Connection, event_id: str) -> Incoming:
@@ -256,7 +256,9 @@ async def _received_before(ledgers: Ledgers, broker: Broker, incoming: Incoming)
     external_id = incoming.external_id
     if external_id is None:
         return None
-    event = await ledgers.events.read(events.delivered, channel=incoming.channel, external_id=external_id)
+    event = await ledgers.events.read(
+        events.find_delivered, channel=incoming.channel, external_id=external_id
+    )
     if event is None:
         return None
     if event.content != storable(incoming.content):
@@ -289,5 +291,7 @@ async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Receipt | No
         )
         return None
     external_id = ids.derived("evt", request.id, "answer")
-    said = await ledgers.events.read(events.delivered, channel=request.channel or "", external_id=external_id)
+    said = await ledgers.events.read(
+        events.find_delivered, channel=request.channel or "", external_id=external_id
+    )
     return Receipt(request_id=request.id, run=FinishedRun.of(request.id, said.content if said else ""))

@@ -206,7 +206,7 @@ class SessionQueue:
         ledger is the outbox of the engine, which may have been out of reach.
         """
         async with self._homes(home) as ledgers:
-            unfinished = await ledgers.runtime.read(executions.unfinished)
+            unfinished = await ledgers.runtime.read(executions.list_unfinished)
             known = await self._engine.states(unfinished) if unfinished else {}
             count = 0
             for id_ in unfinished:
@@ -243,7 +243,7 @@ class SessionQueue:
         """Whatever its session has before it goes first, in whichever process that was held up."""
         if before is not None and not await self._engine.states([before]):
             waiting = await ledgers.runtime.read(
-                executions.unfinished_in, session_label=execution.session_label
+                executions.list_unfinished_in, session_label=execution.session_label
             )
             if execution.id not in waiting:
                 return  # it was cancelled meanwhile, such as a result that a waiting call took
@@ -285,7 +285,7 @@ class SessionQueue:
         )
 
     async def _clear_way(self, home: str, ledgers: Ledgers, new: Execution) -> None:
-        earlier = await ledgers.runtime.read(executions.interrupted_by, execution_id=new.id)
+        earlier = await ledgers.runtime.read(executions.list_interrupted_by, execution_id=new.id)
         # From the back, so that none that waits begins because the one before it was cancelled.
         for id_ in reversed(earlier):
             await self.run(id_, home=home).cancel()

@@ -202,7 +202,7 @@ class _Remembering:
 
     where = ""
 
-    async def recalled(self, text: str) -> list[Recalled]:
+    async def recall(self, text: str) -> list[Recalled]:
         return [
             Recalled(kind="event", id="evt_1", at="2031-05-05", speaker="owner", text="Hello " * 100),
             Recalled(kind="fact", id="fact_1", at="2031-05-04", speaker=None, text="Ben lives in Bern"),

@@ -210,7 +210,7 @@ async def test_a_schedule_wakes_a_closed_home_and_no_other(tmp_path: Path, root:
 async def reminded(host: Host, root: Path, name: str) -> list[str]:
     """What a home has said by itself, read beside the host."""
     async with Ledgers(Home(root / "homes" / name), LedgersConfig()) as ledgers:
-        sent = await ledgers.events.read(events.unasked, channel="cli", external_id="main")
+        sent = await ledgers.events.read(events.list_unasked, channel="cli", external_id="main")
         return [each.content for each in sent]
 
 

@@ -61,7 +61,7 @@ class Block:
     @cached_property
     def _ids(self) -> tuple[str, ...]:
         named = ShortIds()
-        named.shortened(self.messages)
+        named.shorten(self.messages)
         return named.ids
 
     def shorten(self, short: ShortIds) -> "Block":
@@ -70,7 +70,7 @@ class Block:
             return self
         numbers = tuple(map(short.number, self._ids))
         if numbers != self._shortened[0]:
-            self._shortened = (numbers, Block(short.shortened(self.messages)))
+            self._shortened = (numbers, Block(short.shorten(self.messages)))
         return self._shortened[1]
 
 

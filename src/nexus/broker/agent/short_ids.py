@@ -41,7 +41,7 @@ class ShortIds:
         """The whole ids, in the order in which they were named."""
         return tuple(self._short)
 
-    def shortened(self, messages: Iterable[ModelMessage]) -> list[ModelMessage]:
+    def shorten(self, messages: Iterable[ModelMessage]) -> list[ModelMessage]:
         """The messages as a model is to read them."""
         return [self._message(message) for message in messages]
 
