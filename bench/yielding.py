@@ -46,6 +46,8 @@ async def talk(url: str, place: Path, quiet_ms: int) -> None:
     )
     config = replace(config, memory=replace(config.memory, consolidation=False))
     async with App(home, config) as app:
+        # `nexus up` and `nexus chat` do the same before anybody can write. It imports the provider's library.
+        await app.broker.check_models("manager")
         print("| message | reached the model after | answered after | status shown meanwhile | answer |")
         print("|---|---|---|---|---|")
         for text in _MESSAGES:

@@ -123,6 +123,11 @@ class TelegramServer:
             found[0]["text"] = values["text"]
             return found[0]
 
+    def _deleteMessage(self, values: dict[str, Any]) -> Any:  # noqa: N802 - as the API names it
+        with self._lock:
+            self.sent[:] = [each for each in self.sent if each["message_id"] != values["message_id"]]
+        return True
+
     def _keep(self, values: dict[str, Any]) -> Any:
         with self._lock:
             self._next += 1

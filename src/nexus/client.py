@@ -366,8 +366,9 @@ class _Connection:
                     self._is_silent = True
                     silence = f"{self._url} doesn't respond. Waiting; press Ctrl-C to stop."
                     self._notify(self._service.silence if self._service else silence)
+            result = waiting.result()
             self._is_silent = False
-            return waiting.result()
+            return result
         finally:
             if not waiting.done():
                 waiting.cancel()

@@ -44,3 +44,25 @@ def test_a_model_is_tested_live(served: Served, page: Page) -> None:
     served.model.always(failures.HttpError("authentication"))
     large.get_by_role("button", name="Test").click()
     expect(large.locator(".status.bad")).to_be_visible()
+
+
+# The last one: it opens the home again, with another model.
+def test_setup_ends_with_a_home_that_answers(served: Served, page: Page) -> None:
+    page.goto(f"{served.url}/setup")
+    page.get_by_role("link", name="Another OpenAI-compatible server").click()
+    page.get_by_label("Server URL").fill(served.model.openai_url)
+    page.get_by_label("Server URL").press("Tab")
+    expect(page.get_by_role("radio", name="nexus-testing")).to_be_checked()
+    served.model.reset()
+    served.model.always(Turn("Hello from the new model."))
+    page.get_by_role("button", name="Test the model").click()
+    # Two answers at a time are tried, too; what is shown is one.
+    expect(page.locator("[data-trial-text]")).to_have_text("Hello from the new model.")
+    page.get_by_role("button", name="Save and start").click()
+    expect(page.get_by_role("heading", name="Nexus is ready")).to_be_visible()
+    saved = tomllib.loads(served.home.config_file.read_text())
+    assert saved["models"]["manager"].endswith("/nexus-testing")
+    page.get_by_role("link", name="Say hello").click()
+    page.get_by_label("Message", exact=True).fill("Hello?")
+    page.get_by_label("Message", exact=True).press("Enter")
+    expect(page.get_by_text("Hello from the new model.")).to_be_visible()

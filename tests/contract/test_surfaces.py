@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from nexus.app import App
-from nexus.automations.services import Recaller
+from nexus.automations.services import find_matches
 from nexus.broker.tools.recall import recall_tool
 from nexus.broker.tools.sandbox import Sandbox
 from nexus.broker.tools.tool import Context
@@ -235,7 +235,7 @@ async def test_every_surface_says_the_same_of_what_recall_finds(
 
     owner = Request(event=Event(content=""), access=Access(level="owner", memory="all"))
     options = {"kinds": ["fact"], "deadline_ms": LONG_MS}
-    recalled = await Recaller(corrected.recall).recall(owner, QUESTION, options)
+    recalled = await find_matches(corrected.recall, owner, QUESTION, options)
     assert {each["id"]: (each["text"], each["at"][:10]) for each in recalled} == {
         told.id: (told.text, told.day) for told in wanted.values()
     }

@@ -17,7 +17,7 @@ from nexus.app.salvaged import Salvaged
 from nexus.attachments import Attachment, File
 from nexus.broker import attached
 from nexus.broker.broker import Broker
-from nexus.channels import IsWorking, Message, kinds
+from nexus.channels import Message, Progress, kinds
 from nexus.config import Config
 from nexus.errors import AccessError, UsageError
 from nexus.home import Home
@@ -95,7 +95,7 @@ class Reception:
                 return Receipt(request_id=id_, run=FinishedRun.of(id_, journey.response or ""))
             return Receipt(request_id=id_, run=journey.run, execution_id=journey.run.id)
 
-    async def from_channel(self, channel: str, message: Message) -> IsWorking | None:
+    async def from_channel(self, channel: str, message: Message) -> Progress | None:
         """Take in a message from a channel. Its answer leaves by the channel, when there is one.
 
         What its sender has changed is answered again, in place of the first answer, if nothing was said
@@ -133,7 +133,9 @@ class Reception:
             mode="interrupt" if edit is not None and edit.replaces else "followup",
         )
         receipt = await self.accept(incoming)
-        return None if receipt.execution_id is None else partial(self._is_working, receipt.execution_id)
+        return (
+            None if receipt.execution_id is None else partial(self._describe_progress, receipt.execution_id)
+        )
 
     async def hand_over_again(self, unheard: Iterable[tuple[str, str | None]]) -> None:
         """Take in messages that are recorded, and that nobody was asked about when a host was lost.
@@ -171,12 +173,14 @@ class Reception:
             return found is not None
         return await self.ledgers.identity.read(grants.find_grant, entity_id=found.entity_id) is not None
 
-    async def _is_working(self, execution_id: str) -> bool:
-        """Whether a run has still to answer, and doesn't wait for the owner."""
+    async def _describe_progress(self, execution_id: str) -> str | None:
+        """What a run does that has still to answer; None if it has answered, or waits for the owner."""
         found = await self.ledgers.runtime.read(executions.get, execution_id=execution_id)
         if found is None or found.status in executions.FINAL or found.taken_by is not None:
-            return False
-        return not await self.ledgers.runtime.read(approvals.list_waiting, session_label=found.session_label)
+            return None
+        if await self.ledgers.runtime.read(approvals.list_waiting, session_label=found.session_label):
+            return None
+        return self.broker.run(execution_id).describe_progress()
 
     async def _with_files(
         self, channel: str, message: Message

@@ -155,6 +155,10 @@ class Run:
         """The run as it stands."""
         return await self._queued.state()
 
+    def describe_progress(self) -> str:
+        """What it does at the moment, and for how long; nothing if that isn't known."""
+        return self._streams.describe_progress(self.id)
+
     async def deltas(self) -> AsyncIterator[Delta]:
         """The answer as it is written, from its beginning, also where another process or run writes it."""
         async for delta in self._streams.subscribe(self.id, self._queued.is_over):

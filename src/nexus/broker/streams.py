@@ -15,8 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from nexus import clock
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE
-from nexus.runs import Delta
+from nexus.runs import Delta, with_elapsed
 
 # Deltas that come within this time are written together: a subscriber cannot tell the difference. It grows
 # with the number of answers that are being written, because each delivery costs as much as what it carries.
@@ -30,6 +31,8 @@ _SLOWEST_ASK_S = 2.0
 _KEPT_AFTER_END_S = 60.0
 # No run writes nothing for so long; its process was killed between its end and that of its stream.
 _FORSAKEN_S = 86_400.0
+# More than a line that says what a run does.
+_LAST_BYTES = 4096
 
 
 class Stream:
@@ -175,6 +178,21 @@ class Streams:
                 over = await ended()
                 quiet_since = time.monotonic()
                 ask_s = max(self._ask_s(), min(ask_s * 1.5, _SLOWEST_ASK_S))
+
+    def describe_progress(self, execution_id: str) -> str:
+        """What a run does at the moment, and for how long; nothing if that isn't known."""
+        try:
+            with self._path(execution_id).open("rb") as written:
+                written.seek(max(0, written.seek(0, os.SEEK_END) - _LAST_BYTES))
+                lines = written.read().split(b"\n")
+        except OSError:
+            return ""
+        last = next((delta for line in reversed(lines) if (delta := _parsed(line)) is not None), None)
+        if last is None:
+            return ""
+        if last.kind == "status":
+            return with_elapsed(last.doing, (clock.now() - clock.parse(last.at)).total_seconds())
+        return "writing" if last.kind == "text" else f"using {last.tool}" if last.tool else ""
 
     def finish(self, execution_id: str, stream: Stream) -> None:
         """Tell that a run has ended, and remove its file once everybody had time to read it."""

@@ -5,7 +5,7 @@ An adapter connects one: it hands over what comes in and sends what goes out. `a
 """
 
 from nexus.channels.adapter import Adapter, Delivery, DeliveryError, File, Inbox, Message, ShowsWork
-from nexus.channels.supervisor import Channels, IsWorking
+from nexus.channels.supervisor import Channels, Progress
 
 __all__ = [
     "Adapter",
@@ -14,7 +14,7 @@ __all__ = [
     "DeliveryError",
     "File",
     "Inbox",
-    "IsWorking",
     "Message",
+    "Progress",
     "ShowsWork",
 ]

@@ -165,6 +165,17 @@ class Adapter(Protocol):
 
 
 @runtime_checkable
+class Removes(Protocol):
+    """An adapter with the capability `edits` that can also take back what it sent."""
+
+    async def deliver(self, delivery: Delivery) -> str | None: ...
+
+    async def remove(self, thread: str, sent: str) -> None:
+        """Delete a message, by what `deliver` returned for it."""
+        ...
+
+
+@runtime_checkable
 class ShowsWork(Protocol):
     """An adapter with the capability `typing` or `reactions`: people see that they will be answered."""
 

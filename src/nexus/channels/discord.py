@@ -96,6 +96,12 @@ class Discord:
         if self._client is not None and not ended:
             await self._client.get_partial_messageable(int(thread)).typing()
 
+    async def remove(self, thread: str, sent: str) -> None:
+        """Delete a message that was sent."""
+        if self._client is not None:
+            channel = self._client.get_partial_messageable(int(thread))
+            await channel.get_partial_message(int(sent.rpartition("/")[2])).delete()
+
     async def check(self) -> tuple[str, str, str]:
         """The bot's name, and the id and name of who it belongs to. Logs in, and sends nothing."""
         client = _Client(self._settle_s)

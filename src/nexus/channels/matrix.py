@@ -96,6 +96,11 @@ class Matrix:
             room_id = thread.partition(" ")[0]
             await self._client.room_typing(room_id, typing_state=not ended, timeout=_TYPING_MS)
 
+    async def remove(self, thread: str, sent: str) -> None:
+        """Redact a message that was sent."""
+        if self._client is not None:
+            await self._client.room_redact(thread.partition(" ")[0], sent)
+
     async def own_id(self) -> str:
         """The account's own id. Logs in, and sends nothing."""
         async with self._logged_in() as client:

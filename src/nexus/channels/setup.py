@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Final
 
 from nexus.channels.adapter import DeliveryError
@@ -33,6 +34,8 @@ class Kind:
     needs: tuple[Need, ...]
     owner: str
     """What the owner's own addresses are called there."""
+    module: str = ""
+    """What must be installed, with the extra that has the name of the kind."""
     names_owner: bool = False
     """Whether a login can say who the owner's addresses are."""
 
@@ -44,10 +47,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         "token.",
         needs=(Need(key="secret", label="Bot token", example="env:DISCORD_TOKEN", is_secret=True),),
         owner="Your own user IDs",
+        module="discord",
     ),
     "email": Kind(
         title="Email",
-        steps="Use a mailbox of the agent's own. Many providers need an app password.",
+        steps="Give the agent its own mailbox. Many providers need an app password.",
         needs=(
             Need(key="address", label="The agent's mail address", example="agent@example.org"),
             Need(key="secret", label="Password", example="env:MAIL_PASSWORD", is_secret=True),
@@ -55,6 +59,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             Need(key="smtp", label="SMTP server", example="smtp.{domain}"),
         ),
         owner="Your own addresses",
+        module="imap_tools",
     ),
     "matrix": Kind(
         title="Matrix",
@@ -65,11 +70,12 @@ KINDS: Final[Mapping[str, Kind]] = {
             Need(key="secret", label="Password", example="env:MATRIX_PASSWORD", is_secret=True),
         ),
         owner="Your own Matrix ids",
+        module="nio",
     ),
     "slack": Kind(
         title="Slack",
-        steps="Create an app at api.slack.com/apps with socket mode, events and scopes as in "
-        "docs/how-to/connect-a-channel, install it, and copy its two tokens.",
+        steps="Create an app at api.slack.com/apps with socket mode and the events and scopes listed in "
+        "docs/how-to/connect-a-channel.md, install it, and copy its two tokens.",
         needs=(
             Need(key="secret", label="Bot token (xoxb-…)", example="env:SLACK_TOKEN", is_secret=True),
             Need(
@@ -80,6 +86,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             ),
         ),
         owner="Your own member IDs (profile > More > Copy member ID)",
+        module="slack_bolt",
         names_owner=True,
     ),
     "telegram": Kind(
@@ -99,6 +106,16 @@ class LoginCheck:
     owner: str | None = None
     """The id of who is probably the owner."""
     auth_server: str = ""
+
+
+def check_installed(kind: str) -> None:
+    """Raise an error that says what to install if a kind of channel needs it."""
+    module = KINDS[kind].module
+    if module and find_spec(module) is None:
+        raise ConfigError(
+            f"{KINDS[kind].title} needs a package that isn't installed",
+            hint=f"Run `pip install 'nexus-runtime[{kind}]'`, then reload this page.",
+        )
 
 
 def propose_value(need: Need, given: Mapping[str, Any]) -> str:

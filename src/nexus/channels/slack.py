@@ -259,6 +259,11 @@ class Slack:
         react = client.reactions_remove if ended else client.reactions_add
         await _call_to_deliver(react(channel=channel, timestamp=ts, name=_EYES))
 
+    async def remove(self, thread: str, sent: str) -> None:
+        """Delete a message that was sent."""
+        channel, _, ts = sent.partition("/")
+        await _call_to_deliver(self._make_client().chat_delete(channel=channel, ts=ts))
+
     async def check(self) -> Bot:
         """The agent itself, if both tokens are right."""
         client = self._make_client()

@@ -6,6 +6,7 @@ commands and the dashboard read it.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from nexus.channels.adapter import (
     File,
     Message,
     MessageError,
+    Removes,
     ShowsWork,
 )
 from nexus.config import ChannelConfig
@@ -34,11 +36,12 @@ from nexus.ledgers.runtime import channels as ledger
 from nexus.ledgers.runtime.channels import Status
 from nexus.watch import Watch, wait_at_most
 
-IsWorking = Callable[[], Awaitable[bool]]
-Receive = Callable[[str, Message], Awaitable[IsWorking | None]]
+Progress = Callable[[], Awaitable[str | None]]
+"""Tells what is being done for a message: empty if that isn't known, None once it is answered."""
+Receive = Callable[[str, Message], Awaitable[Progress | None]]
 """Takes a message of a channel in. Raises what the home raises.
 
-Where an agent is to answer, returns what tells whether it still works on that."""
+Where an agent is to answer, returns what tells how far it is with that."""
 Knows = Callable[[str, str], Awaitable[bool]]
 """Tells whether a sender of a channel is the owner or was let in."""
 LetPass = Callable[[], Awaitable[None]]
@@ -57,6 +60,9 @@ _SHOWN_S: Final = 4.0
 """How often it is shown that a message is worked on. Services show it for five seconds or more."""
 _SHOWN_TIMES: Final = 150
 """Ten minutes. What takes longer isn't watched by whoever asked for it."""
+_NOTE_AFTER_S: Final = 30.0
+"""After how long somebody who waits for an answer is told what is being done."""
+_NOTE_EVERY_S: Final = 15.0
 _EDITABLE_CHARACTERS: Final = 1_000
 """Longer answers may have left in pieces, of which only the first is known."""
 _DELIVERY_TIMEOUT_S: Final = 60.0
@@ -206,9 +212,9 @@ class Channels:
 
     async def _take_in(self, name: str, message: Message) -> None:
         try:
-            is_working = await self._receive(name, message.validate())
-            if is_working is not None:
-                self._show_work(self._channels[name], message, is_working)
+            progress = await self._receive(name, message.validate())
+            if progress is not None:
+                self._show_work(self._channels[name], message, progress)
         except AccessError:
             pass  # It is on record as denied, and whoever sent it was told.
         except self._retryable:
@@ -244,13 +250,12 @@ class Channels:
         for message in messages:
             await self.receive(name, message)
 
-    def _show_work(self, channel: _Channel, message: Message, is_working: IsWorking) -> None:
+    def _show_work(self, channel: _Channel, message: Message, progress: Progress) -> None:
         """Let people see that they will be answered, where the channel has a way to."""
         shown = channel.adapter.capabilities & {"typing", "reactions"}
         if shown and isinstance(channel.adapter, ShowsWork):
-            task = asyncio.create_task(
-                _show_until_done(channel.adapter, message, is_working, again="typing" in shown)
-            )
+            work = _show_until_done(channel.adapter, message, progress, again="typing" in shown)
+            task = asyncio.create_task(work)
             channel.showing.add(task)
             task.add_done_callback(channel.showing.discard)
 
@@ -479,28 +484,63 @@ def _cut_texts(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value[:4_000] if isinstance(value, str) else value for name, value in body.items()}
 
 
-async def _show_until_done(
-    adapter: ShowsWork, message: Message, is_working: IsWorking, *, again: bool
-) -> None:
+async def _show_until_done(adapter: ShowsWork, message: Message, progress: Progress, *, again: bool) -> None:
     """Show that a message is worked on, while it is. If that fails, the answer comes all the same."""
+    note = _ProgressNote(adapter, message)
 
-    async def show(*, ended: bool) -> None:
+    async def attempt(work: Awaitable[None]) -> None:
         try:
             async with asyncio.timeout(_DELIVERY_TIMEOUT_S):
-                await adapter.show_work(message.thread, message.edits or message.id, ended=ended)
+                await work
         except Exception as error:  # Whatever a service has against it.
             _log.info("work on a message can't be shown: %s", _describe_error(error))
+
+    async def show(*, ended: bool) -> None:
+        await attempt(adapter.show_work(message.thread, message.edits or message.id, ended=ended))
 
     await show(ended=False)
     # A ledger that can't be read has said so elsewhere.
     with suppress(NexusError):
         for _ in range(_SHOWN_TIMES):
             await asyncio.sleep(_SHOWN_S)
-            if not await is_working():
+            if (doing := await progress()) is None:
                 break
             if again:
                 await show(ended=False)
+            await attempt(note.update(doing))
+    await attempt(note.remove())
     await show(ended=True)
+
+
+class _ProgressNote:
+    """What is being done for somebody who has waited long, as a message that goes when the work has ended.
+
+    Only where the service lets it be changed and removed, and not where others read along.
+    """
+
+    def __init__(self, adapter: object, message: Message) -> None:
+        self._adapter = adapter
+        self._message = message
+        self._next_at = time.monotonic() + _NOTE_AFTER_S
+        self._sent: str | None = None
+
+    async def update(self, doing: str) -> None:
+        if not doing or not isinstance(self._adapter, Removes) or self._message.is_group:
+            return
+        if (now := time.monotonic()) < self._next_at:
+            return
+        self._next_at = now + _NOTE_EVERY_S
+        note = Delivery(
+            key=f"progress:{self._message.id}:{now:.0f}",
+            thread=self._message.thread,
+            text=f"{doing[0].upper()}{doing[1:]}…",
+            edits=self._sent,
+        )
+        self._sent = await self._adapter.deliver(note) or self._sent
+
+    async def remove(self) -> None:
+        if self._sent is not None and isinstance(self._adapter, Removes):
+            await self._adapter.remove(self._message.thread, self._sent)
 
 
 def _load_delivery(
@@ -542,4 +582,6 @@ def _find_replaced(connection: apsw.Connection, asked: events.Event, answer: eve
 def _describe_error(error: BaseException) -> str:
     """An error in one line: a service's own words may be long."""
     text = str(error) or type(error).__name__
+    if isinstance(error, NexusError) and error.hint:
+        text = f"{error.message.rstrip('.')}. {error.hint}"
     return " ".join(text.split())[:500]

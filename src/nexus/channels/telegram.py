@@ -90,6 +90,12 @@ class Telegram:
             async with http.make_client() as client:
                 await self._call(client, "sendChatAction", {**_parse_thread(thread), "action": "typing"})
 
+    async def remove(self, thread: str, sent: str) -> None:
+        """Delete a message that was sent."""
+        gone = {"chat_id": _parse_thread(thread)["chat_id"], "message_id": int(sent.rpartition("/")[2])}
+        async with http.make_client() as client:
+            await self._call(client, "deleteMessage", gone)
+
     async def me(self) -> dict[str, Any]:
         """The bot itself: its id, `username` and so on."""
         async with http.make_client() as client:

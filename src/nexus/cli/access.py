@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 import apsw
 import click
 
+from nexus import clock
 from nexus.cli.place import json_option, print_json, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
@@ -58,7 +59,8 @@ def list_(ctx: click.Context, ids: bool, as_json: bool) -> None:
         print_json(document)
         return
     for each in pending:
-        click.echo(f"pending  {each.code}  {_describe_sender(each)}, until {each.expires_at}")
+        until = f"{clock.parse(each.expires_at).astimezone():%Y-%m-%d %H:%M}"
+        click.echo(f"pending  {each.code}  {_describe_sender(each)}, until {until}")
     for person in allowed:
         id_ = f"  {person.entity_id}" if ids else ""
         click.echo(f"allowed  {person.name}: {_describe_grant(person.granted)}{id_}")
@@ -75,7 +77,7 @@ def approve(ctx: click.Context, code: str, **options: Any) -> None:
     pairing, granted = _find_pairing(ctx, code), Granted(**options)
     if _write(ctx, grants.approve, code=pairing.code, granted=granted, by="owner") is None:
         raise _unknown_code(code)
-    click.echo(f"{_describe_sender(pairing)} now has access: {_describe_grant(granted)}.")
+    click.echo(f"{_describe_sender(pairing)} may now talk to the agent ({_describe_grant(granted)}).")
 
 
 @access.command()
@@ -149,7 +151,9 @@ def _unknown_code(code: str) -> UsageError:
 
 
 def _describe_sender(pairing: Pairing) -> str:
-    return f"{pairing.display_name or pairing.identifier} ({pairing.channel} {pairing.identifier})"
+    name = pairing.display_name or pairing.identifier
+    place = pairing.channel if name == pairing.identifier else f"{pairing.channel} {pairing.identifier}"
+    return f"{name} ({place})"
 
 
 def _describe_grant(granted: Granted) -> str:

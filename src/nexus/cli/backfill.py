@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SHOWN = 160
+_MINUTE_S = 60
 _POLL_S = 0.5
 
 
@@ -239,7 +240,8 @@ def _show_estimate(found: "Estimate", *, err: bool = False) -> None:
         cost = money(found.cost_microusd)
     time = "unknown: the model's speed isn't measured yet"
     if found.seconds is not None:
-        time = f"about {timedelta(seconds=found.seconds)}"
+        is_short = found.seconds < _MINUTE_S
+        time = f"about {found.seconds} s" if is_short else f"about {timedelta(seconds=found.seconds)}"
     lines = [
         f"{pluralize(found.episodes, 'episode')} with {pluralize(found.messages, 'message')} to read:",
         f"  model   {found.model}",

@@ -1,9 +1,11 @@
 """A conversation with the agent of a home: what is typed goes to it, what it says is shown."""
 
 import asyncio
+import re
 import shlex
 import signal
 import sys
+import textwrap
 from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +23,7 @@ from nexus.cli.screen import Screen, cost_line
 from nexus.cli.talk import Recalled, Talk
 from nexus.cli.talking import talking
 from nexus.cli.terminal import printable
+from nexus.cli.type_ahead import TypeAhead
 from nexus.cli.typed import Editor, Lines, Typed, asked
 from nexus.errors import NexusError, StoppedError
 from nexus.home import Home
@@ -30,6 +33,9 @@ from nexus.runs import Delta, Run
 _LOOK_S = 0.5
 _REMEMBERED_LINES = 200
 _SHOWN_SESSIONS = 15
+_SHOWN_CHARACTERS = 200
+# As a shell would read it: quoted, or with escaped spaces.
+_WORD: Final = re.compile(r"""\s*(?:'[^']*'|"[^"]*"|(?:\\.|[^\s'"\\])+)+""")
 _DECISIONS: Final[dict[str, Literal["once", "session", "always", "deny"]]] = {
     "y": "once", "yes": "once", "s": "session", "session": "session", "a": "always", "always": "always",
     "n": "deny", "no": "deny",
@@ -42,11 +48,20 @@ async def converse(
     """Talk until the person leaves or the pipe ends; returns whether all that was asked for was done."""
     check_label(label)
     async with talking(home, settings, model) as talk:
-        conversation = Conversation(talk, Screen(), label, model, interactive=interactive, settings=settings)
+        ahead = TypeAhead()
+        conversation = Conversation(
+            talk,
+            Screen(ahead=ahead),
+            label,
+            model,
+            interactive=interactive,
+            settings=settings,
+            ahead=ahead,
+        )
         await conversation.catch_up()
         typed: Typed
         if interactive:
-            typed = Editor(list(reversed(await talk.sent_messages(label, _REMEMBERED_LINES))))
+            typed = Editor(list(reversed(await talk.sent_messages(label, _REMEMBERED_LINES))), ahead)
             at = f" at {talk.where}" if talk.where else ""
             click.secho(f"Session: {name_session(label)}{at}. Type /help for commands.", dim=True)
         else:
@@ -55,6 +70,7 @@ async def converse(
         try:
             await _talk(conversation, typed, help_text)
         finally:
+            ahead.stop()
             watching.cancel()
         await conversation.catch_up()
         return not conversation.failed
@@ -65,9 +81,12 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
         replaces, conversation.draft = bool(conversation.draft), ""
         if not text.strip():
             continue
-        if paths := await asyncio.to_thread(pasted_files, text):
-            for path in paths:
-                await conversation.tell(conversation.attach(path))
+        paths, words = await asyncio.to_thread(pasted_files, text)
+        for path in paths:
+            await conversation.tell(conversation.attach(path))
+        if paths:
+            if words:
+                await conversation.say(words, replaces=replaces)
             continue
         found = commands.parse(text, "terminal")
         if found is None and text.lstrip().startswith("/"):
@@ -113,19 +132,19 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
                 await conversation.say(text, replaces=replaces)
 
 
-def pasted_files(text: str) -> list[str]:
-    """Return the files that were dragged or pasted into a terminal, which types their paths."""
-    try:
-        words = [Path(word).expanduser() for word in shlex.split(text)]
-    except (ValueError, RuntimeError):
-        return []
-    with suppress(OSError):
-        return [str(each) for each in words] if all(_is_pasted(each) for each in words) else []
-    return []
-
-
-def _is_pasted(path: Path) -> bool:
-    return path.is_absolute() and path.is_file()
+def pasted_files(text: str) -> tuple[list[str], str]:
+    """Return files dragged or pasted into a terminal, which types their paths, and the text after them."""
+    found: list[str] = []
+    while match := _WORD.match(text):
+        try:
+            path = Path("".join(shlex.split(match[0]))).expanduser()
+            if not path.is_absolute() or not path.is_file():
+                break
+        except (OSError, RuntimeError, ValueError):
+            break
+        found.append(str(path))
+        text = text[match.end() :]
+    return found, text.strip()
 
 
 class Conversation:
@@ -140,7 +159,9 @@ class Conversation:
         *,
         interactive: bool,
         settings: config.Config | None = None,
+        ahead: TypeAhead | None = None,
     ) -> None:
+        self._ahead = ahead or TypeAhead()
         self._settings = settings or config.Config()
         self._files: list[File] = []
         self._talk = talk
@@ -219,8 +240,15 @@ class Conversation:
         """Replace a fact that was listed last."""
         number, _, text = words.partition(" ")
         index = int(number) - 1 if number.isdecimal() and len(number) < 3 else -1
-        if not text.strip() or not 0 <= index < len(self._listed) or self._listed[index].kind != "fact":
-            self._screen.note("Name a fact of the last /memory: /correct 2 The boat trip is on Sunday")
+        facts = [place for place, each in enumerate(self._listed, 1) if each.kind == "fact"]
+        if not facts:
+            self._screen.note("List the fact first: /memory and a few of its words")
+            return
+        if not text.strip() or index + 1 not in facts:
+            numbers = ", ".join(map(str, facts))
+            self._screen.note(
+                f"Give the number of a fact ({numbers}) and what is true: /correct {facts[0]} TEXT"
+            )
             return
         await self._talk.correct(self._listed[index].id, text.strip())
         self._screen.note(f"Corrected. It was: {self._listed[index].text}")
@@ -263,19 +291,34 @@ class Conversation:
         return File.read(Path(path).expanduser(), self._settings.attachments.max_bytes)
 
     async def memory(self, text: str) -> None:
-        """Show what the memory holds about some words, or about what was said last."""
+        """Show what the memory holds about some words; without any, what the last message was given first."""
         about = text or self._said
         if not about:
             self._screen.note("Say something first, or add search words: /memory the boat trip")
             return
-        self._listed = found = await self._talk.recall(about)
+        given = {} if text else await self._given_memories()
+        found = sorted(await self._talk.recall(about), key=lambda one: one.id not in given)
+        self._listed = found
         for number, one in enumerate(found, 1):
-            who = f"{one.speaker}: " if one.speaker else ""
-            self._screen.line(f"{number:>2}  {one.at[:10]}  {who}{' '.join(one.text.split())}")
+            who = f"{one.speaker}: " if one.speaker else ("[fact] " if one.kind == "fact" else "")
+            short = textwrap.shorten(one.text, _SHOWN_CHARACTERS, placeholder=" …")
+            mark = f" · {given[one.id]}" if one.id in given else ""
+            self._screen.line(f"{number:>2}  {one.at[:10]}  {who}{short}{mark}")
         if any(one.kind == "fact" for one in found):
             self._screen.note("Correct a fact with /correct NUMBER TEXT.")
         elif not found:
             self._screen.note("No matches.")
+
+    async def _given_memories(self) -> dict[str, str]:
+        """The memories that the last message's prompt had, by id, and whether the answer used them."""
+        found: dict[str, str] = {}
+        nodes = [await self._talk.trace(self._request_id)] if self._request_id else []
+        while nodes:
+            node = nodes.pop()
+            nodes += node.children
+            if node.kind == "memory":
+                found[node.id] = "used in the answer" if node.status == "used" else "in the prompt"
+        return found
 
     async def remind(self, words: str, typed: Typed) -> None:
         """Say what a reminder would be, and save it if the person agrees."""
@@ -284,7 +327,7 @@ class Conversation:
             self._screen.line(line)
         if self._interactive:
             self._screen.note("Save it? [Y/n]")
-            answer = await typed.next()
+            answer = await typed.next(asks=True)
             if answer is None or answer.strip().lower() not in {"", "y", "yes"}:
                 self._screen.note("Not saved.")
                 return
@@ -373,6 +416,7 @@ class Conversation:
                 self._screen.note(cost_line(result.usage))
         except StoppedError:
             self._screen.note("Stopped.")
+            self._ahead.hold()
         except NexusError as error:
             self._tell(error)
         finally:
@@ -383,7 +427,7 @@ class Conversation:
         from nexus.broker.questions import make_code
 
         code = make_code(waiting.approval_id, waiting.call_hash)
-        answer = await asked(f"Allow {code}? [y]es, for this [s]ession, [a]lways, [n]o: ")
+        answer = await asked(f"Allow {code}? [y]es, for this [s]ession, [a]lways, [n]o: ", self._ahead)
         decision = _DECISIONS.get(answer.strip().lower())
         if decision is None:
             self._screen.note("Still waiting.")

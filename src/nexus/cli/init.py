@@ -198,6 +198,8 @@ def _create_home(home: Home, *, unchanged: bool) -> bool:
     click.echo(
         f"Created a home at {home.root}" if home.root in made else f"Completed the home at {home.root}"
     )
+    if home.root in made and sys.stdout.isatty():
+        return True  # somebody who begins has more to read than the names of all files
     for path in made:
         if path != home.root:
             click.echo(f"  {path.relative_to(home.root)}{'/' if path.is_dir() else ''}")

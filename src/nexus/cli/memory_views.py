@@ -104,7 +104,7 @@ def changes(ctx: click.Context, limit: int, as_json: bool) -> None:
 
 def _print_changes(found: list[Row]) -> None:
     lines: list[tuple[str, ...]] = []
-    for fact in found:
+    for fact in sorted(found, key=lambda each: each["replaced_by"]["at"]):
         successor = fact["replaced_by"]
         how = "" if successor["how"] == "changed" else f" ({successor['how']})"
         change = f"{fact['fact']} → {successor['fact']}{how}"

@@ -13,6 +13,7 @@ from nexus.cli.terminal import printable
 from nexus.runs import MICRO, Delta, Result, Run, Totals
 
 if TYPE_CHECKING:
+    from nexus.cli.type_ahead import TypeAhead
     from nexus.cli.writing import Writing
 
 _ARGUMENTS_SHOWN = 100
@@ -77,7 +78,10 @@ class _Questions:
 class Screen:
     """Where a person reads along. Notes go beside the answer, so that a pipe gets the answer alone."""
 
-    def __init__(self, out: TextIO | None = None, notes: TextIO | None = None) -> None:
+    def __init__(
+        self, out: TextIO | None = None, notes: TextIO | None = None, *, ahead: "TypeAhead | None" = None
+    ) -> None:
+        self._ahead = ahead
         self._given_out = out
         self._given_notes = notes
         self._live = self._out.isatty()
@@ -112,6 +116,8 @@ class Screen:
                         questions.update(delta)
                     if questions is None or delta.kind != "approval":
                         self._show(delta, writing)
+                    if questions is None and delta.kind == "approval":
+                        self.note(f"  Allow it with `nexus approvals allow {delta.approval_id}`.")
                 writing.end()
             finally:
                 if questions is not None:
@@ -129,7 +135,7 @@ class Screen:
         # Imported here: by now the agent is at work, and drawing takes longer to import than to ask it.
         from nexus.cli.writing import Writing
 
-        return Writing(self._out, self._notes)
+        return Writing(self._out, self._notes, self._ahead)
 
     def line(self, text: str) -> None:
         """A line that was asked for."""
@@ -170,7 +176,6 @@ class Screen:
             writing.status(f"using {printable(called)}")
         elif delta.kind == "approval":
             self.note(f"Waiting for your approval. {delta.text}")
-            self.note(f"  Allow it in the dashboard or with `nexus approvals allow {delta.approval_id}`.")
             writing.status("waiting for your approval")
         elif delta.kind == "tool_result":
             if delta.failed:

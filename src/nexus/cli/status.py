@@ -1,16 +1,18 @@
 """`nexus status`: a summary of the home."""
 
 import asyncio
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import apsw
 import click
 
-from nexus import __version__, config
+from nexus import __version__, clock, config
 from nexus.cli.place import format_size, json_option, open_home, print_json
 from nexus.home import Home, holders
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import automations
+
+_SINGULAR: Final = {"entities": "entity", "aliases": "alias"}
 
 
 @click.command()
@@ -25,10 +27,10 @@ def status(ctx: click.Context, as_json: bool) -> None:
         return
     click.echo(f"nexus {summary['version']} · {summary['home']} · {format_size(summary['bytes'])}")
     for name, entry in summary["ledgers"].items():
-        counts = ", ".join(f"{count:,} {what}" for what, count in entry["counts"].items())
+        counts = ", ".join(_count(count, things) for things, count in entry["counts"].items())
         click.echo(f"  {name:<11}{format_size(entry['bytes']):>11}  {counts}")
     if summary["last_event_at"]:
-        click.echo(f"  last event  {summary['last_event_at']}")
+        click.echo(f"  last event  {clock.parse(summary['last_event_at']).astimezone():%Y-%m-%d %H:%M}")
     if summary["embedding"]["waiting"] or summary["embedding"]["changes_model"]:
         click.echo(f"  embedding   {_describe_embedding(summary['embedding'])}")
     for name, count in summary["lessons"].items():
@@ -43,6 +45,10 @@ def status(ctx: click.Context, as_json: bool) -> None:
         click.echo(f"  memory      {memory}")
     for holder in summary["used_by"]:
         click.echo(f"  used by     process {holder['pid']} ({holder['command']})")
+
+
+def _count(count: int, things: str) -> str:
+    return f"{count:,} {_SINGULAR.get(things, things.removesuffix('s')) if count == 1 else things}"
 
 
 async def _load_summary(home: Home, settings: config.Config) -> dict[str, Any]:

@@ -200,7 +200,7 @@ class There:
         return _parse_node((await self._client.request(request_id))["trace"])
 
 
-_OWN_KINDS: Final = frozenset({"request", "execution", "automation"})
+_OWN_KINDS: Final = frozenset({"request", "execution", "automation", "memory"})
 
 
 def _parse_node(step: dict[str, Any]) -> "Node":

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
+import click
 from prompt_toolkit import PromptSession
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
@@ -14,27 +15,46 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from nexus.cli.place import lenient_input
+from nexus.cli.terminal import printable
+from nexus.cli.type_ahead import TypeAhead
 
 
 class Typed(Protocol):
     """What a person types. None is the end."""
 
-    async def next(self, draft: str = "") -> str | None:
-        """The next message. It begins as the draft where it can be edited."""
+    async def next(self, draft: str = "", *, asks: bool = False) -> str | None:
+        """The next message. It begins as the draft where it can be edited.
+
+        With `asks` it answers a question, which what was typed before can't.
+        """
         ...
 
 
 class Editor:
     """A line with history and editing; Alt-Enter begins a further line of the same message."""
 
-    def __init__(self, history: Sequence[str]) -> None:
+    def __init__(self, history: Sequence[str], ahead: TypeAhead) -> None:
+        self._ahead = ahead
         remembered = InMemoryHistory()
         for line in history:
             remembered.append_string(line)
         self._session: PromptSession[str] = PromptSession(history=remembered, key_bindings=_keys())
 
-    async def next(self, draft: str = "") -> str | None:
+    async def next(self, draft: str = "", *, asks: bool = False) -> str | None:
         """The next message. Ctrl-C clears the line, Ctrl-D on an empty one is the end."""
+        if not draft and not asks:
+            if (waiting := self._ahead.next_message()) is not None:
+                click.echo(f"> {printable(waiting)}")
+                self._session.history.append_string(waiting)
+                return waiting
+            draft = self._ahead.take_draft()
+        self._ahead.stop()
+        try:
+            return await self._edit(draft)
+        finally:
+            self._ahead.start()
+
+    async def _edit(self, draft: str) -> str | None:
         while True:
             try:
                 # What a worker's result leads to may be printed while somebody types. Raw, so that notes keep
@@ -56,7 +76,7 @@ class Lines:
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
-    async def next(self, draft: str = "") -> str | None:
+    async def next(self, draft: str = "", *, asks: bool = False) -> str | None:
         return await self._lines.get()
 
     def _read(self) -> None:
@@ -69,11 +89,13 @@ class Lines:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
 
-async def asked(question: str) -> str:
+async def asked(question: str, ahead: TypeAhead) -> str:
     """The answer to a question; nothing where Ctrl-C or Ctrl-D ended it.
 
-    What was typed before the question was seen is no answer to it, and is thrown away.
+    What was typed before the question was seen is no answer to it: it stays the beginning of the next
+    message, or is thrown away.
     """
+    ahead.stop()
     session = PromptSession[str]()
     clear_typeahead(session.input)
     with suppress(termios.error):
@@ -84,6 +106,8 @@ async def asked(question: str) -> str:
             return await session.prompt_async(question)
     except (KeyboardInterrupt, EOFError):
         return ""
+    finally:
+        ahead.start()
 
 
 def _keys() -> KeyBindings:

@@ -154,10 +154,13 @@ def _list_models(config: Config) -> dict[str, list[str]]:
 async def _list_disabled(app: App, registered: list[Automation]) -> list[dict[str, str]]:
     """List what doesn't work, and why."""
     off: list[dict[str, str]] = []
+    optional = {each.name for each in registered if each.disabled_reason == automations.OPTIONAL}
     try:
         await app.broker.check_models("manager")
     except NexusError as error:
         hint = error.hint.replace("config.toml", str(app.home.config_file))
+        if not app.config.models.manager:
+            hint = "Choose one in the dashboard, which opens on the setup page, or with `nexus init`."
         off.append({"what": "answers", "why": error.message, "hint": hint})
     shut = await sandbox.availability()
     if shut is not None:
@@ -166,6 +169,7 @@ async def _list_disabled(app: App, registered: list[Automation]) -> list[dict[st
     off += [
         {"what": name, "why": "disabled", "hint": f"Enable it with `nexus automations enable {name}`."}
         for name in (each.name for each in registered if each.status == "disabled")
+        if name not in optional
     ]
     off += [
         {"what": name, "why": state.text, "hint": state.remedy}

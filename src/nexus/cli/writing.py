@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import ClassVar, Final, TextIO
+from typing import TYPE_CHECKING, ClassVar, Final, TextIO
 
 from markdown_it import MarkdownIt
 from rich.console import Console, ConsoleOptions, Group, RenderResult
@@ -15,7 +15,11 @@ from rich.segment import Segment, Segments
 from rich.spinner import Spinner
 from rich.text import Text
 
+from nexus.cli.terminal import printable
 from nexus.runs import with_elapsed
+
+if TYPE_CHECKING:
+    from nexus.cli.type_ahead import TypeAhead
 
 _FRAME_S: Final = 0.1
 _PARSER: Final = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -52,7 +56,8 @@ def finished(text: str) -> int:
 class Writing:
     """Where one answer appears. `status` says what is happening while nothing is written."""
 
-    def __init__(self, out: TextIO, notes: TextIO) -> None:
+    def __init__(self, out: TextIO, notes: TextIO, ahead: "TypeAhead | None" = None) -> None:
+        self._ahead = ahead
         self._shows_text = out.isatty()
         stream = out if self._shows_text else notes
         # A line editor has the screen while somebody types: then nothing is redrawn.
@@ -147,14 +152,25 @@ class Writing:
         if self._live is not None:
             self._live.update(Group(*self._shown()), refresh=True)
 
-    def _shown(self) -> list[Segments | Spinner]:
-        shown: list[Segments | Spinner] = []
+    def _shown(self) -> list[Segments | Spinner | Text]:
+        shown: list[Segments | Spinner | Text] = []
         if self._tail.strip():
             lines = self._console.render_lines(rendered(self._tail), pad=False)
             room = max(1, self._console.height - _ROOM_LINES)
             kept = [line for row in lines[-room:] for line in (*row, Segment.line())]
             shown.append(Segments([Segment.line(), *kept] if self._said else kept))
-        return [*shown, self._spinner]
+        return [*shown, self._spinner, *self._typed()]
+
+    def _typed(self) -> list[Text]:
+        """What the person typed meanwhile, in one line each."""
+        if self._ahead is None:
+            return []
+        lines = [f"  queued: {each}" for each in self._ahead.queued]
+        lines += [f"> {self._ahead.draft}"] if self._ahead.draft else []
+        shown = [Text(" ".join(printable(line).splitlines()), style="dim") for line in lines]
+        for line in shown:
+            line.truncate(self._console.width - 1, overflow="ellipsis")
+        return shown
 
     async def _tick(self) -> None:
         with suppress(asyncio.CancelledError):
@@ -162,4 +178,4 @@ class Writing:
                 await asyncio.sleep(_FRAME_S)
                 if self._live is not None:
                     self._show_status()
-                    self._live.refresh()
+                    self._draw()

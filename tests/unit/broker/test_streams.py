@@ -9,10 +9,12 @@ import sys
 import textwrap
 import time
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from nexus import clock
 from nexus.broker.streams import Streams
 from nexus.runs import Delta
 
@@ -28,6 +30,20 @@ def streams(tmp_path: Path) -> Streams:
 async def _collected(deltas: AsyncIterator[Delta]) -> list[Delta]:
     async with asyncio.timeout(60):
         return [delta async for delta in deltas]
+
+
+async def test_progress_is_described_by_what_came_last(streams: Streams) -> None:
+    assert streams.describe_progress(ID) == ""
+    began = clock.timestamp(clock.now() - timedelta(seconds=12.5))
+    with streams.open(ID) as stream:
+        stream.publish(Delta(kind="status", doing="waiting for the model (memory writer)", at=began))
+    assert streams.describe_progress(ID) == "waiting for the model (memory writer, 12 s)"
+    with streams.open(ID) as stream:
+        stream.publish(Delta(kind="tool_call", tool="bash", text="{}"))
+    assert streams.describe_progress(ID) == "using bash"
+    with streams.open(ID) as stream:
+        stream.publish(Delta(kind="text", text="Once"))
+    assert streams.describe_progress(ID) == "writing"
 
 
 async def test_a_subscriber_sees_every_delta_until_the_end(streams: Streams) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -454,8 +455,8 @@ async def test_work_on_a_message_is_shown_until_it_ends(
     monkeypatch.setattr(supervisor, "_SHOWN_S", 0.01)
     adapter, is_working = _Typing(_HELLO, broken=broken), True
 
-    async def working() -> bool:
-        return is_working
+    async def working() -> str | None:
+        return "" if is_working else None
 
     async def receive(name: str, message: Message) -> Any:
         return working
@@ -467,6 +468,44 @@ async def test_work_on_a_message_is_shown_until_it_ends(
         assert set(adapter.shown[:-1]) == {("t", "1", False)}
 
 
+class _Noting(_Typing):
+    """Shows what is done, too."""
+
+    def __init__(self, *messages: Message) -> None:
+        super().__init__(*messages)
+        self.notes: list[tuple[str, str | None]] = []
+        self.removed: list[tuple[str, str]] = []
+
+    async def deliver(self, delivery: Delivery) -> str | None:
+        self.notes.append((delivery.text, delivery.edits))
+        return "note"
+
+    async def remove(self, thread: str, sent: str) -> None:
+        self.removed.append((thread, sent))
+
+
+@pytest.mark.parametrize("is_group", [False, True])
+async def test_who_waits_long_is_told_what_is_done_and_the_note_goes_with_the_answer(
+    ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch, *, is_group: bool
+) -> None:
+    for name in ("_SHOWN_S", "_NOTE_AFTER_S", "_NOTE_EVERY_S"):
+        monkeypatch.setattr(supervisor, name, 0.01)
+    adapter = _Noting(replace(_HELLO, is_group=is_group))
+    waits = ["waiting for the model (memory writer, 12 s)", "reading 1,100 tokens"]
+
+    async def progress() -> str | None:
+        return waits.pop(0) if waits else None
+
+    async def receive(name: str, message: Message) -> Any:
+        return progress
+
+    async with _running(ledgers, adapter, receive):
+        await _until(lambda: adapter.shown and adapter.shown[-1] == ("t", "1", True))
+    notes = [("Waiting for the model (memory writer, 12 s)…", None), ("Reading 1,100 tokens…", "note")]
+    assert adapter.notes == ([] if is_group else notes)
+    assert adapter.removed == ([] if is_group else [("t", "note")])
+
+
 async def test_what_takes_too_long_is_no_longer_shown(
     ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -474,8 +513,8 @@ async def test_what_takes_too_long_is_no_longer_shown(
     monkeypatch.setattr(supervisor, "_SHOWN_TIMES", 3)
     adapter = _Typing(_HELLO)
 
-    async def working() -> bool:
-        return True
+    async def working() -> str | None:
+        return ""
 
     async def receive(name: str, message: Message) -> Any:
         return working

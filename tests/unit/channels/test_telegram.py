@@ -155,6 +155,13 @@ async def test_an_answer_is_changed_or_sent_anew(server: TelegramServer) -> None
     assert not caught.value.final
 
 
+async def test_a_message_is_taken_back(server: TelegramServer) -> None:
+    sent = await _bot(server).deliver(Delivery(key="progress:1", thread="7", text="Reading 1,100 tokens…"))
+    assert sent is not None
+    await _bot(server).remove("7", sent)
+    assert server.texts() == []
+
+
 async def test_typing_is_shown_in_the_topic(server: TelegramServer) -> None:
     for ended in (False, True):
         await _bot(server).show_work("-5/9", "-5/3", ended=ended)

@@ -5,6 +5,8 @@ import io
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
 
 import apsw
 import pytest
@@ -15,7 +17,7 @@ from nexus.app import App
 from nexus.cli import conversation as module
 from nexus.cli.conversation import Conversation
 from nexus.cli.screen import Screen
-from nexus.cli.talk import There
+from nexus.cli.talk import Recalled, There
 from nexus.cli.talking_here import Here
 from nexus.client import Client
 from nexus.config import LedgersConfig
@@ -23,6 +25,7 @@ from nexus.errors import LedgerClosedError
 from nexus.home import Home
 from nexus.ledgers import events
 from nexus.ledgers.database import Database
+from nexus.ledgers.runtime.trace import Node
 from nexus.testing import ModelServer
 
 
@@ -137,7 +140,7 @@ class _Typed:
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
 
-    async def next(self, draft: str = "") -> str | None:
+    async def next(self, draft: str = "", *, asks: bool = False) -> str | None:
         return self._lines.pop(0) if self._lines else None
 
 
@@ -180,3 +183,51 @@ async def test_a_reminder_typed_at_a_terminal_is_shown_saved_and_arrives_once(
         watching.cancel()
     assert shown.getvalue().count("call Ben") == before + 1
     assert shown.getvalue().count("Two letters.") == 1
+
+
+def test_files_that_were_pasted_may_be_followed_by_words(tmp_path: Path) -> None:
+    for name in ("a bill.txt", "b.txt"):
+        (tmp_path / name).write_text("1")
+    bill, other = f"'{tmp_path / 'a bill.txt'}'", str(tmp_path / "b.txt")
+    escaped = str(tmp_path / "a bill.txt").replace(" ", "\\ ")
+    both = [str(tmp_path / "a bill.txt"), other]
+    assert module.pasted_files(f"{bill} {other}") == (both, "")
+    assert module.pasted_files(f"{escaped} {other} which is due?") == (both, "which is due?")
+    assert module.pasted_files("what's in it?") == ([], "what's in it?")
+    assert module.pasted_files(f"{tmp_path}/missing.txt is gone") == ([], f"{tmp_path}/missing.txt is gone")
+
+
+class _Remembering:
+    """A home that remembers two things, of which the last answer used one."""
+
+    where = ""
+
+    async def recall(self, text: str) -> list[Recalled]:
+        return [
+            Recalled(kind="event", id="evt_1", at="2031-05-05", speaker="owner", text="Hello " * 100),
+            Recalled(kind="fact", id="fact_1", at="2031-05-04", speaker=None, text="Ben lives in Bern"),
+        ]
+
+    async def trace(self, request_id: str) -> Node:
+        memory = Node(kind="memory", id="fact_1", name="fact", status="used", started_at="", duration_ms=0)
+        return Node(
+            kind="request", id=request_id, name="", status="done", started_at="", duration_ms=0,
+            children=[memory],
+        )  # fmt: skip
+
+
+async def test_memory_lists_what_the_answer_used_first_and_correct_names_facts() -> None:
+    shown, notes = io.StringIO(), io.StringIO()
+    talk = cast("Any", _Remembering())
+    conversation = Conversation(talk, Screen(shown, notes), "main", "", interactive=False)
+    await conversation.correct("1 Ben lives in Basel")
+    conversation._said, conversation._request_id = "Where does Ben live?", "req_1"  # pyright: ignore[reportPrivateUsage]
+    await conversation.memory("")
+    first, second = shown.getvalue().splitlines()
+    assert first == " 1  2031-05-04  [fact] Ben lives in Bern · used in the answer"
+    assert second.startswith(" 2  2031-05-05  owner: Hello Hello")
+    assert len(second) < 250
+    await conversation.correct("2 Ben lives in Basel")
+    told = notes.getvalue()
+    assert "List the fact first" in told
+    assert "the number of a fact (1)" in told

@@ -10,6 +10,7 @@ from prompt_toolkit.output import DummyOutput
 
 from nexus.cli.screen import Screen, cost_line
 from nexus.cli.terminal import printable
+from nexus.cli.type_ahead import TypeAhead
 from nexus.cli.typed import asked
 from nexus.runs import Delta, FinishedRun, Response, Result, Totals
 
@@ -85,8 +86,9 @@ async def test_what_was_typed_before_a_question_does_not_answer_it() -> None:
     with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
         async with asyncio.timeout(60):
             typed.send_text("n\ry\r")
-            assert await asked("Allow A00001? ") == "n"
-            second = asyncio.ensure_future(asked("Allow A00002? "))
+            ahead = TypeAhead()
+            assert await asked("Allow A00001? ", ahead) == "n"
+            second = asyncio.ensure_future(asked("Allow A00002? ", ahead))
             await asyncio.sleep(0)
             typed.send_text("a\r")
             assert await second == "a"

@@ -156,7 +156,7 @@ def _seed(home: Home, write: Write, each: Plugin) -> None:
         # Before the registration, which lays a ROLE.md that says less where there is none.
         folder.install_files(home.meeseeks / each.name, {workspace.ROLE: each.role})
     if not versions:
-        off = None if each.enabled else "off by default"
+        off = None if each.enabled else automations.OPTIONAL
         registration.register(home, write, replace(new, disabled_reason=off))
     elif standing is not None and is_as_seeded(standing) and standing.script_hash != new.script_hash:
         registration.register(home, write, replace(new, disabled_reason=standing.disabled_reason))

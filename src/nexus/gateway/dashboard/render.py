@@ -58,6 +58,7 @@ def environment() -> "Environment":
     )
     made.filters["segment"] = segment
     made.filters["pretty"] = pretty
+    made.filters["outcome"] = outcome
     return made
 
 
@@ -97,6 +98,15 @@ def pretty(value: Any) -> str:
         return given
     text = json.dumps(read, indent=2, ensure_ascii=False, default=str)
     return given if given and len(text) > _PRETTIER * len(given) + 200 else text
+
+
+def outcome(result: str) -> str:
+    """What came of an automation's run: what its log says in words, or all that it returned."""
+    try:
+        log = json.loads(result)["log"]
+        return str(log.get("said") or log["waits"])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return pretty(result)
 
 
 def _link(request: Request, **changed: object) -> str:

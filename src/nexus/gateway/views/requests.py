@@ -95,7 +95,7 @@ async def load_page(
             **row,
             asked=asked.get(row["event_id"] or "", ""),
             principal=known.get(row["principal_id"] or ""),
-            session=titles.get(row["session_label"] or "", row["session_label"]),
+            session=titles.get(row["session_label"] or "", _name_untitled(row["session_label"])),
             duration_ms=duration_ms(row["created_at"], row["ended_at"]),
             workers=workers.get(row["id"], 0),
             total=spent.get(row["id"], Totals()),
@@ -126,7 +126,7 @@ async def load_trace(ledgers: Ledgers, reference: str) -> Trace:
         asked="" if restored is None else restored.event.content,
         answered="\n\n".join(answers) or None,
         principal=(await names.load_entity_names(ledgers, [principal])).get(principal or ""),
-        session=(await sessions.load_titles(ledgers, [label])).get(label or "", label),
+        session=(await sessions.load_titles(ledgers, [label])).get(label or "", _name_untitled(label)),
         parent=request.parent_request_id if request else None,
         changes=tuple(await ledgers.events.read(events.changed_answers, request_ids=[request_id])),
     )
@@ -180,3 +180,8 @@ def make_totals(row: Iterable[Any]) -> Totals:
 def _load_answers(connection: apsw.Connection, request_id: str) -> list[str]:
     rows = sql.rows(connection, sql.queries("events")["said_for_request"], (request_id,))
     return [row[0] for row in rows]
+
+
+def _name_untitled(label: str | None) -> str | None:
+    """What to call a session that never began, because its message was denied: by its channel."""
+    return None if label is None else label.partition(":")[0]

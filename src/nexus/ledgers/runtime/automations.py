@@ -18,6 +18,8 @@ DEFAULT_HOOK_POINT = "runAutomations"
 NOT_YET = "not yet: "
 """How the reason begins of one that is enabled by itself once what it needs is there."""
 IMPORTED = "imported: waits for approval"
+OPTIONAL = "off by default"
+"""The reason of one that comes with Nexus and that a person turns on who wants it."""
 PROPOSED = "proposed: waits for approval"
 """The reason of one that came with an import and that nobody has approved."""
 

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from nexus.gateway.dashboard import parts, words
-from nexus.gateway.dashboard.render import MOST_AT_ONCE, page, pretty
+from nexus.gateway.dashboard.render import MOST_AT_ONCE, outcome, page, pretty
 from nexus.ledgers.agents import messages, turns
 from nexus.ledgers.agents.messages import NewMessage
 from unit.gateway.scene import SCRIPT, Scene
@@ -156,6 +156,11 @@ def test_what_a_text_becomes_is_bounded_by_the_text(text: str) -> None:
 def test_json_that_would_become_very_large_stays_as_it_came() -> None:
     deep = "[" * 700 + "]" * 700
     assert pretty(deep) == deep
+    assert outcome('{"log": {"turns": 1, "said": "Nothing to remember"}}') == "Nothing to remember"
+    assert outcome('{"log": {"waits": "no turn is due"}}') == "no turn is due"
+    assert [outcome(other) for other in ("plain", "[1]", '{"log": {}}')] == [
+        "plain", "[\n  1\n]", '{\n  "log": {}\n}'
+    ]  # fmt: skip
     assert pretty('{"a": [1]}') == '{\n  "a": [\n    1\n  ]\n}'
 
 

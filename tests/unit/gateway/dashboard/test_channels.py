@@ -9,6 +9,7 @@ import pytest
 
 from nexus import config
 from nexus.app import App
+from nexus.channels import setup
 from nexus.config import ChannelConfig, Config
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
@@ -47,6 +48,21 @@ async def test_a_channel_is_paused_and_resumed(client: httpx.AsyncClient, app: A
     assert (await client.post("/channels/desk/retry")).status_code == 303
     assert (await client.post("/channels/desk/explode")).status_code == 400
     assert (await client.post("/channels/other/pause")).status_code == 404
+
+
+async def test_a_missing_package_is_named_before_anything_is_typed(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "isn&#39;t installed" not in (await client.get("/channels/new/email")).text
+
+    def find_nothing(name: str) -> None:
+        return None
+
+    monkeypatch.setattr(setup, "find_spec", find_nothing)
+    shown = await client.get("/channels/new/email")
+    assert shown.status_code == 200
+    assert "nexus-runtime[email]" in shown.text
+    assert "isn&#39;t installed" not in (await client.get("/channels/new/telegram")).text
 
 
 async def test_a_channel_is_added_and_tested(app: App, keys: Keys, home: Home) -> None:

@@ -15,7 +15,7 @@ from nexus import config_file, secrets
 from nexus.app import App
 from nexus.automations import when
 from nexus.channels import kinds, quiet
-from nexus.channels.setup import KINDS, check_login, propose_value
+from nexus.channels.setup import KINDS, check_installed, check_login, propose_value
 from nexus.config import ChannelConfig, Config
 from nexus.config_file import Change
 from nexus.errors import ConfigError, MissingError, NexusError, UsageError
@@ -71,11 +71,16 @@ async def show_form(
 ) -> Response:
     """Ask for what a channel of a kind needs, with what was typed if it was refused."""
     kind = _read_kind(request)
+    if request.method == "GET":
+        try:
+            check_installed(kind)
+        except NexusError as missing:
+            error = missing
     told = error if isinstance(error, NexusError) or error is None else UsageError(str(error))
     return await page(
         request,
         "channel_new.html",
-        status_of(told) if told else 200,
+        status_of(told) if told and request.method == "POST" else 200,
         active="settings",
         kind=kind,
         kinds=KINDS,

@@ -7,6 +7,7 @@ const trial = setup.querySelector(".trial");
 const state = trial.querySelector("[data-trial-status]");
 const text = trial.querySelector("[data-trial-text]");
 const results = trial.querySelector("[data-trial-done]");
+let answered = false;
 
 function say(words, tone) {
   state.textContent = words;
@@ -15,9 +16,13 @@ function say(words, tone) {
 
 function show(line) {
   if (line.model) { say(`Testing ${line.model}…`, "busy"); text.textContent = ""; }
-  else if (line.step) { say(`Testing: ${line.step}…`, "busy"); text.textContent = ""; }
-  else if (line.text) text.textContent += line.text;
-  else if (line.done) results.append(Object.assign(document.createElement("li"), { textContent: line.done }));
+  else if (line.step) { say(`Testing: ${line.step}…`, "busy"); answered = true; }
+  else if (line.text) {
+    // An answer stays until the next one begins.
+    text.textContent = (answered ? "" : text.textContent) + line.text;
+    answered = false;
+  }
+  else if (line.done) results.append(Object.assign(document.createElement("li"), { textContent: line.done.replaceAll("`", "") }));
   else if (line.failed) say(`${line.failed}. ${line.hint}`, "bad");
   else if (line.ready) {
     say("The model works.", "good");
