@@ -16,6 +16,7 @@ from contract.postgres import Postgres, binary
 from long_form import times
 from nexus.engine import Context, Engine, Settings
 from nexus.engine.cron import Schedule
+from nexus.engine.database import translated
 from nexus.engine.errors import (
     EngineBusyError,
     EngineDamagedError,
@@ -23,7 +24,6 @@ from nexus.engine.errors import (
     EngineFullError,
     EngineUnreachableError,
 )
-from nexus.engine.failures import translated
 from nexus.engine.schedules import Schedules
 
 

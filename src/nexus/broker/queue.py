@@ -18,8 +18,8 @@ from nexus import clock, ids
 from nexus.broker.run import OUTAGE, Homes, QueuedRun, settle
 from nexus.broker.steps import Steps
 from nexus.engine import Context, Engine
+from nexus.engine.errors import FINAL as ENDED
 from nexus.engine.errors import EngineStateError, UnknownWorkError
-from nexus.engine.states import FINAL as ENDED
 from nexus.errors import LEDGER_PASSES, NexusError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions, requests

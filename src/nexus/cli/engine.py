@@ -12,13 +12,11 @@ import click
 from nexus.broker.queue import WORK, SessionQueue
 from nexus.broker.run import settle
 from nexus.cli.place import opened_home
-from nexus.engine import Engine, Settings, State, letters, prepare, records, schedules, store
-from nexus.engine.database import Database
-from nexus.engine.errors import UnknownExecutionError
-from nexus.engine.failures import translated
+from nexus.engine import Engine, Settings, State, prepare, records, schedules, store
+from nexus.engine.database import Database, translated
+from nexus.engine.errors import FINAL, UnknownExecutionError
 from nexus.engine.owner import find_owner
 from nexus.engine.records import Execution
-from nexus.engine.states import FINAL
 from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
@@ -43,7 +41,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
             "executors": [asdict(owner)] if (owner := find_owner(database.settings)) else [],
             "queues": records.queues(database),
             "schedules": schedules.listed(database),
-            "dead_letters": letters.count(database),
+            "dead_letters": records.count_dead_letters(database),
         }
     if as_json:
         _print_json(picture)
@@ -134,7 +132,7 @@ def retry(ctx: click.Context, execution_id: str, as_json: bool) -> None:
     """Run a finished execution again, as a new one."""
     with _opened(ctx) as database:
         is_run = _found(database, execution_id).work == WORK
-        new = _retry_run(ctx, execution_id) if is_run else letters.retry(database, execution_id)
+        new = _retry_run(ctx, execution_id) if is_run else records.retry(database, execution_id)
     if as_json:
         _print_json({"retried": execution_id, "execution": new})
     else:
@@ -164,7 +162,7 @@ def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
 def dead_letters(ctx: click.Context, limit: int, as_json: bool) -> None:
     """List runs that crashed their process each time. Retry with `nexus engine retry`."""
     with _opened(ctx) as database:
-        found = letters.dead(database, limit)
+        found = records.list_dead_letters(database, limit)
     if as_json:
         _print_json([asdict(letter) for letter in found])
         return

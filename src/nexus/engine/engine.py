@@ -18,34 +18,30 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from nexus.engine import forgetting, interior, letters, records, store
-from nexus.engine.claims import Shares
-from nexus.engine.context import Context, Work
-from nexus.engine.database import Database
+from nexus.engine import forgetting, interior, records, store
+from nexus.engine.claims import Shares, Sweeper, Wake
+from nexus.engine.database import Database, translated
 from nexus.engine.enqueue import Enqueuer
 from nexus.engine.errors import (
+    FINAL,
     EndedError,
     EngineError,
     EngineStateError,
+    State,
     UnknownExecutionError,
     UnknownWorkError,
     WorkCancelledError,
     WorkFailedError,
     WorkTimeoutError,
 )
-from nexus.engine.failures import translated
 from nexus.engine.interior import Interior
 from nexus.engine.owner import Ownership, find_owner
 from nexus.engine.prepare import drop_jobs, prepared
 from nexus.engine.records import Execution
-from nexus.engine.running import Entry, Running
-from nexus.engine.schedules import Schedules
+from nexus.engine.running import Context, Entry, Running, Work
+from nexus.engine.schedules import Schedules, Upkeep
 from nexus.engine.settings import Settings
-from nexus.engine.states import FINAL, State
 from nexus.engine.store import NewExecution
-from nexus.engine.sweep import Sweeper
-from nexus.engine.upkeep import Upkeep
-from nexus.engine.wake import Wake
 
 _FIRST_LOOK_S = 0.02
 _FIRST_LOOK_SERVING_S = 0.1
@@ -295,7 +291,9 @@ class Engine:
     async def close_letter(self, execution_id: str) -> bool:
         """Take an execution off the dead letters: somebody has dealt with it. False: it is not one."""
         with translated(self.settings):
-            return await asyncio.to_thread(letters.close, self.database, self.stored(execution_id))
+            return await asyncio.to_thread(
+                records.close_dead_letter, self.database, self.stored(execution_id)
+            )
 
     # For the rooms of this package that start work in their own way (schedules).
 

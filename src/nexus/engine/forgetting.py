@@ -17,8 +17,7 @@ from pathlib import Path
 from sqlalchemy.exc import OperationalError
 
 from nexus.engine import store
-from nexus.engine.database import Database
-from nexus.engine.failures import translated
+from nexus.engine.database import Database, translated
 from nexus.engine.owner import find_owner
 from nexus.engine.settings import Settings
 from nexus.errors import CareError

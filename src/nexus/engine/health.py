@@ -5,12 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from nexus.engine import letters, prepare, records, store
-from nexus.engine.database import Database
-from nexus.engine.failures import translated
+from nexus.engine import prepare, records, store
+from nexus.engine.database import Database, translated
+from nexus.engine.errors import State
 from nexus.engine.owner import find_owner
 from nexus.engine.settings import Settings
-from nexus.engine.states import State
 
 # Up to here the thorough check is quick enough to be run always.
 _THOROUGH_UP_TO_BYTES = 256 * 1024 * 1024
@@ -43,7 +42,7 @@ def examine(settings: Settings, *, thorough: bool = False) -> Health:
                 damage=[],
                 unfinished={each.id: each.work for each in waiting},
                 interrupted=sum(each.state == "running" and not each.is_owned for each in waiting),
-                dead_letters=letters.count(database),
+                dead_letters=records.count_dead_letters(database),
             )
         finally:
             database.close()

@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.exc import DBAPIError
 
 from nexus.engine import serializer
-from nexus.engine.database import APPLICATION, SCHEMA, Database
+from nexus.engine.database import APPLICATION, SCHEMA, Database, is_full
 from nexus.engine.errors import EngineStateError
-from nexus.engine.failures import is_full
 from nexus.engine.settings import Settings
 from nexus.engine.store import WORKFLOW
 

@@ -12,10 +12,10 @@ from datetime import datetime
 
 from nexus import clock
 from nexus.engine import store
-from nexus.engine.context import Context
 from nexus.engine.database import Database
 from nexus.engine.engine import Code, Engine
 from nexus.engine.errors import EngineError, UnknownWorkError
+from nexus.engine.running import Context
 from nexus.engine.settings import SEPARATOR, Settings
 from nexus.engine.store import NewExecution
 

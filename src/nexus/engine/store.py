@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from nexus import ids
 from nexus.engine import serializer
 from nexus.engine.database import APPLICATION, SCHEMA, Database
-from nexus.engine.states import State
+from nexus.engine.errors import State
 
 WORKFLOW: Final = "nexus.execution"
 _QUEUE_PREFIX: Final = "nexus."

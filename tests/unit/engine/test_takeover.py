@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nexus.engine import Context, Engine, Schedule, Schedules, Settings, letters, schedules, store
+from nexus.engine import Context, Engine, Schedule, Schedules, Settings, records, schedules, store
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
 from nexus.engine.owner import Ownership, find_owner
@@ -171,17 +171,17 @@ def test_work_that_crashes_its_process_each_time_becomes_a_dead_letter(
     for _ in range(_MOST - 1):
         claim_and_die(database, settings)
         recover(database, settings)
-        assert letters.count(database) == 0
+        assert records.count_dead_letters(database) == 0
     claim_and_die(database, settings)
     recover(database, settings)
 
-    (letter,) = letters.dead(database)
+    (letter,) = records.list_dead_letters(database)
     found = record_of(database, "exe_1")
     assert found is not None
     assert (letter.execution_id, letter.error) == ("exe_1", GAVE_UP)
     assert (found.state, found.error) == ("failed", GAVE_UP)
-    letters.close(database, "exe_1")
-    assert letters.dead(database) == []
+    records.close_dead_letter(database, "exe_1")
+    assert records.list_dead_letters(database) == []
 
 
 def test_a_crash_after_a_further_step_begins_a_new_count(database: Database, settings: Settings) -> None:
