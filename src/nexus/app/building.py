@@ -18,8 +18,7 @@ from nexus.automations.services import BrokerServices
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
-from nexus.broker.outbox import Outbox
-from nexus.broker.queue import SessionQueue
+from nexus.broker.queue import Outbox, SessionQueue
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
 from nexus.channels import Channels
@@ -45,9 +44,8 @@ from nexus.memory.upkeep import Upkeep
 from nexus.memory.writing import Provenance
 from nexus.pipeline import Pipeline
 from nexus.pipeline.destinations import Destinations
-from nexus.pipeline.reminding import Reminding
 from nexus.pipeline.stages import Stages
-from nexus.pipeline.timetable import Timetable
+from nexus.pipeline.timetable import Reminding, Timetable
 from nexus.request import EVERYTHING, Request, Visibility
 from nexus.roles.backfill.backfill import Backfilling
 from nexus.roles.conclusions import Conclusions

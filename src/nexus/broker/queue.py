@@ -7,29 +7,30 @@ database holds ids only. Every message is a run of its own. Where one run answer
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container
+from collections import Counter
+from collections.abc import Awaitable, Callable, Container, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import apsw
 
 from nexus import clock, ids
 from nexus.broker.run import OUTAGE, Homes, QueuedRun, settle
-from nexus.broker.steps import Steps
-from nexus.engine import Context, Engine
+from nexus.engine import Context, Engine, serializer
 from nexus.engine.errors import FINAL as ENDED
 from nexus.engine.errors import EngineStateError, UnknownWorkError
 from nexus.errors import LEDGER_PASSES, NexusError
 from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import executions, requests
+from nexus.ledgers.runtime import executions, requests, steps
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
 from nexus.ledgers.runtime.steps import Step
 from nexus.ledgers.runtime.steps import of as steps_of
 from nexus.request import check_label
 
 T = TypeVar("T")
-
 # Which lane a session runs in, by how its label begins. Order and exclusion hold within a lane, so a run
 # joins those that its session has already: a session in two lanes could run twice at once.
 REFLECTION: Final = "reflection:"
@@ -49,6 +50,101 @@ _DEBOUNCE_MS = 1_500
 _STEERED: Final = "steered runs"
 _COLLECTED: Final = "collected runs"
 _log = logging.getLogger(__name__)
+_EVERY_S = 30.0
+_AGAIN_S = 1.0
+Record = Callable[[apsw.Connection], None]
+"""Writes to the runtime ledger, in a transaction that is under way."""
+
+
+class Steps:
+    """The steps of one run. Those of one name are numbered as they are begun: a repeat begins them alike."""
+
+    def __init__(self, context: Context, ledgers: Ledgers, recorded: Iterable[Step]) -> None:
+        """`recorded`: those that an earlier attempt has recorded."""
+        self._context = context
+        self._ledgers = ledgers
+        self._known = {(step.name, step.number): step for step in recorded}
+        self._begun = Counter[str]()
+
+    async def run(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Run a part of the work once; after a crash what it gave is used instead."""
+        return await self._run(name, partial(self._context.step, name), function, *arguments)
+
+    async def decide(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """As `run`, for what has no effect outside the home: the engine need not know, which is quicker."""
+        return await self._run(name, self._alone, function, *arguments)
+
+    async def mark(self, name: str, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        """As `run`, for what keeps a record of its own and finds it there: only a failure is recorded here.
+
+        The engine still knows that it is done: an executor that lost the run can't go on after it.
+        """
+        guarded = partial(self._context.step, name)
+        await self._run(name, guarded, function, *arguments, keeps_own_record=True)
+
+    async def _run(
+        self,
+        name: str,
+        guarded: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]],
+        function: Callable[..., Awaitable[T]],
+        *arguments: Any,
+        keeps_own_record: bool = False,
+    ) -> T:
+        number = self._begun[name]
+        self._begun[name] += 1
+        key = (name, number)
+        raised: list[Exception] = []
+
+        async def recorded() -> None:
+            # Recorded here and not by the engine: the crash came between the two.
+            if key not in self._known:
+                try:
+                    step = await self._done(number, name, raised, function, *arguments)
+                    if step.failed or not keeps_own_record:
+                        self._known[key] = await self._ledgers.runtime.write(steps.record, step=step)
+                except LEDGER_PASSES:
+                    # Not the step's outcome: the run goes on when the ledger can be written again.
+                    raise self._context.put_back() from None
+
+        await guarded(recorded)
+        if raised:
+            raise raised[0]
+        step = self._known.get(key)
+        if step is None and keeps_own_record:
+            return cast("T", None)
+        if step is None:
+            raise self._context.start_over(f"what its step {name} gave was deleted")
+        try:
+            outcome = serializer.loads(step.outcome)
+        except serializer.UnreadableError as error:
+            await self._ledgers.runtime.write(steps.drop, execution_id=self._context.id)
+            raise self._context.start_over(f"what its step {name} gave can't be read: {error}") from None
+        if step.failed:
+            raise outcome
+        return outcome
+
+    async def _alone(self, function: Callable[[], Awaitable[None]]) -> None:
+        self._context.require()
+        await function()
+
+    async def _done(
+        self,
+        number: int,
+        name: str,
+        raised: list[Exception],
+        function: Callable[..., Awaitable[Any]],
+        *arguments: Any,
+    ) -> Step:
+        try:
+            outcome = serializer.dumps(await function(*arguments))
+        except LEDGER_PASSES:
+            raise
+        except Exception as error:
+            raised.append(error)
+            outcome = serializer.dumps(error)
+        return Step(
+            execution_id=self._context.id, name=name, number=number, failed=bool(raised), outcome=outcome
+        )
 
 
 class RunFailedError(NexusError):
@@ -97,8 +193,6 @@ class Turn:
         return taken[after:]
 
 
-Record = Callable[[apsw.Connection], None]
-"""Writes to the runtime ledger, in a transaction that is under way."""
 Body = Callable[[Turn], Awaitable[Any]]
 """What a run does. It returns what JSON can hold."""
 
@@ -366,3 +460,49 @@ def _wordless(error: Exception) -> RunFailedError:
     """What the engine keeps of a failure: where it was, not what it says, which may be somebody's words."""
     name = type(error).__qualname__
     return RunFailedError(f"{name}: what it says is in the home").with_traceback(error.__traceback__)
+
+
+class Outbox:
+    """A task that hands over what is late. Start it when a home is served."""
+
+    def __init__(self, *deliveries: Callable[[], Awaitable[object]]) -> None:
+        self._deliveries = deliveries
+        self._late = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._is_delivering = False
+
+    def late(self) -> None:
+        """Something could not be handed over: try again soon."""
+        self._late.set()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether something waits to be handed over."""
+        return self._late.is_set() or self._is_delivering
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._go(), name="outbox")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _go(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                # Not `wait_for`: until Python 3.12 it can lose a cancellation, and `stop` waits forever.
+                async with asyncio.timeout(_EVERY_S):
+                    await self._late.wait()
+                # The engine was out of reach just now.
+                await asyncio.sleep(_AGAIN_S)
+            self._is_delivering = True
+            self._late.clear()
+            for deliver in self._deliveries:
+                try:
+                    await deliver()
+                except NexusError as error:
+                    _log.warning("the outbox is tried again: %s", error)
+                    self._late.set()
+            self._is_delivering = False

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import apsw
 
 from nexus.broker.tools import BASH, Effect, Tool, send_file
-from nexus.context.quoting import split_quotes
+from nexus.context.wrapping import split_quotes
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import Event
 from nexus.ledgers.identity import senders

@@ -10,8 +10,7 @@ from typing import Any, Self
 
 from nexus import clock
 from nexus.attachments import Attachment
-from nexus.context.quoting import wrap_quotes
-from nexus.context.wrapping import quoted, wrapped
+from nexus.context.wrapping import quoted, wrap_quotes, wrapped
 from nexus.errors import ConfigError
 from nexus.home import Home
 from nexus.request import Request

@@ -17,7 +17,7 @@ from turn_profile import Trace
 
 from apps import app_on
 from memory_writers import quiet, rows
-from nexus.broker.agent.recorded import RecordedModel
+from nexus.broker.agent.loop import RecordedModel
 from nexus.broker.queue import SessionQueue
 from nexus.engine import Context as EngineContext
 from nexus.engine import interior

@@ -14,7 +14,7 @@ import pytest
 from apps import app_on, send, settings
 from memory_writers import quiet, rows
 from nexus.app import App
-from nexus.broker import outbox
+from nexus.broker import queue as queue_module
 from nexus.config import LedgersConfig
 from nexus.engine import records
 from nexus.engine.errors import EngineDamagedError, State, WorkFailedError
@@ -83,7 +83,7 @@ async def test_a_message_accepted_in_an_outage_runs_after_it_and_in_order(
 async def test_a_message_accepted_in_an_outage_runs_though_no_other_comes(
     home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_EVERY_S", 3_600.0)
+    monkeypatch.setattr(queue_module, "_EVERY_S", 3_600.0)
     server.always("Hi")
     async with app_on(home, server) as app:
         full(app)

@@ -9,8 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
-from nexus.broker.queue import SessionQueue, Turn
-from nexus.broker.steps import Steps
+from nexus.broker.queue import SessionQueue, Steps, Turn
 from nexus.engine import Engine, Settings
 from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import messages, turns

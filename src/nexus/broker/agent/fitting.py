@@ -24,7 +24,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 
 from nexus.broker.agent.images import TOKENS as IMAGE_TOKENS
-from nexus.broker.tools.clipping import clipped
+from nexus.broker.tools.tool import clipped
 from nexus.context import compaction
 from nexus.ledgers.runtime.models import Capabilities
 

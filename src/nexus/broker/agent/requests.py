@@ -20,17 +20,17 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 
 from nexus import ids
 from nexus.broker.agent import fitting, images, text_calls
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.answering import Answering, Asked
-from nexus.broker.agent.blocks import Block
+from nexus.broker.agent.messages import Block
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Limits
 from nexus.broker.agent.short_ids import ShortIds
-from nexus.broker.agent.structured import Form
 from nexus.broker.agent.text_calls import CALLS_IN_TEXT
 from nexus.config import ProviderConfig
 from nexus.context.wrapping import wrapped
@@ -54,6 +54,7 @@ _SLOWER_TIMES: Final = 4
 _LOCAL_TEMPERATURE: Final = 0.2
 # A pause is as long as so many tokens take.
 _STALL_TOKENS: Final = 32
+_NAME: Final = "answer"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,23 @@ class Conversation:
     def schemas(self) -> dict[str, dict[str, Any]]:
         """The JSON schema of the arguments of each tool."""
         return {tool.name: tool.parameters_json_schema for tool in self.parameters.function_tools}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """The form that the answers of a run have. The text of an answer is still the caller's to read."""
+
+    schema: Mapping[str, Any]
+
+    def asked_of(
+        self, candidate: Candidate, known: Capabilities, parameters: ModelRequestParameters
+    ) -> ModelRequestParameters:
+        """The parameters of a request that asks for this form, unless the server refuses schemas."""
+        if known.structured_output == "none":
+            return parameters
+        mode = "native" if candidate.model.profile.get("supports_json_schema_output", False) else "prompted"
+        wanted = OutputObjectDefinition(json_schema=dict(self.schema), name=_NAME, strict=True)
+        return replace(parameters, output_mode=mode, output_object=wanted)
 
 
 def asked(
@@ -257,3 +275,8 @@ def _given(part: ModelRequestPart) -> ModelRequestPart:
     if isinstance(part, RetryFeedbackPart):
         return UserPromptPart(str(part.content))
     return part
+
+
+def may_refuse_form(known: Capabilities, error: Exception) -> bool:
+    """Whether a request may succeed without the schema."""
+    return known.structured_output != "none" and getattr(error, "status_code", None) in {400, 422, 501}

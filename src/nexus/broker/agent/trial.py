@@ -19,14 +19,14 @@ from pydantic_ai.tools import ToolDefinition
 
 from nexus import clock
 from nexus.broker.agent import text_calls
-from nexus.broker.agent.advice import advice
 from nexus.broker.agent.answering import Answering, Asked
-from nexus.broker.agent.asking import Asking, told
-from nexus.broker.agent.blocks import Block
+from nexus.broker.agent.asking import Asking
+from nexus.broker.agent.errors import advise, describe
 from nexus.broker.agent.fitting import length_bytes
+from nexus.broker.agent.messages import Block
 from nexus.broker.agent.models import Candidate, Models
 from nexus.broker.agent.records import Attempt, Estimate, Limits
-from nexus.broker.agent.structured import Form
+from nexus.broker.agent.requests import Form
 from nexus.config import Config
 from nexus.errors import ModelError
 from nexus.ledgers import Database
@@ -281,7 +281,9 @@ async def asked(models: Models, name: str, question: str) -> tuple[str, Attempt]
 
 
 def _unanswered(models: Models, candidate: Candidate, error: Exception) -> ModelError:
-    return ModelError(f"{candidate.name} failed: {told(error, models.redact)}", hint=advice(error, candidate))
+    return ModelError(
+        f"{candidate.name} failed: {describe(error, models.redact)}", hint=advise(error, candidate)
+    )
 
 
 def _is_valid(schema: Mapping[str, Any], value: Any) -> bool:

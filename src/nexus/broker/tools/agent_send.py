@@ -1,7 +1,6 @@
 """The `agent_send` tool: give a task to a worker, ask after it, wait for it, stop it."""
 
-from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
-from nexus.broker.tools.workers import Worker
+from nexus.broker.tools.tool import Arguments, Context, Tool, Worker, parameters
 from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError
 

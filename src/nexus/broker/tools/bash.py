@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from nexus.broker.tools.clipping import clipped
 from nexus.broker.tools.sandbox import Limits, Outcome, Reason, Sandbox
-from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
+from nexus.broker.tools.tool import Arguments, Context, Tool, clipped, parameters
 from nexus.errors import ToolError
 from nexus.home import Home
 

@@ -4,7 +4,7 @@ import hashlib
 from typing import Final
 
 from nexus.channels.adapter import MAX_TEXT_BYTES, File, Message, MessageError
-from nexus.context import quoting
+from nexus.context.wrapping import without_history
 from nexus.history import mail_authentication, mime, parser_process
 from nexus.history.mail_addresses import normalize_address
 from nexus.history.parser_process import UnreadableError
@@ -34,9 +34,7 @@ def message(data: bytes, *, own: frozenset[str], auth_server: str) -> Message | 
     root = before[0] if before else id_
     files = tuple(file for part in mail.parts if (file := _file(part)) is not None)
     # The subject of a reply says nothing new.
-    said = (
-        quoting.without_history(mail.text) if before else "\n\n".join(filter(None, [mail.subject, mail.text]))
-    )
+    said = without_history(mail.text) if before else "\n\n".join(filter(None, [mail.subject, mail.text]))
     is_only_sender = len(mail.get_all("from")) == len(senders) == 1
     return Message(
         id=id_,

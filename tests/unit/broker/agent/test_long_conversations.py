@@ -11,7 +11,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 
 from agent_runs import Run, past_turn
 from nexus import ids
-from nexus.broker.agent import blocks, messages
+from nexus.broker.agent import messages
 from nexus.broker.agent.answering import Asked
 from nexus.broker.agent.clients import anthropic, openai
 from nexus.broker.agent.clients.client import Opening
@@ -96,7 +96,7 @@ async def _ask(candidate: Candidate, past: list[Turn]) -> tuple[Asked, int]:
     sys.setprofile(count)
     try:
         conversation = Conversation(
-            blocks=blocks.join(past, [now]), own=1, parameters=ModelRequestParameters()
+            blocks=messages.join(past, [now]), own=1, parameters=ModelRequestParameters()
         )
         made = asked(candidate, Capabilities(), conversation, None, Limits())
     finally:
@@ -126,5 +126,5 @@ def test_a_turn_without_an_answer_is_joined_with_the_next_one() -> None:
         past_turn([messages.asked("Hello?")]),
         past_turn([messages.asked("Yes?"), messages.noted("Here.")]),
     ]
-    [block] = blocks.join(past, [ModelRequest(parts=[UserPromptPart("Good.")])])
+    [block] = messages.join(past, [ModelRequest(parts=[UserPromptPart("Good.")])])
     assert [len(message.parts) for message in block.messages] == [2, 1, 1]

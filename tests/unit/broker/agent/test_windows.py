@@ -8,10 +8,10 @@ import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 
 from agent_runs import Run
-from nexus.broker.agent import fitting, probe
+from nexus.broker.agent import fitting, knowledge
 from nexus.broker.agent.clients.client import Opening
+from nexus.broker.agent.errors import find_overflow, is_loading, refuses_tools
 from nexus.broker.agent.messages import asked, loaded, noted
-from nexus.broker.agent.overflow import is_loading, overflow, refuses_tools
 from nexus.broker.agent.records import Limits
 from nexus.errors import ModelRefusedError
 from nexus.ledgers.runtime.models import Capabilities
@@ -74,14 +74,14 @@ OVERFLOWS = {
 def test_an_overflow_tells_the_window_in_each_servers_words(
     status: int, body: object, told: tuple[int | None, int | None]
 ) -> None:
-    found = overflow(ModelHTTPError(status, "m", body))
+    found = find_overflow(ModelHTTPError(status, "m", body))
     assert found is not None
     assert (found.context_tokens, found.prompt_tokens) == told
 
 
 @pytest.mark.parametrize("message", ["invalid image", "unknown parameter: context", "Bad Request"])
 def test_other_refusals_are_no_overflow(message: str) -> None:
-    assert overflow(ModelHTTPError(400, "m", {"message": message})) is None
+    assert find_overflow(ModelHTTPError(400, "m", {"message": message})) is None
 
 
 def test_loading_and_missing_tools_are_told_apart() -> None:
@@ -263,9 +263,9 @@ async def test_native_calls_stay_as_they_are(made: Callable[..., Run], server: M
 
 
 async def test_a_server_is_asked_about_its_model(server: ModelServer) -> None:
-    told = await probe.probe(
+    told = await knowledge.probe(
         Opening(base_url=server.openai_url, api_key=None, auth_token=None, headers={}), "small"
     )
     assert told == Capabilities(), "it says nothing about windows"
     gone = Opening(base_url="http://127.0.0.1:9/v1", api_key=None, auth_token=None, headers={})
-    assert await probe.probe(gone, "small") is None
+    assert await knowledge.probe(gone, "small") is None

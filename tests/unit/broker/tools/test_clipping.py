@@ -1,6 +1,6 @@
 """What is too long for a model keeps its beginning and its end."""
 
-from nexus.broker.tools.clipping import clipped
+from nexus.broker.tools.tool import clipped
 
 
 def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
