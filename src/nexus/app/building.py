@@ -1,8 +1,8 @@
 """The parts of a home, built and wired; nothing is opened yet."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -103,7 +103,7 @@ class BuiltHome:
             keeps_codes=config.memory.keep_codes,
         )
         self.upkeep = Upkeep(self.ledgers, self.engine)
-        self.queue = SessionQueue(self.engine, self._opened)
+        self.queue = SessionQueue(self.engine, self.ledgers)
         self.models = Models(config, knowledge=Knowledge(self.ledgers.runtime))
         self.streams = Streams(home.run)
         self.broker = Broker(
@@ -240,9 +240,3 @@ class BuiltHome:
 
     async def _asked(self, request: Request, approval: Approval) -> None:
         await self.pipeline.ask_owner(request, approval)
-
-    @asynccontextmanager
-    async def _opened(self, home: str) -> AsyncGenerator[Ledgers]:
-        """The ledgers of the one home that this process serves."""
-        assert home == ""  # noqa: S101 - an invariant, for the reader and the type checker
-        yield self.ledgers

@@ -323,7 +323,7 @@ class AgentRun:
         access = self._access(request)
         return loop.Job(
             execution_id=self._turn.execution.id,
-            step=self._turn.steps.mark,
+            step=partial(self._turn.steps.run, keeps_own_record=True),
             system_prompt=with_profile(context.system_prompt, self._profile),
             prompt=prompt,
             history=past,
@@ -352,7 +352,7 @@ class AgentRun:
         return request.access if granted is None else requests.access_from(granted)
 
     async def _steered(self) -> list[str]:
-        said = await self._load_said(await self._turn.steered())
+        said = await self._load_said(await self._turn.load_steered())
         return [await self._prompt(context) for context in said]
 
     async def _prompt(self, context: AssembledContext) -> str:

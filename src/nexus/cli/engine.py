@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, cast, get_args
 
@@ -224,7 +224,7 @@ def _retry_run(ctx: click.Context, execution_id: str) -> str:
     async def retried() -> str:
         engine = Engine(Settings.of_home(home, settings.engine))
         async with Ledgers(home, settings.ledgers) as ledgers:
-            queue = SessionQueue(engine, lambda _: nullcontext(ledgers))
+            queue = SessionQueue(engine, ledgers)
             await engine.open(serve=False)
             try:
                 return (await queue.retry(execution_id)).id

@@ -9,7 +9,7 @@ async with engine:
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -457,8 +457,13 @@ class Engine:
             entry=entry,
         )
         async with AsyncExitStack() as held:
+
+            async def body() -> Any:
+                context.require()
+                code = await self._find(context, held)
+                return await code.work(code.context, payload)
+
             try:
-                body = self._bound(context, payload, held)
                 return await self._running.run(entry, body, options["timeout_ms"])
             except asyncio.CancelledError:
                 if entry.reason in {"put_back", "start_over"}:
@@ -484,16 +489,6 @@ class Engine:
             except SQLAlchemyError as error:
                 # The disk may be full here, too.
                 _log.warning("%s could not be put back yet: %s", context.id, error)
-
-    def _bound(self, context: Context, payload: Any, held: AsyncExitStack) -> Callable[[], Awaitable[Any]]:
-        async def body() -> Any:
-            if not context.is_ours:
-                context.entry.stop("fenced")
-                raise asyncio.CancelledError
-            code = await self._find(context, held)
-            return await code.work(code.context, payload)
-
-        return body
 
     def _released(self, execution_id: str, lane: str) -> None:
         if self._parts is not None:

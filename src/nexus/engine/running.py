@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -139,7 +139,7 @@ class Running:
         return not self._by_key
 
     async def run(
-        self, entry: Entry, body: Callable[[], Awaitable[Any]], timeout_ms: int | None
+        self, entry: Entry, body: Callable[[], Coroutine[Any, Any, Any]], timeout_ms: int | None
     ) -> dict[str, Any]:
         """Run a body to its end: its result, or `Ended`; CancelledError when it is not ours to end."""
         place = (entry.lane, entry.key)
@@ -148,31 +148,22 @@ class Running:
             await before.ended.wait()
         self._entries[entry.id] = self._by_key[place] = entry
         try:
-            return await self._run(entry, body, timeout_ms)
+            entry.started_ms = _now_ms()
+            if entry.reason is None:
+                entry.task = asyncio.create_task(body())
+                try:
+                    await _finish(entry, entry.task, timeout_ms)
+                except asyncio.CancelledError:
+                    # The program is going down: the work is not lost, it is run again elsewhere.
+                    entry.stop("stopping")
+                    await _stopped(entry.task)
+                    raise
+            return _outcome(entry)
         finally:
             entry.ended.set()
             del self._by_key[place]
             if self._entries.get(entry.id) is entry:
                 del self._entries[entry.id]
-
-    async def _run(
-        self, entry: Entry, body: Callable[[], Awaitable[Any]], timeout_ms: int | None
-    ) -> dict[str, Any]:
-        entry.started_ms = _now_ms()
-        if entry.reason is None:
-            entry.task = asyncio.ensure_future(_awaited(body))
-            try:
-                await _finish(entry, entry.task, timeout_ms)
-            except asyncio.CancelledError:
-                # The program is going down: the work is not lost, it is run again elsewhere.
-                entry.stop("stopping")
-                await _stopped(entry.task)
-                raise
-        return _outcome(entry)
-
-
-async def _awaited(body: Callable[[], Awaitable[Any]]) -> Any:
-    return await body()
 
 
 async def _finish(entry: Entry, task: asyncio.Task[Any], timeout_ms: int | None) -> None:
