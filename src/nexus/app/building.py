@@ -118,7 +118,7 @@ class BuiltHome:
                 may_change_answer=self._may_change_answer,
                 after_run=self._after_run,
                 after_failure=self._after_failure,
-                asked=self._asked,
+                asked=self._ask_owner,
             ),
         )
         services = BrokerServices(self.ledgers, self.broker, self.open_recall)
@@ -238,5 +238,5 @@ class BuiltHome:
     async def _after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
         await self.pipeline.after_failure(request, context, error)
 
-    async def _asked(self, request: Request, approval: Approval) -> None:
+    async def _ask_owner(self, request: Request, approval: Approval) -> None:
         await self.pipeline.ask_owner(request, approval)

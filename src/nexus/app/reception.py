@@ -28,7 +28,7 @@ from nexus.ledgers.runtime import channels as channel_states
 from nexus.ledgers.runtime.requests import StoredRequest
 from nexus.ledgers.text import storable
 from nexus.pipeline import Incoming, Pipeline
-from nexus.pipeline.pipeline import refused
+from nexus.pipeline.pipeline import refusal
 from nexus.runs import FinishedRun, Receipt
 
 _UNVERIFIED: Final = "unverified:"
@@ -71,7 +71,7 @@ class Reception:
         """
         if not files:
             return text, ()
-        found = await attached.Files.checked(files, self.config.attachments)
+        found = await attached.Files.check(files, self.config.attachments)
         if found.has_images:
             known = await self.broker.capabilities("manager", model)
             if known.images is False:
@@ -79,7 +79,7 @@ class Reception:
                 raise UsageError(
                     f"{name} can't read images", hint="Name a model that can, such as with `--model`."
                 )
-        text = await found.told(text, self.home, within_s)
+        text = await found.append_to(text, self.home, within_s)
         await found.keep(self.home)
         return text, found.attachments
 
@@ -99,7 +99,7 @@ class Reception:
             async with self.broker.pace.reception(is_direct=is_direct):
                 journey = await self.pipeline.receive(incoming)
             if journey.denied is not None:
-                raise refused(journey)
+                raise refusal(journey)
             id_ = journey.request.request_id
             if journey.run is None:
                 return Receipt(request_id=id_, run=FinishedRun.of(id_, journey.response or ""))
@@ -151,7 +151,7 @@ class Reception:
         Beside each stands a run whose answer was lost with the host, if there was one: its turn is replaced.
         """
         for event_id, lost_run in unheard:
-            incoming = await self.ledgers.events.read(_recorded, event_id=event_id)
+            incoming = await self.ledgers.events.read(_load_incoming, event_id=event_id)
             is_owner = incoming.is_verified and self.is_owners(incoming.channel, incoming.sender)
             with suppress(AccessError):
                 replaces = incoming.replaces or lost_run
@@ -201,7 +201,7 @@ class Reception:
         unread: list[str] = []
         if not message.files:
             return text, (), ()
-        known = await self._taken(channel, message)
+        known = await self._find_recorded(channel, message)
         if known is not None:
             # It comes again: a file that could be read then must be read now, or it would look like another.
             files = await self.ledgers.events.read(events.attachments_of, event_id=known.id)
@@ -224,14 +224,14 @@ class Reception:
                 unread.append(f"{name}: {error.message.removeprefix(f'{name} is ')}")
         return text, tuple(kept), tuple(unread)
 
-    async def _taken(self, channel: str, message: Message) -> events.Event | None:
+    async def _find_recorded(self, channel: str, message: Message) -> events.Event | None:
         """The message as it was recorded before, if it was; an unverified one could be another's."""
         if not message.is_verified:
             return None
         return await self.ledgers.events.read(events.delivered, channel=channel, external_id=message.id)
 
 
-def _recorded(connection: apsw.Connection, event_id: str) -> Incoming:
+def _load_incoming(connection: apsw.Connection, event_id: str) -> Incoming:
     """A message as it came in, from its event."""
     event = events.get(connection, event_id)
     assert event is not None  # noqa: S101 - an invariant, for the reader and the type checker

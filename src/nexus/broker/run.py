@@ -134,7 +134,7 @@ class Run:
         try:
             return Result.from_json(await self._queued.result())
         except EndedError as ended:
-            raise _explained(ended, await self._queued.state()) from None
+            raise _explain(ended, await self._queued.state()) from None
 
     async def state(self) -> Execution:
         """The run as it stands."""
@@ -154,7 +154,7 @@ class Run:
         return await self._queued.cancel()
 
 
-def _explained(ended: EndedError, run: Execution) -> EndedError:
+def _explain(ended: EndedError, run: Execution) -> EndedError:
     """The error in the words of what failed, which the ledger keeps as `Type: message` and a hint."""
     message, _, hint = (run.error or "").partition("\n")
     kind, colon, rest = message.partition(": ")

@@ -13,7 +13,7 @@ from nexus.broker.queue import WORK, SessionQueue
 from nexus.broker.run import settle
 from nexus.cli.place import opened_home
 from nexus.engine import Engine, Settings, State, prepare, records, schedules, store
-from nexus.engine.database import Database, translated
+from nexus.engine.database import Database, translate_errors
 from nexus.engine.errors import FINAL, UnknownExecutionError
 from nexus.engine.owner import find_owner
 from nexus.engine.records import Execution
@@ -40,7 +40,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
             "database": database.engine.url.render_as_string(hide_password=True),
             "executors": [asdict(owner)] if (owner := find_owner(database.settings)) else [],
             "queues": records.queues(database),
-            "schedules": schedules.listed(database),
+            "schedules": schedules.list_schedules(database),
             "dead_letters": records.count_dead_letters(database),
         }
     if as_json:
@@ -184,8 +184,8 @@ def _opened(ctx: click.Context) -> Generator[Database]:
         raise _nothing_yet(home)
     database = Database(settings)
     try:
-        with translated(settings):
-            if not prepare.made(database):
+        with translate_errors(settings):
+            if not prepare.is_prepared(database):
                 raise _nothing_yet(home)
             yield database
     finally:

@@ -197,7 +197,7 @@ def _make(home: Home, *, unchanged: bool) -> bool:
 
 def _save(home: Home, choice: Choice) -> None:
     # What the file says by itself: a variable of this moment is no reason to leave something out of it.
-    changes = list(choice.kept(home).changes(config.load(home.config_file, {})))
+    changes = list(choice.keep_key(home).changes(config.load(home.config_file, {})))
     if not changes:
         click.echo(f"{home.config_file} is already up to date.")
         return

@@ -85,7 +85,7 @@ def _choices(error: NexusError, section: str, provider: ProviderConfig, *, is_ch
         case 402 | 429:
             return "Check your account with the provider, or try again later."
         case None if provider.base_url:
-            is_asked = providers.offered(section) == "compatible"
+            is_asked = providers.section_of(section) == "compatible"
             again = "try again with another URL" if is_asked else "choose another provider"
             return f"Start the server at {provider.base_url} and try again, or {again}."
         case None:
@@ -110,7 +110,7 @@ def _other_key(*, is_chosen: bool) -> str:
 
 def _other_address(section: str, provider: ProviderConfig) -> str:
     """A wrong address looks like an unknown model to whoever asks a server of one's own."""
-    if providers.offered(section) != "compatible":
+    if providers.section_of(section) != "compatible":
         return ""
     return f" Or the URL {provider.base_url} is wrong: check the server's documentation."
 
@@ -265,7 +265,7 @@ def _provider(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier
     options |= {name: f"{options[name]} ({printable(each.told)})" for name, each in found.items()}
     default = next((name for name, each in found.items() if each.is_usable), "none")
     if earlier:
-        default = providers.offered(earlier.choice.name)
+        default = providers.section_of(earlier.choice.name)
     answer = asking.choice("\nChoose a provider:", options, default)
     if answer == "none" and wishes.any:
         raise UsageError("No provider given", hint="Pass `--provider NAME`.")
@@ -280,7 +280,7 @@ def _section(
     earlier: Earlier | None,
 ) -> tuple[str, ProviderConfig]:
     """The provider's section, and what it holds. A server that is new gets a name that is free."""
-    again = earlier.choice if earlier and providers.offered(earlier.choice.name) == provider.name else None
+    again = earlier.choice if earlier and providers.section_of(earlier.choice.name) == provider.name else None
     if again and provider.name != "compatible":
         return again.name, again.provider
     named = wishes.manager.partition("/")[0]

@@ -40,7 +40,7 @@ def run(settings: Config, name: str, environ: Mapping[str, str] = os.environ) ->
 
     click.echo(f"Testing {printable(name)}…", nl=False)
     try:
-        done = asyncio.run(trial.tried(settings, name, environ, on_progress=tell))
+        done = asyncio.run(trial.try_model(settings, name, environ, on_progress=tell))
     finally:
         click.echo()
     click.echo(f"  Answered in {done.duration_ms / 1000:.1f} s: {', '.join(facts(done.known))}.")

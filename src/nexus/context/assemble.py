@@ -134,7 +134,7 @@ async def assemble_context(
         role=role or request.agent.role,
         system_prompt=await asyncio.to_thread(system_prompt, home),
         tools=tuple(sorted(tools)),
-        current_message=_attributed(request, task),
+        current_message=_attribute(request, task),
         situation=describe_situation(request, now),
         event_id=request.event.id if _is_the_message(request, session_label, task) else None,
         fork_of=fork_of,
@@ -145,7 +145,7 @@ def _is_the_message(request: Request, session_label: str, task: str) -> bool:
     return session_label == request.agent.session_label and task == request.event.content
 
 
-def _attributed(request: Request, task: str) -> str:
+def _attribute(request: Request, task: str) -> str:
     """The owner's words are the task, and a worker's task is its own; anybody else's words are quoted."""
     is_message = request.parent_request_id is None and request.event.content == task
     if not is_message:

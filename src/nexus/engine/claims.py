@@ -141,14 +141,14 @@ class Claims:
         taken = store.begin(self._database, heads, executor_id, owner) if heads else set[str]()
         return Claimed(ids=[head for head in heads if head in taken], owner=owner)
 
-    def began(self, execution_ids: list[str]) -> None:
+    def note_begin(self, execution_ids: list[str]) -> None:
         """What was taken begins to run."""
 
-    def ended(self, execution_id: str) -> None:
+    def note_end(self, execution_id: str) -> None:
         """What had begun has ended."""
 
     def _heads(self, room: int) -> list[str]:
-        interrupted = store.interrupted(self._database, self._lane, room)
+        interrupted = store.find_interrupted(self._database, self._lane, room)
         heads = list(interrupted.values())
         return heads if len(heads) == room else heads + self._next_heads(room - len(heads), interrupted)
 
@@ -215,7 +215,7 @@ class FairClaims(Claims):
                 del self.running[home]
 
     def _heads(self, room: int) -> list[str]:
-        interrupted = store.interrupted(self._database, self._lane, room)
+        interrupted = store.find_interrupted(self._database, self._lane, room)
         heads = [head for head in interrupted.values() if scope_of(head) not in self._shares.suspended]
         taken = Counter(map(scope_of, heads))
         offers = self._offers(room - len(heads), taken, interrupted)
@@ -331,21 +331,21 @@ class Sweeper:
         if self._task is not None:
             await self._task
 
-    def begun(self, execution_id: str) -> None:
+    def note_begun(self, execution_id: str) -> None:
         """An execution begins."""
         self._begun[execution_id] += 1
         self._claimed.discard(execution_id)
 
-    def released(self, lane: str, execution_id: str) -> None:
+    def release(self, lane: str, execution_id: str) -> None:
         """An execution of that lane has ended, and its end is recorded."""
         self._taken[lane] -= 1
-        self._claims[lane].ended(execution_id)
+        self._claims[lane].note_end(execution_id)
         self._begun[execution_id] -= 1
         if not self._begun[execution_id]:
             del self._begun[execution_id]
         self._wake.set()
 
-    async def settled(self, timeout_s: float) -> None:
+    async def wait_until_settled(self, timeout_s: float) -> None:
         """Until the end of everything that was claimed is recorded, or the time is up."""
         deadline = time.monotonic() + timeout_s
         while self._taken.total() > 0 and time.monotonic() < deadline:  # noqa: ASYNC110 - once, at the stop
@@ -398,14 +398,14 @@ class Sweeper:
         if not claimed.ids:
             return 0
         self._claimed.update(claimed.ids)
-        claims.began(claimed.ids)
+        claims.note_begin(claimed.ids)
         started: list[str] = []
         try:
             started = self._dbos.run(claimed.ids, claimed.owner)
         finally:
             for id_ in set(claimed.ids) - set(started):
                 self._claimed.discard(id_)
-                claims.ended(id_)
+                claims.note_end(id_)
         return len(started)
 
     def _give_back_unbegun(self) -> None:
@@ -414,7 +414,7 @@ class Sweeper:
         A sweep does one thing after the other, so nothing is being claimed meanwhile. A claim of the last
         owner may reach a Postgres only after this one has recovered.
         """
-        for id_, executor_id in store.running(self._database):
+        for id_, executor_id in store.find_running(self._database):
             if id_ in self._claimed or self._begun[id_]:
                 continue
             # Most of them have ended since the look, and are no longer there to be put back.

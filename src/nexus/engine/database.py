@@ -159,7 +159,7 @@ def is_full(error: BaseException) -> bool:
 
 
 @contextmanager
-def translated(settings: Settings) -> Generator[None]:
+def translate_errors(settings: Settings) -> Generator[None]:
     """Raise what the surroundings did to a database as ours; a refused statement stays as it is."""
     try:
         yield

@@ -162,7 +162,7 @@ class Interior:
         """
 
         @wraps(record)
-        def recorded(*arguments: Any, **options: Any) -> Any:
+        def record_patiently(*arguments: Any, **options: Any) -> Any:
             while True:
                 try:
                     return record(*arguments, **options)
@@ -173,7 +173,7 @@ class Interior:
                     if self._stopping.wait(_FULL_PAUSE_S):
                         raise
 
-        return recorded
+        return record_patiently
 
 
 async def step(name: str, function: Callable[[], Coroutine[Any, Any, T]]) -> T:

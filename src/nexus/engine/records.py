@@ -178,7 +178,7 @@ def retry(database: Database, execution_id: str) -> str:
             hint=f"Cancel it first with `nexus engine cancel {execution_id}`.",
         )
     with database.write() as connection:
-        work, payload, options = store.stored(database, connection, execution_id)
+        work, payload, options = store.load_input(database, connection, execution_id)
         new = store.new_execution(
             work,
             payload,

@@ -71,7 +71,7 @@ class Context:
     def require(self) -> None:
         """Go no further where the work was given back to its queue."""
         if not self.is_ours:
-            raise self._fenced()
+            raise self._fence()
 
     async def step(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a part of the work once. After a crash its recorded result is used instead.
@@ -80,16 +80,16 @@ class Context:
         result.
         """
 
-        async def guarded() -> T:
+        async def run_guarded() -> T:
             # Looking for a record takes time, in which the engine may stop.
             self.require()
             return await function(*arguments)
 
         self.require()
         try:
-            result = await interior.step(name, guarded)
+            result = await interior.step(name, run_guarded)
         except interior.NotOwnerError:
-            raise self._fenced() from None
+            raise self._fence() from None
         except interior.StaleStepsError as error:
             raise self.start_over(str(error)) from None
         self.require()
@@ -106,7 +106,7 @@ class Context:
         self.entry.stop("start_over")
         return asyncio.CancelledError()
 
-    def _fenced(self) -> asyncio.CancelledError:
+    def _fence(self) -> asyncio.CancelledError:
         self.entry.stop("fenced")
         return asyncio.CancelledError()
 
@@ -131,7 +131,7 @@ class Running:
         for entry in self.entries():
             entry.stop(reason)
 
-    async def settled(self, timeout_s: float) -> bool:
+    async def wait_until_idle(self, timeout_s: float) -> bool:
         """Wait until no body runs; False when the time was up first."""
         deadline = time.monotonic() + timeout_s
         while self._by_key and time.monotonic() < deadline:  # noqa: ASYNC110 - once, when the engine stops
@@ -156,7 +156,7 @@ class Running:
                 except asyncio.CancelledError:
                     # The program is going down: the work is not lost, it is run again elsewhere.
                     entry.stop("stopping")
-                    await _stopped(entry.task)
+                    await _wait_until_stopped(entry.task)
                     raise
             return _outcome(entry)
         finally:
@@ -171,10 +171,10 @@ async def _finish(entry: Entry, task: asyncio.Task[Any], timeout_ms: int | None)
     done, _ = await asyncio.wait({task}, timeout=None if timeout_ms is None else timeout_ms / 1000)
     if not done:
         entry.stop("timeout")
-        await _stopped(task)
+        await _wait_until_stopped(task)
 
 
-async def _stopped(task: asyncio.Task[Any]) -> None:
+async def _wait_until_stopped(task: asyncio.Task[Any]) -> None:
     while not task.done():
         await asyncio.wait({task}, timeout=_ASK_AGAIN_S)
         if not task.done():

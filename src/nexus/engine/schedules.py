@@ -18,7 +18,7 @@ from nexus import clock
 from nexus.engine import cron, forgetting, serializer, store
 from nexus.engine.claims import Wake
 from nexus.engine.cron import Schedule
-from nexus.engine.database import Database, moment, translated
+from nexus.engine.database import Database, moment, translate_errors
 from nexus.engine.settings import SEPARATOR, Settings
 
 # A schedule of every minute that slept for a month must not flood its lane.
@@ -42,9 +42,9 @@ class Schedules:
         self._version = version
         self._prefix = prefix
 
-    async def listed(self) -> list[dict[str, Any]]:
+    async def list_schedules(self) -> list[dict[str, Any]]:
         """Every schedule of this home."""
-        rows = await asyncio.to_thread(listed, self._database, self._prefix)
+        rows = await asyncio.to_thread(list_schedules, self._database, self._prefix)
         return [{**row, "name": row["name"].removeprefix(self._prefix)} for row in rows]
 
     async def doze(self, after: datetime, *, but: str) -> None:
@@ -60,16 +60,16 @@ class Schedules:
 
     async def put(self, schedule: Schedule, *, after: datetime | None = None) -> None:
         """Make or change a schedule. An unchanged one keeps its next moment, so nothing is missed."""
-        with translated(self._database.settings):
+        with translate_errors(self._database.settings):
             await asyncio.to_thread(self._put, schedule, after or clock.now())
 
     async def remove(self, name: str) -> None:
-        with translated(self._database.settings):
+        with translate_errors(self._database.settings):
             await asyncio.to_thread(self._remove, name)
 
     async def pause(self, name: str, *, paused: bool) -> None:
         """A paused schedule starts nothing; what fell into the pause was missed."""
-        with translated(self._database.settings):
+        with translate_errors(self._database.settings):
             await asyncio.to_thread(self._pause, name, paused)
 
     def start_due(self, now_ms: int | None = None) -> int:
@@ -110,7 +110,7 @@ class Schedules:
         moments = cron.due(row["cron"], row["zone"], row["next_at"], now_ms, most)
         is_last = row["paused"] == _DOZING
         next_at = cron.NEVER_MS if is_last else cron.next_ms(row["cron"], row["zone"], now_ms)
-        chosen = cron.chosen(row["missed"], moments, now_ms)
+        chosen = cron.choose_moments(row["missed"], moments, now_ms)
         move = self._database.sql(
             """UPDATE {t}nexus_schedules SET next_at = :next, updated_at = {now}
             WHERE name = :name AND next_at = :seen AND paused <> 1"""
@@ -202,10 +202,10 @@ class Schedules:
             self._database.notify(connection)
 
 
-def listed(database: Database, prefix: str = "") -> list[dict[str, Any]]:
+def list_schedules(database: Database, prefix: str = "") -> list[dict[str, Any]]:
     """Every schedule, as `nexus engine status` shows it; with a prefix, those of one home."""
     return [
-        {**row, "paused": row["paused"] == 1, "next_at": _shown(row["next_at"])}
+        {**row, "paused": row["paused"] == 1, "next_at": _render_moment(row["next_at"])}
         for row in _rows(database, prefix)
     ]
 
@@ -221,7 +221,7 @@ def _rows(database: Database, prefix: str) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-def _shown(next_ms: int) -> str | None:
+def _render_moment(next_ms: int) -> str | None:
     return None if next_ms >= cron.NEVER_MS else moment(next_ms)
 
 

@@ -76,7 +76,7 @@ class Timetable:
         wanted = [schedule for each in found if (schedule := _schedule(each)) is not None]
         schedules = self._engine.schedules
         names = {schedule.name for schedule in wanted}
-        for row in await schedules.listed():
+        for row in await schedules.list_schedules():
             if row["name"].startswith(timing.PREFIX) and row["name"] not in names:
                 await schedules.remove(row["name"])
         for schedule in wanted:

@@ -17,7 +17,7 @@ from nexus.engine import Context, Engine, Schedule, Schedules, Settings, records
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
 from nexus.engine.owner import Ownership, find_owner
-from nexus.engine.prepare import prepared
+from nexus.engine.prepare import prepare_database
 from nexus.engine.records import GAVE_UP
 from nexus.engine.records import get as record_of
 
@@ -31,7 +31,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
-    made = prepared(settings)
+    made = prepare_database(settings)
     yield made
     made.close()
 
@@ -73,7 +73,7 @@ async def test_of_two_engines_one_works_and_the_other_takes_over(
 ) -> None:
     """The owner is another process here, which a lock of this one stands for."""
     caplog.set_level(logging.INFO)
-    record(prepared(settings))
+    record(prepare_database(settings))
     owner = Ownership(settings)
     assert owner.take()
     assert not Ownership(settings).take()
@@ -210,7 +210,7 @@ async def test_a_schedule_that_waits_for_too_late_a_moment_is_set_back(
     await made.put(Schedule(name="minutely", cron="* * * * *", work="work", payload={}), after=later)
 
     assert made.set_back() == 1
-    (row,) = schedules.listed(database)
+    (row,) = schedules.list_schedules(database)
     assert datetime.fromisoformat(row["next_at"]) < datetime.now(UTC) + timedelta(minutes=2)
     assert made.set_back() == 0
 

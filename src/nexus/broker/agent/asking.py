@@ -36,7 +36,7 @@ from nexus.broker.agent.errors import (
     system_number,
 )
 from nexus.broker.agent.images import Images
-from nexus.broker.agent.knowledge import Knowledge, measured
+from nexus.broker.agent.knowledge import Knowledge, measure
 from nexus.broker.agent.messages import Block
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Account, Attempt, Limits
@@ -126,7 +126,7 @@ class Asking:
                     await self.journal.go_on()
                     self.stream.publish(Delta(kind="done"))
                     return replace(answer, metadata={**(answer.metadata or {}), _ANSWERED_BY: candidate.name})
-            if not await self._waited(rounds):
+            if not await self._wait_out_outage(rounds):
                 raise self._none_answered()
             rounds += 1
 
@@ -138,7 +138,7 @@ class Asking:
         """Ask the model that answered first from now on: a run doesn't sit out the same outage twice."""
         self.candidates.sort(key=lambda candidate: candidate.name != name)
 
-    async def _waited(self, rounds: int) -> bool:
+    async def _wait_out_outage(self, rounds: int) -> bool:
         """Wait for the end of an outage; False where there is none, or it has lasted too long."""
         if not self.limits.outage_ms or not self._outages:
             return False
@@ -159,7 +159,7 @@ class Asking:
     def _none_answered(self) -> ModelError:
         kind = ModelRefusedError if self._refusals == len(self.candidates) else ModelError
         return kind(
-            "No model answered:\n" + "\n".join(_counted(self._failures)),
+            "No model answered:\n" + "\n".join(_count_failures(self._failures)),
             hint=" ".join(self._advice),
         )
 
@@ -172,7 +172,7 @@ class Asking:
         attempt, loading_s, delay = 0, 0.0, Delay()
         while True:
             known = assumed.over(await self.knowledge.of(candidate))
-            asked = requests.asked(candidate, known, conversation, self.form, self.limits)
+            asked = requests.build_request(candidate, known, conversation, self.form, self.limits)
             answering = Answering(candidate, self.stream, asked)
             try:
                 async with self._place(candidate, known, delay) as place:
@@ -198,7 +198,9 @@ class Asking:
                     if known.context_tokens == asked.known.context_tokens:
                         # It does not say how long a prompt it takes: less than this one.
                         assumed = replace(assumed, context_tokens=answering.estimate().input_tokens * 3 // 4)
-                    now = requests.asked(candidate, assumed.over(known), conversation, self.form, self.limits)
+                    now = requests.build_request(
+                        candidate, assumed.over(known), conversation, self.form, self.limits
+                    )
                     if (now.messages, now.settings) == (asked.messages, asked.settings):
                         lesson = ""  # nothing of it can be left out
                 if lesson == "form":
@@ -232,9 +234,9 @@ class Asking:
                 spent = answering.attempt(None)
                 await self.journal.spend(spent)
                 for earlier, estimate in unmeasured:
-                    await self.journal.spend(earlier.corrected(estimate, response.usage))
+                    await self.journal.spend(earlier.correct(estimate, response.usage))
                 if candidate.config.is_local or self.measures:
-                    unproven = unproven.over(measured(known, spent, answering.sent_bytes))
+                    unproven = unproven.over(measure(known, spent, answering.sent_bytes))
                 if unproven.known():
                     await self.knowledge.learn(candidate, unproven)
                 return requests.with_calls(response, candidate, known, conversation, answering)
@@ -269,7 +271,7 @@ class Asking:
 
     async def _request(self, answering: Answering, place: Place) -> ModelResponse | Exception:
         """Make a request; whatever a client raises is returned: it is told, and the next is asked."""
-        self.limits.check(await self.journal.asked())
+        self.limits.check(await self.journal.count_requests())
         estimate = answering.estimate()
         await self.journal.afford(estimate)
         self.stream.publish(Delta.status(f"reading {estimate.input_tokens:,} tokens"))
@@ -355,6 +357,6 @@ class _Outage:
     """How long to leave it alone at most, unless it asked for more."""
 
 
-def _counted(failures: list[str]) -> Iterator[str]:
+def _count_failures(failures: list[str]) -> Iterator[str]:
     for failure, times in Counter(failures).items():
         yield f"- {failure}" + (f" ({times} times)" if times > 1 else "")

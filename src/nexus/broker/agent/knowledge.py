@@ -60,7 +60,7 @@ class Knowledge:
         key = candidate.name, _address(candidate)
         if key not in self._listed:
             self._listed[key] = catalog(candidate)
-        return (await self.learned(candidate)).over(self._listed[key])
+        return (await self.load_learned(candidate)).over(self._listed[key])
 
     async def _ask(self, candidate: "Candidate") -> None:
         told = await probe(candidate.opening, candidate.model.model_name)
@@ -76,9 +76,9 @@ class Knowledge:
                 models.learn, name=candidate.name, address=_address(candidate), learned=learned
             )
         else:
-            self._learned[candidate.name] = learned.over(await self.learned(candidate))
+            self._learned[candidate.name] = learned.over(await self.load_learned(candidate))
 
-    async def learned(self, candidate: "Candidate") -> Capabilities:
+    async def load_learned(self, candidate: "Candidate") -> Capabilities:
         """What was found out about a model, without what the catalog says."""
         if self._database is None:
             return self._learned.get(candidate.name, Capabilities())
@@ -106,7 +106,7 @@ def catalog(candidate: "Candidate") -> Capabilities:
     )
 
 
-def measured(known: Capabilities, attempt: "Attempt", sent_bytes: int) -> Capabilities:
+def measure(known: Capabilities, attempt: "Attempt", sent_bytes: int) -> Capabilities:
     """What an answer shows about a model's speed and its tokens, where that is news."""
     prompt = attempt.input_tokens + attempt.cache_read_tokens + attempt.cache_write_tokens
     first_s = (attempt.first_delta_ms or 0.0) / 1000
@@ -143,7 +143,7 @@ async def probe(opening: Opening, model: str) -> Capabilities | None:
     """What the server says; None where nobody answers."""
     import httpx
 
-    from nexus.broker.agent.tls import trusted
+    from nexus.broker.agent.tls import ssl_context
 
     base = (opening.base_url or "").rstrip("/")
     root = base.removesuffix("/v1")
@@ -154,14 +154,14 @@ async def probe(opening: Opening, model: str) -> Capabilities | None:
         params=dict(opening.query or {}),
         timeout=_LOOK_S,
         trust_env=False,
-        verify=trusted(),
+        verify=ssl_context(),
     ) as client:
         props, show, running, listed, detailed = await asyncio.gather(
-            _asked(client, "GET", f"{root}/props"),
-            _asked(client, "POST", f"{root}/api/show", {"model": model}),
-            _asked(client, "GET", f"{root}/api/ps"),
-            _asked(client, "GET", f"{base}/models"),
-            _asked(client, "GET", f"{root}/api/v0/models"),
+            _get_json(client, "GET", f"{root}/props"),
+            _get_json(client, "POST", f"{root}/api/show", {"model": model}),
+            _get_json(client, "GET", f"{root}/api/ps"),
+            _get_json(client, "GET", f"{base}/models"),
+            _get_json(client, "GET", f"{root}/api/v0/models"),
         )
     if all(answer is None for answer in (props, show, listed)):
         return None
@@ -169,10 +169,10 @@ async def probe(opening: Opening, model: str) -> Capabilities | None:
         return found
     if show and "model_info" in show:
         return _of_ollama(show, _entry(running or {}, "models", model))
-    return _listed(_entry(detailed or {}, "data", model) or _entry(listed or {}, "data", model))
+    return _read_listing(_entry(detailed or {}, "data", model) or _entry(listed or {}, "data", model))
 
 
-async def _asked(
+async def _get_json(
     client: "httpx.AsyncClient", method: str, url: str, body: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
     """An answer; an empty one where the server has none, None where there is no server."""
@@ -218,7 +218,7 @@ def _of_ollama(show: dict[str, Any], running: dict[str, Any]) -> Capabilities:
     )
 
 
-def _listed(entry: dict[str, Any]) -> Capabilities:
+def _read_listing(entry: dict[str, Any]) -> Capabilities:
     window = next((size for name in _WINDOWS if (size := _whole(entry.get(name)))), None)
     takes: Any = entry.get("supported_parameters")
     if not isinstance(takes, list):

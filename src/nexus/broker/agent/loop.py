@@ -41,7 +41,7 @@ from nexus.broker.agent.records import (
     Outcome,
     Step,
     ToolCall,
-    unasked,
+    ask_nobody,
 )
 from nexus.broker.agent.requests import Form
 from nexus.broker.agent.slots import stopped_time, time_limit_of
@@ -87,7 +87,7 @@ class Job:
     stream: Stream
     call: CallTool
     steered: Steered
-    approve: Approve = unasked
+    approve: Approve = ask_nobody
     images: Sequence[Attachment] = ()
     """What the prompt shows, where the model reads images."""
     load: Load = no_bytes
@@ -229,7 +229,7 @@ class RecordedModel(FallbackModel):
         if self._answer is not None:
             self._show_again(self._answer)
             return
-        question = stored_messages.stored(self._question)
+        question = stored_messages.dump_message(self._question)
         try:
             conversation = stored_messages.join(self._history, messages)
             answer = await self._asking.answer(conversation, parameters, own=self._offset + 1)
@@ -238,14 +238,14 @@ class RecordedModel(FallbackModel):
             with suppress(NexusError):
                 await asyncio.shield(self._journal.append(self._offset, question))
             raise
-        await self._journal.append(self._offset, question, stored_messages.stored(answer))
+        await self._journal.append(self._offset, question, stored_messages.dump_message(answer))
         self._answer = answer
 
     async def _kept(self) -> ModelResponse | None:
         kept = await self._journal.message(self._offset + 1)
         if kept is None:
             return None
-        answer = stored_messages.loaded(kept)
+        answer = stored_messages.load_message(kept)
         assert isinstance(answer, ModelResponse)  # noqa: S101 - an invariant, for the reader and the type checker
         return answer
 
@@ -277,7 +277,7 @@ class RecordedTools(AbstractToolset[Any]):
         journal: Journal,
         stream: Stream,
         call: CallTool,
-        approve: Approve = unasked,
+        approve: Approve = ask_nobody,
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext[None],
         max_retries: int,
         native: Collection[str] = (),
@@ -319,7 +319,7 @@ class RecordedTools(AbstractToolset[Any]):
         """Calls of one answer run side by side; their steps begin in the order of the calls."""
         assert ctx.tool_call_id is not None  # noqa: S101 - an invariant, for the reader and the type checker
         call = ToolCall(call_id=ctx.tool_call_id, tool=name, arguments_json=json.dumps(tool_args))
-        repeated = 0 if self._tools[name].repeatable else _repeated(ctx.messages, name, tool_args)
+        repeated = 0 if self._tools[name].repeatable else _count_repeats(ctx.messages, name, tool_args)
         if repeated > _MOST_REPEATED:
             raise LimitError(
                 f"The model keeps making the same call of {name}",
@@ -342,7 +342,7 @@ class RecordedTools(AbstractToolset[Any]):
             begun = (
                 BegunCall(state="ended", result=_REPEATED)
                 if repeats
-                else await self._made(call, arguments, interrupted=is_interrupted)
+                else await self._make_call(call, arguments, interrupted=is_interrupted)
             )
             await self._journal.end_call(
                 call.call_id, result=begun.result, error=begun.error, is_refused=begun.is_refused
@@ -358,7 +358,7 @@ class RecordedTools(AbstractToolset[Any]):
             )
         )
 
-    async def _made(self, call: ToolCall, arguments: dict[str, Any], *, interrupted: bool) -> BegunCall:
+    async def _make_call(self, call: ToolCall, arguments: dict[str, Any], *, interrupted: bool) -> BegunCall:
         tool = self._tools[call.tool]
         try:
             # What the tool doesn't know is refused before anybody is asked: what is asked about is what runs.
@@ -375,7 +375,7 @@ class RecordedTools(AbstractToolset[Any]):
             return BegunCall(state="ended", error=str(error))
 
 
-def _repeated(messages: Sequence[ModelMessage], name: str, arguments: dict[str, Any]) -> int:
+def _count_repeats(messages: Sequence[ModelMessage], name: str, arguments: dict[str, Any]) -> int:
     """How many times in a row before its last answer a model wrote this call into its text, and it worked.
 
     Small models recite their last call instead of answering. Calls that come as calls are meant.

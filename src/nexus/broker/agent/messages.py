@@ -33,30 +33,32 @@ Step = tuple[ToolCall, str]
 _ADAPTER: TypeAdapter[ModelMessage] = TypeAdapter(ModelMessage)
 
 
-def stored(message: ModelMessage) -> Message:
+def dump_message(message: ModelMessage) -> Message:
     """A message for the ledger."""
     if isinstance(message, ModelResponse):
         return Message(
-            role="assistant", content=text_of(message), parts_json=_dumped(message), model=message.model_name
+            role="assistant", content=text_of(message), parts_json=_dump(message), model=message.model_name
         )
     bare = replace(message, instructions=None)
     results = any(isinstance(part, ToolReturnPart) for part in message.parts)
-    return Message(role="tool" if results else "user", content=_asked(message), parts_json=_dumped(bare))
+    return Message(
+        role="tool" if results else "user", content=_render_request(message), parts_json=_dump(bare)
+    )
 
 
-def loaded(parts_json: str) -> ModelMessage:
+def load_message(parts_json: str) -> ModelMessage:
     """The message that was stored."""
     return _ADAPTER.validate_json(parts_json)
 
 
-def asked(text: str) -> str:
+def dump_question(text: str) -> str:
     """The exact form of a message to the model."""
-    return _dumped(ModelRequest(parts=[UserPromptPart(text)]))
+    return _dump(ModelRequest(parts=[UserPromptPart(text)]))
 
 
-def noted(text: str) -> str:
+def dump_note(text: str) -> str:
     """The exact form of a message that no model gave, in the place where its answer would stand."""
-    return _dumped(ModelResponse(parts=[TextPart(text)]))
+    return _dump(ModelResponse(parts=[TextPart(text)]))
 
 
 def exchange(said: str, steps: Sequence[Step], answer: str, at: datetime) -> list[str]:
@@ -68,7 +70,7 @@ def exchange(said: str, steps: Sequence[Step], answer: str, at: datetime) -> lis
         given = ToolReturnPart(call.tool, result, call.call_id, timestamp=at)
         messages += [ModelResponse(parts=[part], timestamp=at), ModelRequest(parts=[given], timestamp=at)]
     messages.append(ModelResponse(parts=[TextPart(answer)], timestamp=at))
-    return [_dumped(message) for message in messages]
+    return [_dump(message) for message in messages]
 
 
 def text_of(response: ModelResponse) -> str:
@@ -76,11 +78,11 @@ def text_of(response: ModelResponse) -> str:
     return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
 
-def _dumped(message: ModelMessage) -> str:
+def _dump(message: ModelMessage) -> str:
     return _ADAPTER.dump_json(message).decode()
 
 
-def _asked(message: ModelRequest) -> str:
+def _render_request(message: ModelRequest) -> str:
     return "\n\n".join(filter(None, map(_readable, message.parts)))
 
 
@@ -129,13 +131,13 @@ class Block:
             if isinstance(part, ToolReturnPart):
                 found.append(part.model_response_str())
             elif isinstance(part, UserPromptPart):
-                found += fitting.said(part)
+                found += fitting.texts_of(part)
         return found
 
     @cached_property
     def _ids(self) -> tuple[str, ...]:
         named = ShortIds()
-        named.shortened(self.messages)
+        named.shorten(self.messages)
         return named.ids
 
     def shorten(self, short: ShortIds) -> "Block":
@@ -144,7 +146,7 @@ class Block:
             return self
         numbers = tuple(map(short.number, self._ids))
         if numbers != self._shortened[0]:
-            self._shortened = (numbers, Block(short.shortened(self.messages)))
+            self._shortened = (numbers, Block(short.shorten(self.messages)))
         return self._shortened[1]
 
 
@@ -157,7 +159,7 @@ def join(past: Sequence[Turn], present: Sequence[ModelMessage]) -> list[Block]:
 
 
 def _prepare(turn: Turn) -> Block:
-    def said(role: str, content: str) -> ModelMessage:
+    def make_message(role: str, content: str) -> ModelMessage:
         # It was not said, and stands for what is missing.
         if role == "assistant":
             return ModelResponse(parts=[TextPart(content)])
@@ -165,7 +167,7 @@ def _prepare(turn: Turn) -> Block:
 
     return Block(
         [
-            loaded(each.parts_json) if each.parts_json else said(each.role, each.content)
+            load_message(each.parts_json) if each.parts_json else make_message(each.role, each.content)
             for each in turn.messages
         ]
     )

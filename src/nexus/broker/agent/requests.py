@@ -90,7 +90,7 @@ class Form:
         return replace(parameters, output_mode=mode, output_object=wanted)
 
 
-def asked(
+def build_request(
     candidate: Candidate, known: Capabilities, conversation: Conversation, form: Form | None, limits: Limits
 ) -> Asked:
     """The request to one model."""
@@ -98,10 +98,10 @@ def asked(
     blocks = [block.shorten(short) for block in conversation.blocks]
     plain = messages = [message for block in blocks for message in block.messages]
     if any(block.images for block in blocks):
-        messages = images.shown(
+        messages = images.fill_in(
             messages, conversation.images, reads_images=known.images is not False, model=candidate.name
         )
-    reminded = _reminded(messages) if any(block.has_calls_in_text for block in blocks) else set[int]()
+    reminded = _find_reminded(messages) if any(block.has_calls_in_text for block in blocks) else set[int]()
     if known.tool_calls == "none" and parameters.function_tools:
         messages, parameters = _in_words(messages, parameters)
     if reminded:
@@ -122,7 +122,7 @@ def asked(
         per_token = known.bytes_per_token or fitting.BYTES_PER_TOKEN
         most_bytes = int(room.input_tokens * per_token)
         if length > most_bytes:
-            messages = fitting.fitted(messages, conversation.own, most_bytes - fixed)
+            messages = fitting.fit_messages(messages, conversation.own, most_bytes - fixed)
             length = fixed + fitting.length_bytes(messages)
     settings = ModelSettings(max_tokens=room.output_tokens) if room.output_tokens else ModelSettings()
     if not limits.thinks:
@@ -210,7 +210,7 @@ def _stall_ms(candidate: Candidate, known: Capabilities) -> int:
     return max(config.stall_ms, int(_STALL_TOKENS / known.output_tokens_per_s * 1000))
 
 
-def _reminded(messages: Sequence[ModelMessage]) -> set[int]:
+def _find_reminded(messages: Sequence[ModelMessage]) -> set[int]:
     """The places of the messages that end with what to do next: successful results of calls in text.
 
     It depends on the answer with the calls alone, so that the cached prefix stays. What failed says itself
@@ -242,7 +242,7 @@ def _in_words(
 ) -> tuple[list[ModelMessage], ModelRequestParameters]:
     """The same for a server that takes no tools: they are described in words, and so is what they gave."""
     lines = [
-        _described(tool.name, tool.description, tool.parameters_json_schema)
+        _describe_tool(tool.name, tool.description, tool.parameters_json_schema)
         for tool in parameters.function_tools
     ]
     told = _TOOLS_IN_WORDS + "\n".join(lines)
@@ -251,7 +251,7 @@ def _in_words(
     return plain, replace(parameters, function_tools=[], instruction_parts=parts)
 
 
-def _described(name: str, description: str | None, schema: dict[str, Any]) -> str:
+def _describe_tool(name: str, description: str | None, schema: dict[str, Any]) -> str:
     required = schema.get("required", ())
     arguments = ", ".join(each if each in required else f"{each}?" for each in schema.get("properties", {}))
     return f"- {name}({arguments}): {description or ''}"
@@ -259,17 +259,17 @@ def _described(name: str, description: str | None, schema: dict[str, Any]) -> st
 
 def _plain(message: ModelMessage) -> ModelMessage:
     if isinstance(message, ModelResponse):
-        return replace(message, parts=[_said(part) for part in message.parts])
-    return replace(message, parts=[_given(part) for part in message.parts])
+        return replace(message, parts=[_word_answer(part) for part in message.parts])
+    return replace(message, parts=[_word_request(part) for part in message.parts])
 
 
-def _said(part: ModelResponsePart) -> ModelResponsePart:
+def _word_answer(part: ModelResponsePart) -> ModelResponsePart:
     if not isinstance(part, ToolCallPart):
         return part
     return TextPart(json.dumps({"name": part.tool_name, "arguments": part.args_as_dict()}))
 
 
-def _given(part: ModelRequestPart) -> ModelRequestPart:
+def _word_request(part: ModelRequestPart) -> ModelRequestPart:
     if isinstance(part, ToolReturnPart):
         return UserPromptPart(wrapped("tool_result", part.model_response_str(), tool=part.tool_name))
     if isinstance(part, RetryFeedbackPart):

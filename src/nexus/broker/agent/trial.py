@@ -107,7 +107,7 @@ class Trial:
         return sum(attempt.duration_ms for attempt in self.attempts)
 
 
-async def tried(
+async def try_model(
     config: Config,
     name: str,
     environ: Mapping[str, str] = os.environ,
@@ -158,7 +158,7 @@ class _Tester:
     async def run(self) -> Trial:
         self._tell("question")
         await self._ask(f"{clock.timestamp(clock.now())}\n\n{_TEXT}\n\n{_QUESTION}")
-        calls, form = await self._called(), await self._formed()
+        calls, form = await self._try_call(), await self._try_form()
         one_slot = await self._has_one_slot()
         seen = Capabilities(
             **calls.known(),
@@ -172,7 +172,7 @@ class _Tester:
             name=self.candidate.name,
             address=self.candidate.model.base_url or "",
             known=await knowledge.of(self.candidate),
-            learned=await knowledge.learned(self.candidate),
+            learned=await knowledge.load_learned(self.candidate),
             attempts=tuple(self.attempts),
         )
 
@@ -180,7 +180,7 @@ class _Tester:
         if self.on_progress is not None:
             self.on_progress(step)
 
-    async def _called(self) -> Capabilities:
+    async def _try_call(self) -> Capabilities:
         self._tell("tool call")
         answer = await self._ask(_CALL, parameters=ModelRequestParameters(function_tools=[_ADD]))
         right = any(
@@ -193,7 +193,7 @@ class _Tester:
             return Capabilities(calls_tools=right, tool_calls="text")
         return Capabilities(calls_tools=right)
 
-    async def _formed(self) -> bool:
+    async def _try_form(self) -> bool:
         self._tell("JSON answer")
         answer = await self._ask(_JSON, form=Form(schema=_FORM))
         text = answer.text or ""
@@ -238,7 +238,7 @@ class _Tester:
         try:
             return await asking.answer([asked], parameters or ModelRequestParameters())
         except ModelError as error:
-            raise _unanswered(self.models, self.candidate, asking.error or error) from asking.error
+            raise _failure(self.models, self.candidate, asking.error or error) from asking.error
 
     def publish(self, delta: Delta) -> None:
         if delta.kind == "waiting":
@@ -251,7 +251,7 @@ class _Tester:
         if self.account is not None:
             await self.account.bill(attempt, PURPOSE)
 
-    async def asked(self) -> int:
+    async def count_requests(self) -> int:
         return 0
 
     async def wait(self, reason: str) -> float:
@@ -268,7 +268,7 @@ class _Tester:
         pass
 
 
-async def asked(models: Models, name: str, question: str) -> tuple[str, Attempt]:
+async def ask_once(models: Models, name: str, question: str) -> tuple[str, Attempt]:
     """What a model answers, and the bill; an error that says what to do where it does not answer."""
     messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(question)])]
     (candidate,) = await models.candidates((name,))
@@ -276,11 +276,11 @@ async def asked(models: Models, name: str, question: str) -> tuple[str, Attempt]
     try:
         answer = await answering.run()
     except Exception as error:  # whatever a client raises
-        raise _unanswered(models, candidate, error) from error
+        raise _failure(models, candidate, error) from error
     return answer.text or "", answering.attempt(None)
 
 
-def _unanswered(models: Models, candidate: Candidate, error: Exception) -> ModelError:
+def _failure(models: Models, candidate: Candidate, error: Exception) -> ModelError:
     return ModelError(
         f"{candidate.name} failed: {describe(error, models.redact)}", hint=advise(error, candidate)
     )

@@ -165,12 +165,12 @@ async def _read(arguments: Arguments, context: Context) -> str:
     outcome = await _script(_READ_SCRIPT, [path, str(first), str(lines), str(most_bytes)], context)
     if outcome.exit_code:
         _refuse(path, outcome.exit_code, context, outcome.stderr)
-    return _numbered(
+    return _number_lines(
         outcome.stdout.decode(errors="replace"), first, lines, cut=len(outcome.stdout) >= most_bytes
     )
 
 
-def _numbered(text: str, first: int, lines: int, *, cut: bool) -> str:
+def _number_lines(text: str, first: int, lines: int, *, cut: bool) -> str:
     if not text:
         return "[the file has no such line]" if first > 1 else "[the file is empty]"
     rows = text.split("\n")
@@ -208,7 +208,7 @@ async def _edit(arguments: Arguments, context: Context) -> str:
     found = await _find(path, context)
     if context.expected not in {"", found.state}:
         _refuse(path, _CHANGED, context)
-    _, after, line = await _edited(arguments, found, context)
+    _, after, line = await _apply_edit(arguments, found, context)
     await _replace(path, after.encode(), found.state, context)
     return f"Edited {path} at line {line}."
 
@@ -217,13 +217,13 @@ async def _preview_edit(arguments: Arguments, context: Context) -> Preview:
     path: str = arguments["path"]
     found = await _find(path, context)
     try:
-        before, after, _ = await _edited(arguments, found, context)
+        before, after, _ = await _apply_edit(arguments, found, context)
     except ToolError as error:
         return Preview(text=f"This edit fails, unless the file changes: {error.message}.", state=found.state)
     return Preview(text=await asyncio.to_thread(_diff, path, before, after), state=found.state)
 
 
-async def _edited(arguments: Arguments, found: _Found, context: Context) -> tuple[str, str, int]:
+async def _apply_edit(arguments: Arguments, found: _Found, context: Context) -> tuple[str, str, int]:
     """The text of a file before and after an edit, and the line where it differs."""
     path: str = arguments["path"]
     if found.exit_code:

@@ -99,7 +99,7 @@ class Tool:
 
     def prepare(self, arguments: Arguments) -> Arguments:
         """The arguments as it will run with them; ToolError where they don't fit its schema."""
-        given = stated(self.parameters, arguments)
+        given = drop_nulls(self.parameters, arguments)
         check(self.parameters, given)
         return given
 
@@ -121,7 +121,7 @@ def parameters(*required: str, **properties: Mapping[str, Any]) -> Mapping[str, 
     }
 
 
-def stated(schema: Mapping[str, Any], arguments: Arguments) -> Arguments:
+def drop_nulls(schema: Mapping[str, Any], arguments: Arguments) -> Arguments:
     """The arguments without those that may be left out and are null: many models name every argument."""
     required = schema.get("required", ())
     return {name: value for name, value in arguments.items() if value is not None or name in required}
@@ -156,7 +156,7 @@ def _check_value(name: str, value: object, rule: Mapping[str, Any]) -> None:
         raise ToolError(f"`{name}` must be at least {rule['minimum']}, not {value}")
 
 
-def clipped(text: str, most_characters: int) -> str:
+def clip(text: str, most_characters: int) -> str:
     """The beginning and the end: what was done, and how it ended."""
     left_out = len(text) - most_characters
     if left_out <= 0:

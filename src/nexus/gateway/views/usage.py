@@ -107,7 +107,7 @@ async def report(
         messages=await dearest(ledgers, days=days, limit=messages, now=end),
         budgets=await standing(ledgers, config.budgets, now=now),
         hits=await hits(ledgers, days=days, now=end),
-        unlimited_models=tuple(prices.unpriced(config)),
+        unlimited_models=tuple(prices.list_unpriced(config)),
         estimated_calls=await ledgers.runtime.read(usage.estimated, day=_since(end(), days)),
     )
 

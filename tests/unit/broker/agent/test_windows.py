@@ -11,7 +11,7 @@ from agent_runs import Run
 from nexus.broker.agent import fitting, knowledge
 from nexus.broker.agent.clients.client import Opening
 from nexus.broker.agent.errors import find_overflow, is_loading, refuses_tools
-from nexus.broker.agent.messages import asked, loaded, noted
+from nexus.broker.agent.messages import dump_note, dump_question, load_message
 from nexus.broker.agent.records import Limits
 from nexus.errors import ModelRefusedError
 from nexus.ledgers.runtime.models import Capabilities
@@ -92,14 +92,18 @@ def test_loading_and_missing_tools_are_told_apart() -> None:
 
 
 def test_a_prompt_is_shortened_from_its_oldest_part_on() -> None:
-    past = [text for number in range(8) for text in (asked(f"Question {number}"), noted("Answer. " * 100))]
-    messages = [loaded(text) for text in (*past, asked("And now?"))]
-    short = fitting.fitted(messages, 1, 3_000)
+    past = [
+        text
+        for number in range(8)
+        for text in (dump_question(f"Question {number}"), dump_note("Answer. " * 100))
+    ]
+    messages = [load_message(text) for text in (*past, dump_question("And now?"))]
+    short = fitting.fit_messages(messages, 1, 3_000)
     assert fitting.length_bytes(short) <= 3_000
     said = str(short)
     assert "- Question 0" in said, "what is left out is named"
     assert "And now?" in said
-    assert fitting.fitted(messages, 1, 10**6) is messages
+    assert fitting.fit_messages(messages, 1, 10**6) is messages
 
 
 @pytest.fixture
@@ -130,7 +134,11 @@ async def test_an_overflow_is_learned_from_and_the_call_repeated_once(
     made: Callable[..., Run], server: ModelServer
 ) -> None:
     server.always(_small)
-    past = [text for number in range(8) for text in (asked(f"Question {number}"), noted("word " * 200))]
+    past = [
+        text
+        for number in range(8)
+        for text in (dump_question(f"Question {number}"), dump_note("word " * 200))
+    ]
     run = made(history=past, limits=Limits(output_tokens=64))
     assert (await run()).text == "It fits."
     assert len(server.requests) == 2

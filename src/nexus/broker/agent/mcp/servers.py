@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from nexus import secrets
 from nexus.broker.tools import Context, Tool
 from nexus.broker.tools.sandbox import Sandbox
-from nexus.broker.tools.tool import Arguments, clipped
+from nexus.broker.tools.tool import Arguments, clip
 from nexus.config import McpConfig
 from nexus.errors import ConfigError, NexusError, ToolError
 
@@ -204,7 +204,7 @@ class _Server:
         offers = await asyncio.to_thread(read_offers, self._cache, self._source)
         if offers is None:
             try:
-                await self._connected()
+                await self._connect()
             except NexusError as error:
                 _log.warning("%s", secrets.redact(str(error), self._secrets))
             offers = await asyncio.to_thread(read_offers, self._cache, self._source)
@@ -231,25 +231,25 @@ class _Server:
 
     async def _call(self, tool: str, arguments: Arguments) -> str:
         try:
-            connection = await self._connected()
-            return self._shown(await connection.call(tool, dict(arguments)))
+            connection = await self._connect()
+            return self._clip(await connection.call(tool, dict(arguments)))
         except NexusError as error:
-            raise ToolError(self._shown(error.message), hint=error.hint) from None
+            raise ToolError(self._clip(error.message), hint=error.hint) from None
 
-    def _shown(self, text: str) -> str:
-        return clipped(secrets.redact(text, self._secrets), _SHOWN_CHARACTERS)
+    def _clip(self, text: str) -> str:
+        return clip(secrets.redact(text, self._secrets), _SHOWN_CHARACTERS)
 
-    async def _connected(self) -> "Connection":
+    async def _connect(self) -> "Connection":
         async with self._starting:
             if self._connection is None or not self._connection.alive:
                 self._connection = None
-                connection = await self._made()
+                connection = await self._make_connection()
                 offers = await connection.open()
                 await asyncio.to_thread(write_offers, self._cache, self._source, offers)
                 self._connection = connection
             return self._connection
 
-    async def _made(self) -> "Connection":
+    async def _make_connection(self) -> "Connection":
         if bool(self._config.command) == bool(self._config.url):
             raise ConfigError(
                 f"[mcp.{self._name}] must have either a `command` or a `url`", hint="Fix config.toml."
