@@ -63,14 +63,16 @@ class QueuedRun:
         while execution.status not in FINAL:
             try:
                 with pace.waiting():
-                    known = await self._engine.finished(self.id)
+                    await self._engine.wait_for_end(self.id)
             except (UnknownExecutionError, *OUTAGE):
                 # It is on record, and is handed over when the engine is back.
                 await asyncio.sleep(_LOOK_S)
                 execution = await self.state()
                 continue
-            await settle(self._ledgers, known)
             execution = await self.state()
+            if execution.status not in FINAL:
+                await settle(self._ledgers, await self._engine.show(self.id))
+                execution = await self.state()
             break
         if execution.taken_by is not None:
             return await self.other(execution.taken_by).result()

@@ -33,7 +33,8 @@ _log = logging.getLogger(__name__)
 # A sweep that cost much is followed by a pause, so that freed places are filled together.
 _PAUSE_SHARE = 0.5
 _PAUSE_MOST_S = 0.1
-_LOOK_EVERY_S = 1.0
+# After a claim that failed, it is looked at once what was claimed and doesn't run.
+_LOOK_EVERY_S = 10.0
 _RETRY_S = 1.0
 _WATCH_PAUSE_S = 0.025
 _RECONNECT_S = 1.0
@@ -378,6 +379,7 @@ class Sweeper:
                 claimed = await asyncio.to_thread(self._claim, lane, room)
             except SQLAlchemyError as error:
                 failure = error  # The other lanes go on.
+                self._looked_s = 0.0
                 continue
             self._taken[lane.name] += claimed
         if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:

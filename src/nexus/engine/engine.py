@@ -92,7 +92,8 @@ class StartedExecution:
 
     async def result(self) -> Any:
         """The result once there is one; an `EndedError` when it ended without."""
-        execution = await self._engine.finished(self.id)
+        await self._engine.wait_for_end(self.id)
+        execution = await self.state()
         if execution.state == "done":
             return execution.result
         reason = execution.error or execution.state
@@ -219,7 +220,7 @@ class Engine:
             id_=self.add_prefix(execution_id or store.new_id()),
             delay_until_ms=delay_until_ms,
         )
-        await self.record([new])
+        await self.record(new)
         return StartedExecution(self, self.remove_prefix(new.id))
 
     def execution(self, execution_id: str) -> StartedExecution:
@@ -231,9 +232,7 @@ class Engine:
         with translate_errors(self.settings):
             found = await asyncio.to_thread(records.get, self.database, self.add_prefix(execution_id))
         if found is None:
-            raise UnknownExecutionError(
-                f"Unknown execution {execution_id}", hint="List them with `nexus engine executions`."
-            )
+            raise _unknown(execution_id)
         return replace(found, id=execution_id, key=self.remove_prefix(found.key))
 
     async def states(self, execution_ids: Sequence[str]) -> dict[str, State]:
@@ -243,28 +242,31 @@ class Engine:
             found = await asyncio.to_thread(records.states, self.database, stored)
             return {self.remove_prefix(id_): state for id_, state in found.items()}
 
-    async def finished(self, execution_id: str) -> Execution:
-        """The execution, once it has ended."""
+    async def wait_for_end(self, execution_id: str) -> None:
+        """Return when the execution has ended, and its end is recorded."""
+        stored_id = self.add_prefix(execution_id)
         # What waits probably runs here soon, if this process serves.
         look_s = _FIRST_LOOK_SERVING_S if self.serving else _FIRST_LOOK_S
         looks = False
         while True:
             # Before the look, so that an end that comes during it is not missed.
-            changed = self._waiter(self.add_prefix(execution_id))
+            changed = self._waiter(stored_id)
             try:
                 # Of what runs here, we are told the end.
-                here = self.running(self.add_prefix(execution_id)) is not None
+                here = self.running(stored_id) is not None
                 if looks or not here:
-                    execution = await self.show(execution_id)
-                    if execution.state in FINAL:
-                        return execution
+                    state = (await self.states([execution_id])).get(execution_id)
+                    if state is None:
+                        raise _unknown(execution_id)
+                    if state in FINAL:
+                        return
                 looks = True
                 with suppress(TimeoutError):
                     # Not `wait_for`: until Python 3.12 it can lose a cancellation.
                     async with asyncio.timeout(_LOOK_HERE_S if here else look_s):
                         await changed
             finally:
-                self._leave(self.add_prefix(execution_id), changed)
+                self._leave(stored_id, changed)
             look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
 
     async def cancel(self, execution_id: str) -> bool:
@@ -333,11 +335,11 @@ class Engine:
         """Whether this process runs the home's work now."""
         return self.serving
 
-    async def record(self, executions: Sequence[NewExecution]) -> None:
+    async def record(self, execution: NewExecution) -> None:
         if self._enqueuer is None or self._database is None:
             raise EngineStateError("The engine is not running", hint="Call `open()` first.")
         with translate_errors(self.settings):
-            await self._enqueuer.add(executions)
+            await self._enqueuer.add(execution)
 
     def announce(self) -> None:
         """Work was recorded in this process by other means than `record`."""
@@ -517,6 +519,12 @@ class Engine:
             entry = self._running.get(execution_id)
             if entry is not None:
                 loop.call_soon_threadsafe(entry.stop, "cancelled")
+
+
+def _unknown(execution_id: str) -> UnknownExecutionError:
+    return UnknownExecutionError(
+        f"Unknown execution {execution_id}", hint="List them with `nexus engine executions`."
+    )
 
 
 async def _finish(function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T:

@@ -5,7 +5,7 @@ change nothing of another. A home's own code sees them without it, as on an engi
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -108,8 +108,8 @@ class HomeEngine(Engine):
         ]
         return clock.parse(min(due)) if due else None
 
-    async def record(self, executions: Sequence[NewExecution]) -> None:
-        await self._shared.record(executions)
+    async def record(self, execution: NewExecution) -> None:
+        await self._shared.record(execution)
 
     def announce(self) -> None:
         self._shared.announce()
