@@ -97,13 +97,13 @@ async def measure(home: Home, rounds: int) -> list[Figure]:
             ),
             await _compared(
                 "a year by day, model and automation",
-                partial(views.spent, opened, days=_DAYS),
+                partial(views.load_usage, opened, days=_DAYS),
                 partial(rows, _ROWS_BY_DAY, year),
                 rounds,
             ),
             await _compared(
                 "the ten dearest messages of a year",
-                partial(views.dearest, opened, days=_DAYS),
+                partial(views.load_most_expensive, opened, days=_DAYS),
                 partial(rows, _ROWS_BY_ROOT, year),
                 rounds,
             ),

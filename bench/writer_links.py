@@ -33,7 +33,7 @@ from nexus import clock
 from nexus.app import App
 from nexus.config import Config, MemoryConfig, ProviderConfig
 from nexus.evaluation.life import Life, Row, read, spread
-from nexus.evaluation.playing import Played, make_home, play, prepared
+from nexus.evaluation.playback import PlayedSession, make_home, play, prepare_config
 from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
 from nexus.memory import succession
@@ -183,7 +183,7 @@ async def tell(life: Life, home: Home, config: Config, folder: Path) -> None:
     """Play the sessions that were not played yet."""
     file = folder / "sessions.jsonl"
     played = (
-        [Played.from_json(json.loads(line)) for line in file.read_text("utf-8").splitlines()]
+        [PlayedSession.from_json(json.loads(line)) for line in file.read_text("utf-8").splitlines()]
         if file.exists()
         else []
     )
@@ -344,7 +344,7 @@ async def main(given: argparse.Namespace, url: str, out: Path) -> None:
         folder = out / life.name
         folder.mkdir(parents=True, exist_ok=True)
         home = make_home(folder / "home")
-        own = prepared(life, config, f"local/{given.model}")
+        own = prepare_config(life, config, f"local/{given.model}")
         progress(f"{life.name}: {sum(row['speaker'] == 'me' for row in life.messages)} messages")
         await tell(life, home, own, folder)
         found = await measure(life, home, own)

@@ -9,7 +9,7 @@ import httpx
 from apps import settings
 from nexus.app import App
 from nexus.config import EngineConfig
-from nexus.gateway.listener import bound
+from nexus.gateway.listener import bind_socket
 from nexus.gateway.server import Gateway
 from nexus.home import Home
 from nexus.testing import ModelServer
@@ -23,7 +23,7 @@ def app_for_gateway(home: Home, server: ModelServer) -> App:
 @asynccontextmanager
 async def gateway_on(app: App) -> AsyncGenerator[httpx.AsyncClient]:
     """The gateway of an open home, really listening; the client speaks for its owner."""
-    with bound("127.0.0.1", 0) as listening:
+    with bind_socket("127.0.0.1", 0) as listening:
         async with Gateway(app, listening) as gateway, client_of(gateway.url, app.home.token()) as client:
             yield client
 

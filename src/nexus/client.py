@@ -6,7 +6,7 @@
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -335,7 +335,7 @@ class _Connection:
     async def _request(self, method: str, path: str, *, tries: int, **options: Any) -> Any:
         for attempt in range(1, tries + 1):
             try:
-                return _checked(await self._await(self._http.request(method, path, **options))).json()
+                return _check_status(await self._await(self._http.request(method, path, **options))).json()
             except httpx.TransportError as error:
                 if attempt == tries:
                     raise self._unreachable(error) from None
@@ -347,13 +347,13 @@ class _Connection:
         async with aconnect_sse(self._http, "GET", path, headers=headers, timeout=_STREAM_TIMEOUT) as source:
             if source.response.is_error:
                 await source.response.aread()
-            _checked(source.response)
+            _check_status(source.response)
             arriving = aiter(source.aiter_sse())
-            while event := await self._await(_next(arriving), is_slow=True):
+            while event := await self._await(anext(arriving, None), is_slow=True):
                 if event.data:  # a keep-alive comes as an event without data
                     yield event
 
-    async def _await(self, response: Coroutine[Any, Any, T], *, is_slow: bool = False) -> T:
+    async def _await(self, response: Awaitable[T], *, is_slow: bool = False) -> T:
         """Wait for a response, and tell the person once if none comes.
 
         Of what may be slow, an answer that is being written, only if the process is stopped.
@@ -380,11 +380,7 @@ class _Connection:
         )
 
 
-async def _next(events: AsyncIterator[ServerSentEvent]) -> ServerSentEvent | None:
-    return await anext(events, None)
-
-
-def _checked(response: httpx.Response) -> httpx.Response:
+def _check_status(response: httpx.Response) -> httpx.Response:
     if not response.is_error:
         return response
     try:

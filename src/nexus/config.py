@@ -7,6 +7,7 @@ A variable wins over the file: `[ledgers] busy_timeout_ms` is `NEXUS_LEDGERS_BUS
 
 import ipaddress
 import os
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -569,73 +570,78 @@ class Config:
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
-    """The configuration of a home: the file where there is one, then the environment."""
+    """Load the configuration of a home: its file if there is one, then the environment."""
     return parse(text(path), path, environ)
 
 
 def parse(text: str, path: Path, environ: Mapping[str, str] = os.environ) -> Config:
-    """The configuration that a file at that path would give with that text."""
-    tables = _tables(text, path)
+    """Parse the configuration from the text of a file at that path."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _invalid_toml_error(path, error) from error
     sections = {f.name: f for f in fields(Config)}
     reading.refuse_unknown(tables, sections, f"section in {path}")
     built: dict[str, Any] = {}
-    for name, (kind, named) in _kinds().items():
+    for name, (kind, named) in _section_types().items():
         table = _table(tables, name, f"{path}: [{name}]")
         if named:
-            built[name] = _named(name, kind, table, path, environ)
+            built[name] = _read_named(name, kind, table, path, environ)
         else:
             built[name] = kind(**reading.read(name, kind, table, str(path), environ))
     return Config(**built)
 
 
-def held(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The settings of a file that run, send or open something, by section.
+def find_held(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Find the settings of a file that run, send or open something, by section.
 
     Of a section with tables, such as [mcp.NAME], a table with one such setting is held as a whole.
     """
     found: dict[str, dict[str, Any]] = {}
-    for section, (kind, named) in _kinds().items():
+    for section, (kind, named) in _section_types().items():
         marked = {f.name for f in fields(kind) if f.metadata["held"]}
         given: Any = tables.get(section)
         if not isinstance(given, dict):
             continue
         table = cast("dict[str, Any]", given)
         waiting = {
-            key: value for key, value in table.items() if (_sets(value, marked) if named else key in marked)
+            key: value
+            for key, value in table.items()
+            if (_has_key_of(marked, value) if named else key in marked)
         }
         if waiting:
             found[section] = waiting
     return found
 
 
-def _sets(table: object, keys: set[str]) -> bool:
+def _has_key_of(keys: set[str], table: object) -> bool:
     return isinstance(table, dict) and not keys.isdisjoint(cast("dict[str, Any]", table))
 
 
 def settings() -> Iterator[tuple[str, str, list[Setting]]]:
-    """Every section: its name, what it is about, its settings."""
-    for name, (kind, named) in _kinds().items():
+    """Yield every section: its name, what it is about, its settings."""
+    for name, (kind, named) in _section_types().items():
         section = f"{name}.NAME" if named else name
-        yield section, kind.__doc__ or "", reading.described(section, kind)
+        yield section, kind.__doc__ or "", reading.describe_section(section, kind)
 
 
 def template() -> str:
-    """The commented config.toml of a new home: every setting, at its default, switched off by `#`."""
+    """Return the config.toml of a new home: every setting at its default, commented out."""
     lines = [
         "# Nexus settings. Lines that start with `#` show defaults; remove the `#` to change one.",
         "# Environment variables override this file: NEXUS_<SECTION>_<KEY>.",
     ]
     for section, about, entries in settings():
-        lines += ["", *(f"# {part}" for part in _wrap(about))]
+        lines += ["", *_comment_lines(about)]
         lines += [f"# [{section}]" if section.endswith(".NAME") else f"[{section}]"]
         for entry in entries:
-            lines += [f"# {part}" for part in _wrap(entry.doc)]
+            lines += _comment_lines(entry.doc)
             lines += [f"# {entry.key} = {reading.toml(entry.default)}"]
     return "\n".join(lines) + "\n"
 
 
-def _kinds() -> dict[str, tuple[type[Any], bool]]:
-    """The class of each section, and whether it holds tables under names that the owner chooses."""
+def _section_types() -> dict[str, tuple[type[Any], bool]]:
+    """Return the class of each section, and whether it holds tables that the owner names."""
     kinds: dict[str, tuple[type[Any], bool]] = {}
     for f in fields(Config):
         named = get_origin(f.type) is dict
@@ -643,7 +649,7 @@ def _kinds() -> dict[str, tuple[type[Any], bool]]:
     return kinds
 
 
-def _named(
+def _read_named(
     section: str, kind: type[Any], tables: dict[str, Any], path: Path, environ: Mapping[str, str]
 ) -> dict[str, Any]:
     built: dict[str, Any] = dict(getattr(Config(), section))
@@ -662,35 +668,23 @@ def _table(tables: dict[str, Any], name: str, where: str) -> dict[str, Any]:
 
 
 def text(path: Path) -> str:
-    """What the file says; nothing where there is none."""
+    """Read the file's text; empty if there is no file."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:
-        raise _invalid(path, error) from error
+        raise _invalid_toml_error(path, error) from error
     except OSError as error:
         raise ConfigError(f"Can't read {path}: {error.strerror}", hint="Run `nexus doctor --fix`.") from error
 
 
-def _tables(text: str, path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _invalid(path, error) from error
-
-
-def _invalid(path: Path, error: ValueError) -> ConfigError:
+def _invalid_toml_error(path: Path, error: ValueError) -> ConfigError:
     return ConfigError(
         f"{path} is not valid TOML: {error}", hint="Fix that line, or delete the file to use the defaults."
     )
 
 
-def _wrap(text: str, width: int = 98) -> Iterator[str]:
-    line = ""
-    for word in text.split():
-        if line and len(line) + len(word) >= width:
-            yield line
-            line = ""
-        line = f"{line} {word}".strip()
-    yield line
+def _comment_lines(text: str) -> list[str]:
+    plain = " ".join(text.split())
+    return [f"# {line}" for line in textwrap.wrap(plain, 98, break_long_words=False, break_on_hyphens=False)]

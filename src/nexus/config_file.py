@@ -1,4 +1,4 @@
-"""config.toml as people keep it: settings are changed in place, and comments stay where they are."""
+"""Editing config.toml in place: comments and order stay as they are."""
 
 import os
 import re
@@ -26,17 +26,17 @@ class Change:
     value: Value
 
     def __str__(self) -> str:
-        return f"[{self.section}] {self.key} = {_written(self.value)}"
+        return f"[{self.section}] {self.key} = {tomlkit.item(self.value).as_string()}"
 
 
 def save(file: Path, changes: Iterable[Change]) -> None:
-    """Change the file, whole or not at all."""
-    write(file, changed(file.read_text(encoding="utf-8"), list(changes)))
+    """Apply changes to the file atomically."""
+    write(file, apply_changes(file.read_text(encoding="utf-8"), list(changes)))
 
 
 def write(file: Path, text: str) -> None:
-    """Replace the file's text, whole or not at all."""
-    # A file that is a link to somewhere (people keep their settings under version control) stays one.
+    """Replace the file's text atomically."""
+    # A symbolic link stays one: people keep settings under version control.
     target = file.resolve()
     descriptor, building = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.new_")
     try:
@@ -48,35 +48,32 @@ def write(file: Path, text: str) -> None:
         raise
 
 
-def changed(text: str, changes: list[Change]) -> str:
-    """The text with the changes in it, each where a person would look for it."""
+def apply_changes(text: str, changes: list[Change]) -> str:
+    """Return the text with the changes, each where a person would look for it."""
     wanted = tomllib.loads(text)
     text += "\n" * (not text.endswith("\n"))
     for change in changes:
         _set(wanted, change)
-        text = _changed(text, change)
-    if not _says(text, wanted):
+        text = _apply_change(text, change)
+    try:
+        is_applied = tomllib.loads(text) == wanted
+    except tomllib.TOMLDecodeError:
+        is_applied = False
+    if not is_applied:
         lines = "; ".join(str(change) for change in changes)
         raise ConfigError("config.toml can't be edited automatically", hint=f"Write: {lines}.")
     return text
 
 
-def _says(text: str, wanted: dict[str, Any]) -> bool:
-    try:
-        return tomllib.loads(text) == wanted
-    except tomllib.TOMLDecodeError:
-        return False
-
-
-def _changed(text: str, change: Change) -> str:
-    """A key that is there gets its value, one that is commented out is switched on, any other is added."""
+def _apply_change(text: str, change: Change) -> str:
+    """Set a key that is there, uncomment one that is commented out, or add it."""
     document = tomlkit.parse(text)
-    if change.key in _table(document, change.section):
+    if change.key in _find_table(document, change.section):
         _set(document, change)
         return tomlkit.dumps(document)
     named = r"\.".join(rf'"?{re.escape(part)}"?' for part in change.section.split("."))
     header = re.search(rf"^\[{named}\][^\n]*\n", text, re.MULTILINE)
-    line = f"{change.key} = {_written(change.value)}\n"
+    line = f"{change.key} = {tomlkit.item(change.value).as_string()}\n"
     if header is None:
         return f"{text.rstrip()}\n\n[{change.section}]\n{line}"
     end = re.compile(r"^#? ?\[", re.MULTILINE).search(text, header.end())
@@ -90,7 +87,7 @@ def _changed(text: str, change: Change) -> str:
     return text[:at] + line + text[at:]
 
 
-def _table(document: MutableMapping[str, Any], section: str) -> MutableMapping[str, Any]:
+def _find_table(document: MutableMapping[str, Any], section: str) -> MutableMapping[str, Any]:
     for name in section.split("."):
         document = cast("MutableMapping[str, Any]", document.get(name, {}))
     return document
@@ -102,12 +99,8 @@ def _set(document: MutableMapping[str, Any], change: Change) -> None:
     document[change.key] = change.value
 
 
-def _written(value: Value) -> str:
-    return tomlkit.item(value).as_string()
-
-
 def line_of(text: str, section: str, key: str) -> int | None:
-    """The line of a setting, counted from 1; None where it is not on a line of its own table."""
+    """Return the line of a setting, from 1; None if it isn't on a line of its own table."""
     inside = False
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):

@@ -15,22 +15,22 @@ _KEPT_ON_TOP_BYTES: Final = 1024 * 1024
 
 def give_back() -> None:
     """Give memory that was freed back to the system. Takes some milliseconds."""
-    if (library := _glibc()) is not None:
+    if (library := _load_glibc()) is not None:
         library.malloc_trim(0)
 
 
-def bound() -> None:
+def limit() -> None:
     """Keep little of what is freed, and let threads share few heaps: each would get, and keep, its own.
 
     Call it before threads are started.
     """
-    if (library := _glibc()) is not None:
+    if (library := _load_glibc()) is not None:
         library.mallopt(_M_ARENA_MAX, _ARENAS)
         library.mallopt(_M_MMAP_THRESHOLD, _OWN_MAPPING_BYTES)
         library.mallopt(_M_TRIM_THRESHOLD, _KEPT_ON_TOP_BYTES)
 
 
-def _glibc() -> ctypes.CDLL | None:
+def _load_glibc() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL("libc.so.6")
     except OSError:

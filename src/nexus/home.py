@@ -183,7 +183,7 @@ class Home:
 
 
 def locate(given: Path | None = None, environ: Mapping[str, str] = os.environ) -> Home:
-    """The home that a person means: the given path, NEXUS_HOME, or ~/.nexus."""
+    """Locate the home: the given path, NEXUS_HOME, or ~/.nexus."""
     chosen = given or Path(environ.get("NEXUS_HOME") or "~/.nexus")
     try:
         return Home(chosen.expanduser().absolute())
@@ -243,7 +243,7 @@ class Holder:
 
 
 def holders(home: Home) -> list[Holder]:
-    """Which other processes use a home, `sqlite3` shells included; none where the system doesn't tell."""
+    """List other processes that use a home, including `sqlite3` shells; none if the system doesn't tell."""
     files = [home.lock_file, *home.data.glob("*.db*")]
     inodes = {str(file.stat().st_ino) for file in files if file.exists()}
     try:
@@ -252,11 +252,11 @@ def holders(home: Home) -> list[Holder]:
         return []
     # A line ends in `PID MAJOR:MINOR:INODE FIRST LAST`; one that waits has `->` in front.
     pids = {int(lock[-4]) for lock in locks if lock[-3].rpartition(":")[2] in inodes}
-    return [Holder(pid, _command(pid)) for pid in sorted(pids - {os.getpid()}) if pid > 0]
+    return [Holder(pid, _read_command(pid)) for pid in sorted(pids - {os.getpid()}) if pid > 0]
 
 
 def is_alone(home: Home) -> bool:
-    """Whether nobody but this process, and once, has a home open; False where the system doesn't tell."""
+    """Return whether only this process has the home open, and once; False if the system doesn't tell."""
     try:
         inode = str(home.lock_file.stat().st_ino)
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
@@ -266,7 +266,7 @@ def is_alone(home: Home) -> bool:
     return len(held) == 1 and held[0][-4] == str(os.getpid())
 
 
-def _command(pid: int) -> str:
+def _read_command(pid: int) -> str:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
@@ -275,7 +275,7 @@ def _command(pid: int) -> str:
 
 
 def write_new(file: Path, content: str) -> bool:
-    """Make a file that others can't read, complete or not at all. False where there is one already."""
+    """Create a file atomically that others can't read. False if it exists already."""
     if file.exists():
         return False
     building = file.with_name(f".{file.name}.{ids.new('new')}")

@@ -1,6 +1,6 @@
-"""Whether a home is hosted: then its work is in its host's engine, beside that of other homes.
+"""Whether a home is hosted: then its work is in its host's engine, with that of other homes.
 
-The host writes this down in the home's `run`, which no backup holds: a restored copy is a home of its own.
+The host records this in the home's `run`, which no backup contains: a restored copy isn't hosted.
 """
 
 import json
@@ -31,7 +31,7 @@ class Place:
 
 
 def place(home: Home) -> Place | None:
-    """Where a home's work is, if it is hosted."""
+    """Return where a home's work is; None if it isn't hosted."""
     try:
         return Place(**json.loads(_file(home).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -39,12 +39,12 @@ def place(home: Home) -> Place | None:
 
 
 def has_copies(home: Home) -> bool:
-    """Whether Litestream copies a home, or did: it keeps a folder beside each ledger."""
+    """Return whether Litestream copies a home, or did: it keeps a folder beside each ledger."""
     return any(home.data.glob(".*-litestream"))
 
 
 def settle(home: Home, at: Place) -> None:
-    """Write down that a home is hosted."""
+    """Record that a home is hosted."""
     if place(home) == at:
         return
     new = _file(home).with_suffix(".new")

@@ -37,7 +37,7 @@ class Ulids:
         self._last = 0
 
     def restart(self) -> None:
-        """Begin anew, in a process that was forked from one that makes ids too."""
+        """Start over, in a process that was forked from one that makes ids too."""
         self._lock = threading.Lock()
         self._last = 0
 
@@ -70,12 +70,12 @@ os.register_at_fork(after_in_child=_ulids.restart)
 
 
 def new(prefix: str) -> str:
-    """A new id such as `fact_01JCQ3…`."""
+    """Make a new id such as `fact_01JCQ3…`."""
     return f"{prefix}_{_source.next()}"
 
 
 def derived(prefix: str, id_: str, salt: str) -> str:
-    """An id that follows from another one, with its time: asked for again, it is the same."""
+    """Derive an id from another one, with its time: the same input gives the same id."""
     digest = int.from_bytes(hashlib.sha256(f"{id_}:{salt}".encode()).digest())
     rest = "".join(_ALPHABET[(digest >> shift) & 31] for shift in range(0, 5 * _CHARACTERS, 5))
     own = id_.partition("_")[2]
@@ -83,7 +83,7 @@ def derived(prefix: str, id_: str, salt: str) -> str:
 
 
 def of_past(prefix: str, moment: datetime, key: str) -> str:
-    """An id with the time of a moment that is long gone, which follows from a key: always the same."""
+    """Derive an id with a time of the past from a key: the same input gives the same id."""
     microseconds = max(0, int(moment.timestamp() * 1_000_000))
     milliseconds, rest = divmod(microseconds, 1_000)
     digest_ = int(digest(key), 16) & ((1 << _RANDOM_BITS) - 1)
@@ -91,13 +91,13 @@ def of_past(prefix: str, moment: datetime, key: str) -> str:
 
 
 def digest(text: str) -> str:
-    """The SHA-256 of a text, in hexadecimal."""
+    """Return the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @contextmanager
 def made_by(ulids: Ulids) -> Generator[None]:
-    """Let ids come from another source, such as one of the past. It counts for the whole process."""
+    """Make ids with another source, such as one of the past, in the whole process."""
     global _source  # noqa: PLW0603 - ids are made in threads too, which no context variable reaches
     before, _source = _source, ulids
     try:

@@ -1,4 +1,4 @@
-"""The log of a home that is served: lines of JSON with names, ids and numbers, never what anybody said.
+"""The log of a served home: lines of JSON with names, ids and numbers, never message content.
 
 It lies in the home's `logs` folder, in a few files of bounded size. Of an error that nobody foresaw the kind
 and the place are kept, not its words: they may be a secret's or a person's.
@@ -63,33 +63,33 @@ class Logging:
 
 
 def path(home: Home) -> Path:
-    """The file that is being written; older ones have a number behind their name."""
+    """Return the current file; older ones have a number after their name."""
     return home.logs / _FILE
 
 
 def read(home: Home) -> Iterator[str]:
-    """Every line that is still there, the oldest first."""
+    """Yield every line that is kept, oldest first."""
     for number in range(_FILES_KEPT, 0, -1):
-        yield from _lines(path(home).with_name(f"{_FILE}.{number}"))
-    yield from _lines(path(home))
+        yield from _read_lines(path(home).with_name(f"{_FILE}.{number}"))
+    yield from _read_lines(path(home))
 
 
 class Tail:
-    """The lines that are added from now on, also when the file is put aside for a new one."""
+    """The lines added from now on, across rotations of the file."""
 
     def __init__(self, home: Home) -> None:
         self._path = path(home)
-        self._stream = self._opened()
+        self._stream = self._open()
         if self._stream is not None:
             self._stream.seek(0, os.SEEK_END)
 
     def next(self) -> list[str]:
-        """Those that have come since the last call."""
-        found = self._rest()
-        if self._is_put_aside():
+        """Return the lines added since the last call."""
+        found = self._read_rest()
+        if self._is_rotated():
             self.close()
-            self._stream = self._opened()
-            found += self._rest()
+            self._stream = self._open()
+            found += self._read_rest()
         return found
 
     def close(self) -> None:
@@ -97,17 +97,17 @@ class Tail:
             self._stream.close()
             self._stream = None
 
-    def _rest(self) -> list[str]:
+    def _read_rest(self) -> list[str]:
         return [] if self._stream is None else [line.rstrip("\n") for line in self._stream.readlines()]
 
-    def _is_put_aside(self) -> bool:
+    def _is_rotated(self) -> bool:
         if self._stream is None:
             return self._path.exists()
         with suppress(FileNotFoundError):
             return self._path.stat().st_ino != os.fstat(self._stream.fileno()).st_ino
         return False
 
-    def _opened(self) -> TextIO | None:
+    def _open(self) -> TextIO | None:
         with suppress(FileNotFoundError):
             return self._path.open(encoding="utf-8", errors="replace")
         return None
@@ -137,12 +137,12 @@ class _Json(logging.Formatter):
             **{name: value for name, value in vars(record).items() if name not in _STANDARD},
         }
         if record.exc_info and record.exc_info[1] is not None:
-            line |= _place(record.exc_info[1])
+            line |= _describe_error(record.exc_info[1])
         return self._redact(json.dumps(line, ensure_ascii=False, default=str))
 
 
-def _place(error: BaseException) -> dict[str, Any]:
-    """What kind of error it was and where, innermost last."""
+def _describe_error(error: BaseException) -> dict[str, Any]:
+    """Describe an error by its type and places, innermost last."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     frames = traceback.extract_tb(error.__traceback__)
@@ -152,7 +152,7 @@ def _place(error: BaseException) -> dict[str, Any]:
     }
 
 
-def _lines(file: Path) -> Iterator[str]:
+def _read_lines(file: Path) -> Iterator[str]:
     with suppress(FileNotFoundError), file.open(encoding="utf-8", errors="replace") as stream:
         for line in stream:
             yield line.rstrip("\n")

@@ -61,26 +61,26 @@ class Access:
     memory_socket: str = ""
     """The socket through which the memory skill's scripts write and search; empty: the one of DB_PATHS."""
 
-    def narrowed(
+    def narrow(
         self,
         *,
         tools: frozenset[str] | None = None,
         directories: tuple[Grant, ...] | None = None,
         network: bool = True,
     ) -> "Access":
-        """The part of this that is also asked for. What is not held here cannot be gained."""
+        """Return the part of this that is also asked for. What isn't held here can't be gained."""
         kept = self.tools if tools is None else tools if self.tools is None else self.tools & tools
         asked = self.directories if directories is None else directories
         return replace(
             self,
             tools=kept,
-            directories=tuple(dict.fromkeys(given for grant in asked for given in self._given(grant))),
+            directories=tuple(dict.fromkeys(given for grant in asked for given in self._find_granted(grant))),
             network=self.network and network,
         )
 
     def within(self, asked: "Access") -> "Access":
         """What is both held here and asked for."""
-        return self.narrowed(tools=asked.tools, directories=asked.directories, network=asked.network)
+        return self.narrow(tools=asked.tools, directories=asked.directories, network=asked.network)
 
     def visibility(self, thread_id: str | None, *, in_company: bool = False) -> Visibility:
         """What of the memory a run may know that works in a thread. No other place decides this.
@@ -101,10 +101,10 @@ class Access:
     def may_call(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
 
-    def _given(self, asked: Grant) -> list[Grant]:
-        """The grant if it is held, with what must stay read-only inside it; otherwise nothing."""
+    def _find_granted(self, asked: Grant) -> list[Grant]:
+        """Return the grant if it is held, with what must stay read-only inside it; otherwise nothing."""
         path = PurePosixPath(asked.path)
-        held = self._innermost(path)
+        held = self._find_innermost(path)
         if held is None or ".." in path.parts or (asked.writable and not held.writable):
             return []
         inside = [PurePosixPath(grant.path) for grant in self.directories] if asked.writable else []
@@ -113,12 +113,12 @@ class Access:
             for inner in inside
             if inner != path
             and inner.is_relative_to(path)
-            and (grant := self._innermost(inner)) is not None
+            and (grant := self._find_innermost(inner)) is not None
             and not grant.writable
         ]
         return [asked, *kept]
 
-    def _innermost(self, path: PurePosixPath) -> Grant | None:
+    def _find_innermost(self, path: PurePosixPath) -> Grant | None:
         """What decides about a path: a grant inside another one says the last word, as in the sandbox."""
         over = [grant for grant in self.directories if path.is_relative_to(grant.path)]
         return max(reversed(over), key=lambda grant: len(PurePosixPath(grant.path).parts), default=None)

@@ -1,4 +1,4 @@
-"""Secrets: where they are kept, how they are read, and how they are kept out of everything that is stored.
+"""Secrets: where they are stored, how they are read, and how they are redacted from everything else.
 
 A setting never holds a secret. It holds a source: `env:NAME`, `file:PATH` or `keyring:SERVICE/USER`.
 """
@@ -28,41 +28,41 @@ _LEAST_MASKED = 6
 
 
 def is_source(text: str) -> bool:
-    """Whether a setting names a place where a secret is kept."""
+    """Return whether a setting names the source of a secret."""
     return text.startswith(_KINDS)
 
 
 def read(source: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The secret, or an error that says what to do. Blocking where it is in a file or the keyring."""
+    """Read a secret; raise an error that says what to do if there is none. May block on a file or keyring."""
     kind, _, place = source.partition(":")
     if kind == "env":
         secret = environ.get(place, "")
     elif kind == "file":
-        secret = _from_file(Path(place).expanduser())
+        secret = _read_file(Path(place).expanduser())
     elif kind == "keyring":
-        secret = _from_keyring(place)
+        secret = _read_keyring(place)
     else:
         raise SecretError(
             "The setting names no place for the secret",
             hint="Use `env:NAME`, `file:PATH` or `keyring:SERVICE/USER`.",
         )
     if not secret.strip():
-        raise SecretError(f"No secret found at {source}", hint=_what_to_do(kind, place))
+        raise SecretError(f"No secret found at {source}", hint=_suggest_fix(kind, place))
     return secret.strip()
 
 
 def digest(secret: str) -> bytes:
-    """What is kept or compared in the place of a secret, however that is spelled."""
+    """Return the digest that is stored or compared instead of a secret."""
     return hashlib.sha256(secret.encode(errors="surrogateescape")).digest()
 
 
 def is_named(name: str) -> bool:
-    """Whether what stands under this name, a header or a variable, must be a secret."""
+    """Return whether the value of a header or variable of this name must be a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def in_url(text: str, *, variables: bool = False) -> bool:
-    """Whether a URL carries a secret: a password or token before its host, or in its query.
+    """Return whether a URL contains a secret: a password or token before its host, or in its query.
 
     With `variables`, one that is named as `env:NAME` is none.
     """
@@ -72,7 +72,7 @@ def in_url(text: str, *, variables: bool = False) -> bool:
         parts = urlsplit(text)
     except ValueError:
         return "@" in text
-    user, password = _userinfo(parts)
+    user, password = _split_userinfo(parts)
     # A name alone is no secret for a database; to a web server it is often the token.
     held = password or (user if parts.scheme in {"http", "https"} else "")
     inside = [(name, value) for name, value in parse_qsl(parts.query) if value]
@@ -103,12 +103,12 @@ def address(text: str, environ: Mapping[str, str] = os.environ) -> Address:
     parts = urlsplit(text)
     if "env:" not in text:
         return Address(url=text, plain=text, authorization="", query={}, secrets=())
-    given = _userinfo(parts)
-    user, password = (_value(each, environ) for each in given)
+    given = _split_userinfo(parts)
+    user, password = (_read_value(each, environ) for each in given)
     host = parts.netloc.rpartition("@")[2]
     before = f"{quote(user, '')}:{quote(password, '')}@" if password else f"{quote(user, '')}@" * bool(user)
     pairs = parse_qsl(parts.query, keep_blank_values=True)
-    read_ = [(name, _value(value, environ)) for name, value in pairs]
+    read_ = [(name, _read_value(value, environ)) for name, value in pairs]
     secret = {name: value for (name, value), (_, was) in zip(read_, pairs, strict=True) if value != was}
     kept = urlencode([(name, value) for name, value in read_ if name not in secret])
     token = b64encode(f"{user}:{password}".encode()).decode()
@@ -122,8 +122,8 @@ def address(text: str, environ: Mapping[str, str] = os.environ) -> Address:
     )
 
 
-def _userinfo(parts: SplitResult) -> tuple[str, str]:
-    """What stands before the host: a name and a password, each perhaps as `env:NAME`."""
+def _split_userinfo(parts: SplitResult) -> tuple[str, str]:
+    """Split what is before the host into a name and a password, each perhaps as `env:NAME`."""
     userinfo = parts.netloc.rpartition("@")[0]
     if _VARIABLE.fullmatch(userinfo):
         return userinfo, ""
@@ -134,23 +134,23 @@ def _userinfo(parts: SplitResult) -> tuple[str, str]:
     return user, password
 
 
-def _value(text: str, environ: Mapping[str, str]) -> str:
+def _read_value(text: str, environ: Mapping[str, str]) -> str:
     return read(text, environ) if _VARIABLE.fullmatch(text) else unquote(text)
 
 
 def source_in(text: str) -> str:
-    """The source that a value names, alone or behind one word as in `Bearer env:TOKEN`; empty: none."""
+    """Return the source that a value names, alone or after a word as in `Bearer env:TOKEN`; empty if none."""
     last = text.rpartition(" ")[2]
     return last if is_source(last) and text.count(" ") < 2 else ""
 
 
 def keep(secret: str, name: str, folder: Path) -> str:
-    """Keep a secret in this machine's keyring, else in a file for its owner alone; returns its source.
+    """Store a secret in this machine's keyring, else in a private file; return its source.
 
     `name` is a file's name; in the keyring the folder belongs to it, so that two homes keep to themselves.
     """
     user = f"{name}@{folder.parent}"
-    if keyring_usable() and _into_keyring(secret, user):
+    if keyring_usable() and _store_in_keyring(secret, user):
         return f"keyring:{_SERVICE}/{user}"
     folder.mkdir(mode=0o700, exist_ok=True)
     # A file of mkstemp's is its owner's alone, from its first byte on.
@@ -162,7 +162,7 @@ def keep(secret: str, name: str, folder: Path) -> str:
 
 
 def keyring_usable() -> bool:
-    """Whether this machine has a keyring that can be written: its package is optional, servers have none."""
+    """Return whether this machine has a writable keyring: its package is optional, servers have none."""
     try:
         import keyring
     except ImportError:
@@ -171,15 +171,15 @@ def keyring_usable() -> bool:
 
 
 def redact(text: str, known: Iterable[str]) -> str:
-    """The text without any of the known secrets, also where it shows only their quoted form."""
-    forms = {form for secret in known if len(secret) >= _LEAST_MASKED for form in _forms(secret)}
+    """Replace the known secrets in a text, also in their quoted forms."""
+    forms = {form for secret in known if len(secret) >= _LEAST_MASKED for form in _quoted_forms(secret)}
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, _MASK)
     return text
 
 
 def pieces(secret: str) -> set[str]:
-    """A secret and, if it is made of URLs, what of them is secret by itself: a password, a path, a value."""
+    """Return a secret and, if it consists of URLs, their secret parts: a password, a path, a value."""
     found = {secret}
     for parts in (urlsplit(word) for word in secret.split() if "://" in word):
         login, _, host = parts.netloc.rpartition("@")
@@ -196,8 +196,8 @@ def pieces(secret: str) -> set[str]:
 
 
 @lru_cache(maxsize=1024)
-def _forms(secret: str) -> tuple[str, ...]:
-    """As it is, and as errors, JSON and addresses show it."""
+def _quoted_forms(secret: str) -> tuple[str, ...]:
+    """Return a secret as it is, and as errors, JSON and URLs show it."""
     return (
         secret,
         repr(secret)[1:-1],
@@ -207,7 +207,7 @@ def _forms(secret: str) -> tuple[str, ...]:
     )
 
 
-def _from_file(path: Path) -> str:
+def _read_file(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -216,7 +216,7 @@ def _from_file(path: Path) -> str:
         raise SecretError(f"Can't read the secret in {path}: {reason}", hint=hint) from None
 
 
-def _from_keyring(place: str) -> str:
+def _read_keyring(place: str) -> str:
     service, _, user = place.partition("/")
     try:
         import keyring
@@ -234,8 +234,8 @@ def _from_keyring(place: str) -> str:
         ) from None
 
 
-def _into_keyring(secret: str, user: str) -> bool:
-    """False where it is locked and nobody unlocks it."""
+def _store_in_keyring(secret: str, user: str) -> bool:
+    """Store a secret in the keyring; False if it stays locked."""
     import keyring
     import keyring.errors
 
@@ -246,7 +246,7 @@ def _into_keyring(secret: str, user: str) -> bool:
     return True
 
 
-def _what_to_do(kind: str, place: str) -> str:
+def _suggest_fix(kind: str, place: str) -> str:
     if kind == "env":
         return f"Set the environment variable {place}."
     if kind == "file":

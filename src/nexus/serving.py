@@ -1,7 +1,7 @@
-"""Who serves a home, and where: one process at a time, which tells its address to the others.
+"""Which process serves a home, and at which address. Only one does at a time.
 
-It is an advisory lock of the operating system on a file that holds the address, so a killed process leaves
-a file that says nothing.
+It holds an advisory lock of the operating system on a file with its address, so the file of a killed process
+is ignored.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ from nexus.errors import GatewayError, HomeBusyError
 from nexus.home import PRIVATE_FILE, Home
 
 SILENCE_S: Final = 1.5
-"""After so long without a response, the person is told."""
+"""After this time without a response, a person is told."""
 _PATIENCE_S: Final = 30.0
 _PROMPT_S: Final = 1.0
 _ANSWER_S: Final = 60.0
@@ -39,7 +39,7 @@ class Service:
 
     @property
     def silence(self) -> str:
-        """What to say about it when it doesn't respond."""
+        """What to tell a person when it doesn't respond."""
         return f"{self._silence}. Waiting; press Ctrl-C to stop."
 
     @property
@@ -59,10 +59,10 @@ class Service:
         return state.rpartition(")")[2].split()[0] in {"T", "t"}
 
     def get(self, path: str, token: str, notify: Callable[[str], None]) -> Any:
-        """What it answers in JSON, without an HTTP library: importing one takes longer than the answer.
+        """Fetch JSON without an HTTP library: importing one takes longer than the response.
 
-        A person is told if it keeps silent. None if it answers with anything but what was asked for, or
-        not at all: `Client` asks again and raises what is wrong.
+        `notify` is told if it doesn't respond. Return None for any response but 200, or none:
+        `Client` asks again and raises the error.
         """
         where = urlsplit(self.url)
         if where.scheme != "http":
@@ -89,7 +89,7 @@ class Service:
         return None
 
     def check(self) -> None:
-        """Refuse to ask a process that is stopped: it would work on the question when it is resumed."""
+        """Raise an error if the process is stopped: it would handle the request when it is resumed."""
         if self.is_stopped:
             raise GatewayError(
                 self._silence,
@@ -99,8 +99,8 @@ class Service:
     def await_response(self, notify: Callable[[str], None]) -> None:
         """Wait until the process responds, whatever it says. `notify` is told if that takes a while.
 
-        It needs no more than a socket, so a command can do it before its slow imports. An error is left to
-        whoever asks the process next.
+        It needs only a socket, so a command can do it before its slow imports. Errors are left to the next
+        request.
         """
         self.check()
         with suppress(OSError):
@@ -132,7 +132,7 @@ class Serving:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            raise _refusal(self._home) from None
+            raise _busy_error(self._home) from None
         self._descriptor = descriptor
         self.tell("")
         return self
@@ -144,7 +144,7 @@ class Serving:
         os.close(self._descriptor)
 
     def tell(self, url: str) -> None:
-        """Let others know where the home is served."""
+        """Publish where the home is served."""
         service = {"pid": os.getpid(), "url": url, "since": clock.timestamp(clock.now())}
         text = json.dumps(service).encode()
         os.pwrite(self._descriptor, text, 0)
@@ -152,7 +152,7 @@ class Serving:
 
 
 def serving(home: Home) -> Service | None:
-    """Who serves a home at this moment."""
+    """Return the process that serves a home now, if any."""
     try:
         descriptor = os.open(_file(home), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -174,7 +174,7 @@ def _read(descriptor: int) -> Service | None:
         return None  # it is being written
 
 
-def _refusal(home: Home) -> HomeBusyError:
+def _busy_error(home: Home) -> HomeBusyError:
     service = serving(home)
     if service is None:
         by = "another process"

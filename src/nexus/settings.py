@@ -44,14 +44,14 @@ class Setting:
         return variable(self.section, self.key)
 
 
-def described(section: str, kind: type[Any]) -> list[Setting]:
-    """The settings of a section."""
+def describe_section(section: str, kind: type[Any]) -> list[Setting]:
+    """Describe the settings of a section."""
     blank = kind()
     return [
         Setting(
             section=section,
             key=f.name,
-            kind=_kind(f),
+            kind=_describe_type(f),
             default=getattr(blank, f.name),
             doc=f.metadata["doc"],
             secret=f.metadata["secret"],
@@ -65,14 +65,14 @@ _RESOLVED: Final = frozenset({"base_url", "database", "url"})
 
 
 def variable(section: str, key: str) -> str:
-    """The variable of the environment that wins over the file."""
+    """Name the environment variable that overrides the file."""
     return f"NEXUS_{section}_{key}".replace(".", "_").upper()
 
 
 def read(
     section: str, kind: type[Any], table: Mapping[str, Any], file: str, environ: Mapping[str, str]
 ) -> dict[str, Value]:
-    """What the file and the environment set in a section, checked."""
+    """Read and check what the file and the environment set in a section."""
     known = {f.name: f for f in fields(kind)}
     refuse_unknown(table, known, f"setting in [{section}] of {file}")
     values: dict[str, Value] = {}
@@ -82,15 +82,15 @@ def read(
             # A variable is in no file and no backup, so a database may have its password there.
             if not environ[name].startswith("postgres"):
                 refuse_credentials(environ[name], name, variables=key in _RESOLVED)
-            values[key] = _checked(f, _from_text(f, environ[name], name), name)
+            values[key] = _check_value(f, _parse_text(f, environ[name], name), name)
         elif key in table:
             refuse_credentials(table[key], f"{file}: [{section}] {key}", variables=key in _RESOLVED)
-            values[key] = _checked(f, table[key], f"{file}: [{section}] {key}")
+            values[key] = _check_value(f, table[key], f"{file}: [{section}] {key}")
     return values
 
 
 def names_in(section: str, kind: type[Any], environ: Mapping[str, str]) -> set[str]:
-    """The names that variables of the environment give to tables of a section of tables."""
+    """Find the tables that environment variables name, in a section of tables."""
     prefix = f"NEXUS_{section}_".upper()
     ends = [f"_{f.name}".upper() for f in fields(kind)]
     found: set[str] = set()
@@ -113,7 +113,7 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str], what: str) -> Non
 
 
 def toml(value: Value) -> str:
-    """A value as config.toml has it."""
+    """Format a value for config.toml."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -126,7 +126,7 @@ def toml(value: Value) -> str:
     return str(value)
 
 
-def _from_text(f: Field[Any], text: str, where: str) -> Any:
+def _parse_text(f: Field[Any], text: str, where: str) -> Any:
     if f.type is bool:
         lowered = text.strip().lower()
         if lowered not in {"true", "false", "1", "0"}:
@@ -148,19 +148,25 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _checked(f: Field[Any], value: Any, where: str) -> Value:
+def _check_value(f: Field[Any], value: Any, where: str) -> Value:
     if f.metadata["secret"]:
-        return _source(value, where)
+        # The value is not repeated in the message: it may be the secret itself.
+        if not isinstance(value, str) or (value and not secrets.is_source(value)):
+            raise _misplaced_secret_error(where)
+        return value
     if get_origin(f.type) is Literal:
-        return _chosen(f, value, where)
+        allowed = get_args(f.type)
+        if value not in allowed:
+            raise ConfigError(f"{where} must be one of {', '.join(allowed)}, not {value!r}")
+        return cast("str", value)
     if get_origin(f.type) is tuple:
-        return _texts(value, where)
+        return _read_texts(value, where)
     if get_origin(f.type) is Mapping:
-        return _table(value, where)
+        return _read_table(value, where)
     if f.type is float and type(value) is int:
         value = float(value)
     if type(value) is not f.type:
-        raise ConfigError(f"{where} must be of type {_kind(f)}, not {value!r}")
+        raise ConfigError(f"{where} must be of type {_describe_type(f)}, not {value!r}")
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f"{where} must be a finite number, not {value}")
     if isinstance(value, int | float) and not isinstance(value, bool) and value < f.metadata["least"]:
@@ -184,28 +190,14 @@ def refuse_credentials(value: object, where: str, *, variables: bool = False) ->
     raise ConfigError(f"{where} must not contain a password or token", hint=hint)
 
 
-def _source(value: Any, where: str) -> str:
-    # The value is not repeated in the message: it may be the secret itself.
-    if not isinstance(value, str) or (value and not secrets.is_source(value)):
-        raise _misplaced(where)
-    return value
-
-
-def _misplaced(where: str) -> ConfigError:
+def _misplaced_secret_error(where: str) -> ConfigError:
     return ConfigError(
         f"{where} must name where the secret is, not contain it",
         hint='For example "env:ANTHROPIC_API_KEY", "file:~/.secrets/key" or "keyring:nexus/anthropic".',
     )
 
 
-def _chosen(f: Field[Any], value: Any, where: str) -> Value:
-    allowed = get_args(f.type)
-    if value not in allowed:
-        raise ConfigError(f"{where} must be one of {', '.join(allowed)}, not {value!r}")
-    return value
-
-
-def _texts(value: Any, where: str) -> tuple[str, ...]:
+def _read_texts(value: Any, where: str) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in cast("list[Any]", value)):
@@ -213,7 +205,7 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
     return tuple(cast("list[str]", value))
 
 
-def _table(value: Any, where: str) -> dict[str, str]:
+def _read_table(value: Any, where: str) -> dict[str, str]:
     if not isinstance(value, dict) or not all(
         isinstance(v, str) for v in cast("dict[str, Any]", value).values()
     ):
@@ -221,11 +213,11 @@ def _table(value: Any, where: str) -> dict[str, str]:
     table = cast("dict[str, str]", value)
     for name, text in table.items():
         if text and secrets.is_named(name) and not secrets.source_in(text):
-            raise _misplaced(f"{where}: {name}")
+            raise _misplaced_secret_error(f"{where}: {name}")
     return table
 
 
-def _kind(f: Field[Any]) -> str:
+def _describe_type(f: Field[Any]) -> str:
     origin = get_origin(f.type)
     if origin is Literal:
         return " or ".join(f"`{choice}`" for choice in get_args(f.type))

@@ -9,7 +9,7 @@ import pytest
 
 from acceptance.marked_home import ENTITY_ID, RANGE, STEMS, THREAD_ID, MarkedHome
 from nexus.home import LEDGERS, Home
-from nexus.ledgers.forgetting.sets import attached
+from nexus.ledgers.forgetting.sets import attach_all
 from nexus.ledgers.forgetting.tables import TABLES
 
 ARGUMENTS = {"entity": (ENTITY_ID,), "thread": (THREAD_ID,), "range": RANGE}
@@ -42,7 +42,7 @@ def connection(home: Home, ledger: str) -> apsw.Connection:
 def counts(home: Home) -> Counter[str]:
     """The rows of every table, by `ledger.table`."""
     found: Counter[str] = Counter()
-    opened = attached(home)
+    opened = attach_all(home)
     for table in TABLES:
         found[table.path] = cast("int", opened.execute(f"SELECT count(*) FROM {table.path}").get)
     opened.close()
@@ -56,7 +56,7 @@ def dangling(home: Home) -> dict[str, int]:
     """
     named = {table.name: table for table in TABLES if not (table.kept or table.name == "bus_events")}
     found: dict[str, int] = {}
-    opened = attached(home)
+    opened = attach_all(home)
     for table in named.values():
         for ref in table.refs:
             target = named[ref.table]

@@ -70,7 +70,7 @@ class Workspace:
         folder.mkdir(parents=True, exist_ok=True)
         self.home = home
         self.folder = folder
-        self.skill = memory.lay(home, folder, socket_folder or home.run / OWNER).folder
+        self.skill = memory.install(home, folder, socket_folder or home.run / OWNER).folder
 
     def run(
         self, script: str, *arguments: str, stdin: str = "", path: str = ""

@@ -32,7 +32,7 @@ from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers, forgetting
 from nexus.ledgers.forgetting import planning, removal
 from nexus.ledgers.forgetting.planning import Counts, Entry
-from nexus.ledgers.forgetting.sets import Sets, attached
+from nexus.ledgers.forgetting.sets import Sets, attach_all
 
 _ATTEMPTS = 10
 
@@ -125,7 +125,7 @@ async def test_rows_removed_without_scrubbing_still_stand_in_the_files(
 
 async def _remove_without_scrubbing(ledgers: Ledgers, target: forgetting.Target) -> None:
     """As far as a forget comes that is killed before it writes the ledgers anew."""
-    planner = attached(ledgers.home)
+    planner = attach_all(ledgers.home)
     sets = Sets(planner)
     plan = planning.make(sets, target)
     entry = Entry(forget_id=ids.new("fgt"), target=target, counts=Counts().and_those_of(plan))

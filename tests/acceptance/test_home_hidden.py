@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from apps import granted, settings
 from memory_writers import bash, rows
-from nexus.cli import access_checks
+from nexus.cli import doctor
 from nexus.config import ToolsConfig
 from nexus.home import Home
 from nexus.testing import ModelServer, Turn
@@ -44,6 +44,6 @@ def test_the_doctor_warns_of_a_grant_that_holds_the_home(home: Home, server: Mod
     above, beside = str(home.root.parent), str(home.root.parent / "beside")
     config = replace(settings(server), tools=ToolsConfig(directories=(above, beside)))
 
-    (found,) = access_checks.grants(home, config)
+    (found,) = doctor.check_grants(home, config)
 
     assert (found.level, above in found.message) == ("warning", True)

@@ -36,7 +36,7 @@ class Inside:
         socket_folder = home.run / "memory-reader"
         socket_folder.mkdir(parents=True, exist_ok=True)
         self.socket_folder = socket_folder.resolve()
-        self.skill = memory.lay(home, folder.resolve(), self.socket_folder).folder
+        self.skill = memory.install(home, folder.resolve(), self.socket_folder).folder
         self._sandbox = Sandbox(
             grants=(
                 Grant(path=folder.resolve(), writable=True),

@@ -3,7 +3,7 @@
 from starlette.routing import Route
 
 from browser.pictures import script
-from nexus.gateway.dashboard.routes import routes
+from nexus.gateway.dashboard import routes
 
 # Not pages: parts of one, and files. A commit looks as a version does, an approval as in the chat.
 _WITHOUT_PICTURE = {

@@ -101,7 +101,7 @@ async def talk(queue: SessionQueue, evidence: Evidence) -> None:
 
 async def finish(queue: SessionQueue, ledgers: Ledgers) -> None:
     """Wait until everything that was asked for has ended."""
-    for execution_id in await ledgers.runtime.read(executions.unfinished):
+    for execution_id in await ledgers.runtime.read(executions.list_unfinished):
         await queue.run(execution_id).result()
 
 

@@ -57,7 +57,7 @@ async def test_each_run_ends_once_and_in_order_whenever_the_process_is_killed(
 ) -> None:
     await _asked(opened)
     _killed_again_and_again(harness, home)
-    left = len(await opened.runtime.read(executions.unfinished))
+    left = len(await opened.runtime.read(executions.list_unfinished))
     assert harness.sessions("finish", home=str(home.root)).wait(120) == 0
 
     assert left, "nothing was interrupted, so no recovery was tested"

@@ -25,7 +25,7 @@ async def from_sam(app: App, text: str) -> str:
 
 async def let_in(app: App) -> None:
     await from_sam(app, "Hello?")
-    (asking,) = await app.ledgers.identity.read(grants.asking)
+    (asking,) = await app.ledgers.identity.read(grants.list_pairings)
     await app.ledgers.identity.write(grants.approve, code=asking.code, granted=Granted(), by="owner")
 
 

@@ -173,7 +173,7 @@ class Scene:
             await self.interrupt(new.id, self.people[request.request_id])
 
     async def interrupt(self, execution_id: str, person: Person) -> None:
-        stopped = await self.ledgers.runtime.read(executions.interrupted_by, execution_id=execution_id)
+        stopped = await self.ledgers.runtime.read(executions.list_interrupted_by, execution_id=execution_id)
         for id_ in stopped:
             execution = await self.execution(id_)
             other = self.people[execution.request_id]
@@ -184,7 +184,7 @@ class Scene:
 
     async def begin(self) -> bool:
         """Start what waits first."""
-        for id_ in await self.ledgers.runtime.read(executions.unfinished_in, session_label=self.label):
+        for id_ in await self.ledgers.runtime.read(executions.list_unfinished_in, session_label=self.label):
             execution = await self.ledgers.runtime.write(executions.begin, execution_id=id_)
             assert execution is not None
             if execution.taken_by is not None:

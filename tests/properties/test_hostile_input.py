@@ -64,7 +64,7 @@ def _read_export(data: bytes, name: str) -> None:
         path = Path(folder, name)
         path.write_bytes(data)
         with suppress(CareError, UsageError):
-            source = history.opened(path, history.Options())
+            source = history.open_source(path, history.Options())
             assert all(isinstance(each, Item) for each in source.read(None))
 
 

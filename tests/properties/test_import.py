@@ -65,7 +65,7 @@ _NAMES = [source.name for source in history.SOURCES]
 
 def _read(name: str, files: dict[str, bytes]) -> list[Item]:
     with tempfile.TemporaryDirectory() as folder:
-        source = history.opened(write(Path(folder), files), history.Options(owner=("Max",)), name)
+        source = history.open_source(write(Path(folder), files), history.Options(owner=("Max",)), name)
         return list(source.read(None))
 
 
@@ -136,7 +136,7 @@ def test_whatever_values_json_holds_the_reader_goes_on(name: str, data: st.DataO
 @pytest.mark.parametrize("name", _NAMES)
 def test_every_format_is_recognized_and_read_without_loss(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        source = history.opened(write(Path(folder), SAMPLES[name]), history.Options())
+        source = history.open_source(write(Path(folder), SAMPLES[name]), history.Options())
         assert source.name == name
         items = list(source.read(None))
     assert [each for each in items if isinstance(each, SetAside)] == []
@@ -145,7 +145,7 @@ def test_every_format_is_recognized_and_read_without_loss(name: str) -> None:
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_reading_on_from_any_mark_gives_the_rest(name: str, tmp_path: Path) -> None:
-    source = history.opened(write(tmp_path, SAMPLES[name]), history.Options(), name)
+    source = history.open_source(write(tmp_path, SAMPLES[name]), history.Options(), name)
     whole = list(source.read(None))
     marks = [place for place, item in enumerate(whole) if isinstance(item, Mark)]
     assert len(marks) >= 3
@@ -166,7 +166,7 @@ def test_a_line_of_100_mb_costs_no_memory_for_itself() -> None:
                 file.write(b"x" * 1_000_000)
             file.write(b'"}\n{"id": "3", "text": "c"}\n')
         tracemalloc.start()
-        items = list(history.opened(path, history.Options()).read(None))
+        items = list(history.open_source(path, history.Options()).read(None))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert [each.content for each in items if isinstance(each, Message)] == ["a", "c"]

@@ -40,7 +40,7 @@ import ctypes, sys
 from pathlib import Path
 from nexus import heap
 if sys.argv[1] == "bound":
-    heap.bound()
+    heap.limit()
 library = ctypes.CDLL("libc.so.6")
 library.malloc.restype = ctypes.c_void_p
 library.free.argtypes = [ctypes.c_void_p]
@@ -72,4 +72,4 @@ def test_where_there_is_no_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
     heap.give_back()
-    heap.bound()
+    heap.limit()

@@ -69,8 +69,8 @@ def test_narrowing_never_widens(held: Access, asked: Access) -> None:
 
 def test_what_is_read_only_inside_a_writable_directory_stays_so() -> None:
     held = Access(directories=(Grant(path="/desk", writable=True), Grant(path="/desk/keys")))
-    assert held.narrowed(directories=(Grant(path="/desk/keys", writable=True),)).directories == ()
-    assert held.narrowed(directories=(Grant(path="/desk", writable=True),)).directories == held.directories
+    assert held.narrow(directories=(Grant(path="/desk/keys", writable=True),)).directories == ()
+    assert held.narrow(directories=(Grant(path="/desk", writable=True),)).directories == held.directories
 
 
 def _right(access: Access, path: str) -> int:

@@ -115,7 +115,9 @@ class Lifecycle(BuiltHome):
     @property
     def is_settled(self) -> bool:
         """Whether everything that was accepted is the engine's, so that the home can be closed."""
-        return not (self._outbox.is_late or self.automations.queue.is_handing_over or self.imports.importing)
+        return not (
+            self._outbox.is_late or self.automations.queue.is_handing_over or self.imports.is_importing
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -315,7 +317,7 @@ class App(Lifecycle):
 
     async def forget_import(self, import_id: str) -> forgetting.Report | None:
         """Undo an import: what it recorded, and what was learned from it. This can't be undone."""
-        if self.imports.importing:
+        if self.imports.is_importing:
             raise UsageError("An import is under way", hint="Undo it when that is done.")
         target = await forgetting.find(self.ledgers, forgetting.import_, wanted=import_id)
         return await self._erase(target)
@@ -342,7 +344,7 @@ class App(Lifecycle):
 
     async def resume_forgetting(self) -> None:
         """Finish what a crash interrupted in erasing."""
-        if await forgetting.unfinished(self.ledgers):
+        if await forgetting.list_unfinished(self.ledgers):
             await forgetting.resume(self.ledgers, beside=self._copies)
 
     async def _erase(self, target: forgetting.Target) -> forgetting.Report | None:
@@ -421,11 +423,13 @@ class App(Lifecycle):
     async def runs_after(self, session_label: str, execution_id: str = "") -> list[Run]:
         """The runs of a session that were started after another one, by anyone."""
         found = await self.ledgers.runtime.read(
-            executions.begun_in, session_label=session_label, after=execution_id
+            executions.list_begun_in, session_label=session_label, after=execution_id
         )
         return [self.broker.run(id_) for id_ in found]
 
     async def active_runs(self, session_label: str) -> list[Run]:
         """The unfinished runs of a session, including those that a crash interrupted."""
-        unfinished = await self.ledgers.runtime.read(executions.unfinished_in, session_label=session_label)
+        unfinished = await self.ledgers.runtime.read(
+            executions.list_unfinished_in, session_label=session_label
+        )
         return [self.broker.run(id_) for id_ in unfinished]

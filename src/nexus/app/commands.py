@@ -106,7 +106,7 @@ class Commands:
     async def _stop(self, request: Request) -> str:
         """Cancel what runs and waits in the session; a guest only what they asked for themselves."""
         label, stopped = request.agent.session_label, 0
-        for id_ in await self._ledgers.runtime.read(executions.unfinished_in, session_label=label):
+        for id_ in await self._ledgers.runtime.read(executions.list_unfinished_in, session_label=label):
             run = await self._ledgers.runtime.read(executions.get, execution_id=id_)
             asked = run and await self._ledgers.runtime.read(requests.get, request_id=run.request_id)
             if asked and request.may_know_all_of(asked):

@@ -179,14 +179,14 @@ class Reception:
         found = await self.ledgers.identity.read(senders.find, channel=channel, identifier=sender)
         if found is None or found.is_owner:
             return found is not None
-        return await self.ledgers.identity.read(grants.of, entity_id=found.entity_id) is not None
+        return await self.ledgers.identity.read(grants.find_grant, entity_id=found.entity_id) is not None
 
     async def _is_working(self, execution_id: str) -> bool:
         """Whether a run has still to answer, and doesn't wait for the owner."""
         found = await self.ledgers.runtime.read(executions.get, execution_id=execution_id)
         if found is None or found.status in executions.FINAL or found.taken_by is not None:
             return False
-        return not await self.ledgers.runtime.read(approvals.waiting, session_label=found.session_label)
+        return not await self.ledgers.runtime.read(approvals.list_waiting, session_label=found.session_label)
 
     async def _with_files(
         self, channel: str, message: Message
@@ -228,7 +228,7 @@ class Reception:
         """The message as it was recorded before, if it was; an unverified one could be another's."""
         if not message.is_verified:
             return None
-        return await self.ledgers.events.read(events.delivered, channel=channel, external_id=message.id)
+        return await self.ledgers.events.read(events.find_delivered, channel=channel, external_id=message.id)
 
 
 def _load_incoming(connection: apsw.Connection, event_id: str) -> Incoming:
@@ -262,7 +262,9 @@ async def _received_before(ledgers: Ledgers, broker: Broker, incoming: Incoming)
     external_id = incoming.external_id
     if external_id is None:
         return None
-    event = await ledgers.events.read(events.delivered, channel=incoming.channel, external_id=external_id)
+    event = await ledgers.events.read(
+        events.find_delivered, channel=incoming.channel, external_id=external_id
+    )
     if event is None:
         return None
     if event.content != storable(incoming.content):
@@ -295,7 +297,9 @@ async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Receipt | No
         )
         return None
     external_id = ids.derived("evt", request.id, "answer")
-    said = await ledgers.events.read(events.delivered, channel=request.channel or "", external_id=external_id)
+    said = await ledgers.events.read(
+        events.find_delivered, channel=request.channel or "", external_id=external_id
+    )
     return Receipt(request_id=request.id, run=FinishedRun.of(request.id, said.content if said else ""))
 
 
@@ -318,14 +322,14 @@ def _before(
 ) -> tuple[str, events.Event | None, bool]:
     """The thread of a message, the message as it was until now, and whether nothing was said since."""
     edited = storable(message.edits or "")
-    first = events.delivered(connection, channel=channel, external_id=edited)
+    first = events.find_delivered(connection, channel=channel, external_id=edited)
     thread = message.thread
     if first is not None and first.thread_id is not None:
         thread = events.thread_name(connection, first.thread_id)[0] or thread
-    again = events.delivered(connection, channel=channel, external_id=message.id)
+    again = events.find_delivered(connection, channel=channel, external_id=message.id)
     if again is not None:
         return thread, again, False
-    last = events.last_heard(connection, channel=channel, thread=thread)
+    last = events.find_last_heard(connection, channel=channel, thread=thread)
     # The second change of a message follows the first.
     if last is not None and edited in (last.external_id, last.metadata.get("edits")):
         return thread, last, last.sender == storable(message.sender)

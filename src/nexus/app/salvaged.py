@@ -77,7 +77,7 @@ class Salvaged:
 def messages(home: Home, after: int) -> Iterator[dict[str, Any]]:
     """The messages that a home received after an event, as JSON. Waits for the disk."""
     with closing(staging.as_it_is(home.ledger("events"), "events")) as connection:
-        for event_id in events.received_after(connection, after):
+        for event_id in events.list_received_after(connection, after):
             event = events.get(connection, event_id)
             assert event is not None  # noqa: S101 - an invariant, for the reader and the type checker
             thread, title = events.thread_name(connection, event.thread_id or "")

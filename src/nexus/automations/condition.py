@@ -63,7 +63,7 @@ def used_up(
     """The automations of a home that have used up their budget of the day."""
     if not (limits.automation_usd or limits.automation_tokens):
         return {}
-    names = [each.name for each in automations.listed(connection)]
+    names = [each.name for each in automations.list_current(connection)]
     found = {name: budgets.of_automation(connection, limits, name, now or clock.now()) for name in names}
     return {
         name: budgets.refusal(each)

@@ -217,8 +217,8 @@ class Invoker:
     def _lay_skill(self, place: Path, name: str) -> None:
         """Lay the skills of the memory into a workspace, or bring them up to date, once for each process."""
         if place not in self._with_skills:
-            memory.lay(self._home, place, self._home.run / name)
-            folder.lay(place)
+            memory.install(self._home, place, self._home.run / name)
+            folder.install_pages(place)
             self._with_skills.add(place)
 
     def _commit_if_changed(self, ready: _Ready, message: str) -> None:

@@ -93,7 +93,7 @@ class InvocationQueue:
         Returns how many those were.
         """
         await self.settled()
-        unfinished = await ledgers.runtime.read(invocations.unfinished)
+        unfinished = await ledgers.runtime.read(invocations.list_unfinished)
         runs = [_run_id(id_, attempts) for id_, attempts in unfinished]
         known = await self._engine.states(runs) if runs else {}
         count = 0

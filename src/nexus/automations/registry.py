@@ -89,7 +89,7 @@ class Registry:
         # Again where a circuit opened or closed meanwhile: what was found may be from before.
         while True:
             touched, turns = touched_ns(self._marker), self._turns
-            found = await self.ledgers.runtime.read(automations.listed)
+            found = await self.ledgers.runtime.read(automations.list_current)
             if turns == self._turns:
                 break
         entries: dict[str, list[Entry]] = {}
@@ -176,6 +176,6 @@ def unknown_hook_points(connection: apsw.Connection) -> list[Automation]:
     known = {point.name for point in hook_points.HOOK_POINTS}
     return [
         each
-        for each in automations.listed(connection)
+        for each in automations.list_current(connection)
         if each.status == "active" and each.hook_point not in known
     ]

@@ -132,7 +132,7 @@ def save(
 
 def listed(connection: apsw.Connection) -> list[Automation]:
     """Every reminder that was not deleted, in the order in which they were made."""
-    found = [each for each in automations.listed(connection) if each.script_path == SCRIPT]
+    found = [each for each in automations.list_current(connection) if each.script_path == SCRIPT]
     return sorted(found, key=lambda each: each.id)
 
 

@@ -83,7 +83,7 @@ def apply(request: Request, returned: Returned, source: str) -> None:
         request.event.content = returned.content
     for asked in returned.narrow:
         tools = asked.get("tools")
-        request.access = request.access.narrowed(
+        request.access = request.access.narrow(
             tools=None if tools is None else frozenset(map(str, tools)),
             network=bool(asked.get("network", True)),
         )

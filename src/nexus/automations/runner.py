@@ -25,7 +25,7 @@ from nexus.config import AutomationsConfig
 from nexus.context.wrapping import wrapped
 from nexus.errors import LedgerError, NexusError
 from nexus.ledgers import Ledgers
-from nexus.ledgers.database import ungated
+from nexus.ledgers.database import without_gate
 from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation, Status
@@ -241,7 +241,7 @@ class Runner:
             ended = Ended(status="skipped", returned=_NOTHING, error=why)
         else:
             entry.trying = entry.automation.circuit_state != "closed"
-            with ungated():
+            with without_gate():
                 ended = await self.invoker.invoke(entry, point, occasion, invocation.id, timeout_ms)
             ended = await self._sent(entry, occasion.request, invocation.id, ended)
         return _final(invocation, ended, invocation.created_at, self.now), ended.returned
@@ -311,7 +311,7 @@ class Runner:
     def _record(self, ended: list[Invocation]) -> None:
         """Written behind the request's back, in one transaction; `settled` waits for it."""
         if ended:
-            with ungated():
+            with without_gate():
                 task = asyncio.create_task(self._write(ended))
             self._recording.add(task)
             task.add_done_callback(self._recording.discard)

@@ -139,7 +139,7 @@ class Approvals:
 
     async def waiting(self, session_label: str | None = None) -> list[Approval]:
         """The calls that wait, the oldest first."""
-        return await self._ledgers.runtime.read(approvals.waiting, session_label=session_label)
+        return await self._ledgers.runtime.read(approvals.list_waiting, session_label=session_label)
 
     async def decide(self, name: str, decision: Decision, call_hash: str | None = None) -> Approval:
         """Allow a call once, for its session or always, or deny it.

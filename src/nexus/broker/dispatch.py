@@ -145,7 +145,7 @@ class Dispatcher:
     async def stop_reflections(self, execution_id: str) -> None:
         """Stop the reflections that a run waited for, which has ended without them."""
         label = f"{REFLECTION}{execution_id}:"
-        for id_ in await self._ledgers.runtime.read(executions.unfinished_below, label):
+        for id_ in await self._ledgers.runtime.read(executions.list_unfinished_below, label):
             with suppress(EndedError):
                 await self._queue.run(id_).cancel()
 
@@ -154,7 +154,7 @@ class Dispatcher:
 
         def take_back(connection: apsw.Connection) -> list[Dispatch]:
             dispatches.release(connection, execution_id)
-            claimed = dispatches.claimed_by(connection, execution_id)
+            claimed = dispatches.list_claimed_by(connection, execution_id)
             untold = [one for one in claimed if one.delivered_call_id not in told]
             for one in untold:
                 dispatches.take_back(connection, one.id)
@@ -184,7 +184,7 @@ class Dispatcher:
 
     async def recover(self) -> None:
         """Tell of workers that ended without telling, because the engine gave up on them."""
-        for one in await self._ledgers.runtime.read(dispatches.undelivered):
+        for one in await self._ledgers.runtime.read(dispatches.list_undelivered):
             await self._tell(one)
 
     # Parts

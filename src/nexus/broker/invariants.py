@@ -70,7 +70,7 @@ def _look(home: Home, settings: Settings, *, strict: bool) -> tuple[list[Violati
 
 def _not_in_engine(ledgers: invariants.Look, engine: health.Look) -> Iterator[Violation]:
     """What the ledgers wait for and the engine will never run."""
-    for page in ledgers.unfinished():
+    for page in ledgers.list_unfinished():
         states = engine.states([each.id for each in page])
         for each in page:
             state = states.get(each.id)
@@ -93,7 +93,7 @@ def _not_in_ledgers(ledgers: invariants.Look, engine: health.Look) -> Iterator[V
     """
     waiting = engine.waiting()
     while page := list(islice(waiting, _TOGETHER)):
-        recorded = ledgers.recorded([each.id for each in page if each.work in {WORK, _INVOCATION}])
+        recorded = ledgers.find_statuses([each.id for each in page if each.work in {WORK, _INVOCATION}])
         for each in page:
             if each.work in {WORK, _INVOCATION} and each.id not in recorded:
                 problem = f"is {each.state} in the engine, but not recorded in the home"

@@ -279,7 +279,7 @@ class SessionQueue:
         Returns how many runs that were. Call it when a home is opened to be served, and now and then: the
         ledger is the outbox of the engine, which may have been out of reach.
         """
-        unfinished = await self._ledgers.runtime.read(executions.unfinished)
+        unfinished = await self._ledgers.runtime.read(executions.list_unfinished)
         known = await self._engine.states(unfinished) if unfinished else {}
         count = 0
         for id_ in unfinished:
@@ -300,7 +300,7 @@ class SessionQueue:
         if await self._engine.states([before]):
             return True
         waiting = await self._ledgers.runtime.read(
-            executions.unfinished_in, session_label=execution.session_label
+            executions.list_unfinished_in, session_label=execution.session_label
         )
         if execution.id not in waiting:
             return False
@@ -323,7 +323,9 @@ class SessionQueue:
 
     async def _hand_over(self, execution: Execution) -> None:
         if execution.mode == "interrupt":
-            earlier = await self._ledgers.runtime.read(executions.interrupted_by, execution_id=execution.id)
+            earlier = await self._ledgers.runtime.read(
+                executions.list_interrupted_by, execution_id=execution.id
+            )
             # From the back, so that none that waits begins because the one before it was cancelled.
             for id_ in reversed(earlier):
                 await self.run(id_).cancel()

@@ -40,7 +40,7 @@ from nexus.ledgers.agents import messages, tool_calls, turns
 from nexus.ledgers.agents.history import Turn as PastTurn
 from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.agents.turns import OpenTurn
-from nexus.ledgers.database import ungated
+from nexus.ledgers.database import without_gate
 from nexus.ledgers.runtime import requests, usage
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import Execution
@@ -392,7 +392,7 @@ class AgentRun:
             if tool.preview is None:
                 return Preview()
             given = await self._tool_context(request, context, journal, call_id)
-            with ungated():
+            with without_gate():
                 return await tool.preview(arguments, given)
 
         async def show_question(approval: Approval) -> None:
@@ -448,7 +448,7 @@ class AgentRun:
         given = replace(given, expected=self._expected.pop(journal.key(call_id), ""))
         try:
             # Some tools have a time limit of their own.
-            with pace.waiting(), ungated():
+            with pace.waiting(), without_gate():
                 result = await tool.call(arguments, given)
             return secrets.redact(result, known)
         except ToolError as error:
@@ -518,7 +518,7 @@ class AgentRun:
         """The keys of the calls whose results this run has got."""
         if self._opened is None:
             return set()
-        done = await self._ledgers.agents.read(tool_calls.done, turn=self._opened)
+        done = await self._ledgers.agents.read(tool_calls.list_done, turn=self._opened)
         return {key_of(offset, call_id) for offset, call_id in done}
 
 

@@ -72,7 +72,7 @@ async def find_source(
     asked = await _find_asked(ledgers, {session_label, *labels})
     authors = await ledgers.runtime.read(requests.parties, request_ids=[*asked, request.request_id])
     roots = {request.root_request_id, *(author.root_request_id for author in authors.values())}
-    below = await ledgers.runtime.read(requests.enriched, root_request_ids=sorted(roots))
+    below = await ledgers.runtime.read(requests.load_enrichments, root_request_ids=sorted(roots))
     working = sorted({*below, *authors, request.request_id})
 
     tools = list(tools)
@@ -212,7 +212,7 @@ async def _find_read_in(ledgers: Ledgers, answer: Event, readers: _Readers) -> l
     """What was read in the conversation of an answer that is remembered."""
     query, values = sql.queries("runtime")["requests_in_thread"], (answer.channel, answer.thread_id)
     asked = [str(row[0]) for row in await ledgers.runtime.read(sql.rows, query, values)]
-    below = await ledgers.runtime.read(requests.enriched, root_request_ids=asked)
+    below = await ledgers.runtime.read(requests.load_enrichments, root_request_ids=asked)
     return (await _find_results(ledgers, sorted(below), readers))[0]
 
 

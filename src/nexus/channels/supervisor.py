@@ -185,7 +185,7 @@ class Channels:
 
     async def retry(self, id_: str) -> bool:
         """Take in a message that was set aside. It is set aside again if that fails."""
-        found = await self._ledgers.runtime.read(ledger.those_set_aside, limit=10_000)
+        found = await self._ledgers.runtime.read(ledger.list_set_aside, limit=10_000)
         kept = next((each for each in found if each.id == id_), None)
         if kept is None:
             return False
@@ -229,7 +229,7 @@ class Channels:
         while True:
             channel.has_received.clear()
             waiting = await self._ledgers.runtime.read(
-                ledger.received, channel=channel.name, limit=_TAKEN_TOGETHER
+                ledger.list_received, channel=channel.name, limit=_TAKEN_TOGETHER
             )
             threads: dict[str, list[Message]] = {}
             for found in waiting:
@@ -308,7 +308,7 @@ class Channels:
             await self._queue(channel.name)
             is_quiet = await self._is_quiet(channel.name)
             due = await self._ledgers.runtime.read(
-                ledger.due, channel=channel.name, now=self._now(), longest=_LONGEST_DELAY, quiet=is_quiet
+                ledger.list_due, channel=channel.name, now=self._now(), longest=_LONGEST_DELAY, quiet=is_quiet
             )
             await asyncio.gather(*(self._deliver(channel, each) for each in due))
             if not due:
@@ -320,7 +320,7 @@ class Channels:
         if after is None:
             after = await self._ledgers.events.read(events.last_seq)
             await self._ledgers.runtime.write(ledger.queue, name=name, outgoing=(), seq=after)
-        outgoing, until = await self._ledgers.events.read(events.outgoing, channel=name, after=after)
+        outgoing, until = await self._ledgers.events.read(events.list_outgoing, channel=name, after=after)
         if outgoing or until - after > _SEEN_EVENTS:
             await self._ledgers.runtime.write(ledger.queue, name=name, outgoing=outgoing, seq=until)
 
@@ -348,12 +348,15 @@ class Channels:
         delivery, attached, replaced = await self._ledgers.events.read(_delivery, event_id=waiting.event_id)
         if delivery is None:
             await self._ledgers.runtime.write(
-                ledger.failed, event_id=waiting.event_id, error="the message was forgotten", next_at=None
+                ledger.record_failed,
+                event_id=waiting.event_id,
+                error="the message was forgotten",
+                next_at=None,
             )
             return
         edits = None
         if replaced is not None and "edits" in channel.adapter.capabilities:
-            edits = await self._ledgers.runtime.read(ledger.sent_as, event_id=replaced)
+            edits = await self._ledgers.runtime.read(ledger.find_sent_id, event_id=replaced)
         try:
             files = await asyncio.to_thread(self._files, attached)
             async with asyncio.timeout(_DELIVERY_TIMEOUT_S):
@@ -363,7 +366,9 @@ class Channels:
             final = isinstance(error, DeliveryError) and error.final
             await self._try_again(waiting, self._redact(_told(error)), final=final)
         else:
-            await self._ledgers.runtime.write(ledger.sent, event_id=waiting.event_id, external_id=external_id)
+            await self._ledgers.runtime.write(
+                ledger.record_sent, event_id=waiting.event_id, external_id=external_id
+            )
 
     def _files(self, attached: Iterable[Attachment]) -> tuple[File, ...]:
         """What leaves with a message, without what was forgotten meanwhile."""
@@ -378,7 +383,9 @@ class Channels:
         pause_s = min(self._pause_s * 2.0 ** (waiting.attempts + 1), _LONGEST_DELAY.total_seconds())
         is_last = final or waiting.attempts + 1 >= _DELIVERY_ATTEMPTS
         at = None if is_last else self._now() + timedelta(seconds=pause_s)
-        await self._ledgers.runtime.write(ledger.failed, event_id=waiting.event_id, error=error, next_at=at)
+        await self._ledgers.runtime.write(
+            ledger.record_failed, event_id=waiting.event_id, error=error, next_at=at
+        )
 
     async def _is_paused(self, channel: _Channel) -> bool:
         channel.has_changed.clear()
@@ -521,7 +528,7 @@ def _known_as(asked: events.Event) -> str | None:
 def _replaced(connection: apsw.Connection, asked: events.Event, answer: events.Event) -> str | None:
     """The earlier answer to a message that was edited, if both answers are short."""
     run = asked.metadata.get("replaces")
-    old = None if run is None else events.delivered(connection, channel=answer.channel, external_id=run)
+    old = None if run is None else events.find_delivered(connection, channel=answer.channel, external_id=run)
     if old is None or max(len(old.content), len(answer.content)) > _EDITABLE_CHARACTERS:
         return None
     return None if events.attachments_of(connection, old.id) else old.id

@@ -74,7 +74,7 @@ _LOOK = "Run `nexus doctor`: it checks files, permissions and disk space."
 
 
 class _Commands(click.Group):
-    """A group that knows its commands by name and loads only the one that is used."""
+    """A group that lists commands by name and imports only the one that is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -122,23 +122,18 @@ def program(ctx: click.Context, home: str | None) -> None:
 
 
 def main() -> None:
-    """Run the program; an error becomes two plain lines and exit code 1."""
-    # Two threads of linear algebra wait for each other on searches as short as ours.
+    """Run the program. Print an error as two plain lines and exit with code 1."""
+    # With two threads of linear algebra, searches as short as ours only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Most of what a start makes stays: looking through it after every 700 objects takes a tenth of the start.
+    # Most objects of a start stay: collecting after every 700 of them takes a tenth of the start.
     gc.set_threshold(20_000, 20)
-    # Otherwise httpx imports its own command line, and with it all of Rich: most of what its import takes.
-    sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - None: not to be imported
     try:
         program.main(prog_name="nexus")
     except NexusError as error:
         _fail(error.message, error.hint)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        _fail(
-            f"{place}{error.strerror or error}",
-            _LOOK,
-        )
+        _fail(f"{place}{error.strerror or error}", _LOOK)
 
 
 def _fail(message: str, hint: str) -> None:

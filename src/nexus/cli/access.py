@@ -1,6 +1,5 @@
 """`nexus access`: who may talk to the agent, and what they may reach."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, ParamSpec, TypeVar
@@ -8,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 import apsw
 import click
 
-from nexus.cli.place import with_ledgers
+from nexus.cli.place import json_option, print_json, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.database import Work
@@ -18,10 +17,9 @@ from nexus.ledgers.identity.access import Granted, Pairing
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def _granting(command: Callable[..., None]) -> Callable[..., None]:
+def _grant_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(
         (
             click.option("--tool", "tools", multiple=True, help="Allow this tool. Repeatable."),
@@ -50,37 +48,34 @@ def access() -> None:
 
 @access.command("list")
 @click.option("--ids", is_flag=True, help="Show the ids of people.")
-@_json
+@json_option
 @click.pass_context
 def list_(ctx: click.Context, ids: bool, as_json: bool) -> None:
     """List pending requests and people with access."""
-    asking, known = _with(ctx, lambda c: (grants.asking(c), grants.known(c)))
+    pending, allowed = _write(ctx, lambda c: (grants.list_pairings(c), grants.list_grantees(c)))
     if as_json:
-        told = {"asking": [asdict(each) for each in asking], "known": [asdict(each) for each in known]}
-        click.echo(json.dumps(told, indent=2))
+        document = {"asking": [asdict(each) for each in pending], "known": [asdict(each) for each in allowed]}
+        print_json(document)
         return
-    for each in asking:
-        click.echo(f"pending  {each.code}  {_sender(each)}, until {each.expires_at}")
-    for someone in known:
-        id_ = f"  {someone.entity_id}" if ids else ""
-        click.echo(f"allowed  {someone.name}: {_told(someone.granted)}{id_}")
-    if not asking and not known:
+    for each in pending:
+        click.echo(f"pending  {each.code}  {_describe_sender(each)}, until {each.expires_at}")
+    for person in allowed:
+        id_ = f"  {person.entity_id}" if ids else ""
+        click.echo(f"allowed  {person.name}: {_describe_grant(person.granted)}{id_}")
+    if not pending and not allowed:
         click.echo("No pending requests. Only you have access.")
 
 
 @access.command()
 @click.argument("code")
-@_granting
+@_grant_options
 @click.pass_context
 def approve(ctx: click.Context, code: str, **options: Any) -> None:
     """Approve the sender with this CODE. By default they may only talk to the agent."""
-    asked = next((each for each in _with(ctx, grants.asking) if each.code == code.upper()), None)
-    found = _with(ctx, grants.approve, code=code.upper(), granted=_granted(options), by="owner")
-    if found is None or asked is None:
-        raise UsageError(
-            f"Unknown or expired code: {code}", hint="Run `nexus access list` to see pending requests."
-        )
-    click.echo(f"{_sender(asked)} now has access: {_told(_granted(options))}.")
+    pairing, granted = _find_pairing(ctx, code), Granted(**options)
+    if _write(ctx, grants.approve, code=pairing.code, granted=granted, by="owner") is None:
+        raise _unknown_code(code)
+    click.echo(f"{_describe_sender(pairing)} now has access: {_describe_grant(granted)}.")
 
 
 @access.command()
@@ -88,27 +83,26 @@ def approve(ctx: click.Context, code: str, **options: Any) -> None:
 @click.pass_context
 def refuse(ctx: click.Context, code: str) -> None:
     """Reject CODE."""
-    asked = next((each for each in _with(ctx, grants.asking) if each.code == code.upper()), None)
-    if asked is None or not _with(ctx, grants.refuse, code=code.upper()):
-        raise UsageError(
-            f"Unknown or expired code: {code}", hint="Run `nexus access list` to see pending requests."
-        )
-    click.echo(f"Rejected {_sender(asked)}.")
+    pairing = _find_pairing(ctx, code)
+    if not _write(ctx, grants.refuse, code=pairing.code):
+        raise _unknown_code(code)
+    click.echo(f"Rejected {_describe_sender(pairing)}.")
 
 
 @access.command()
 @click.argument("who")
-@_granting
+@_grant_options
 @click.pass_context
 def grant(ctx: click.Context, who: str, **options: Any) -> None:
     """Replace what WHO (an entity's name or id) may access."""
+    granted = Granted(**options)
 
-    def put(connection: apsw.Connection) -> str:
-        entity_id, name = _meant(connection, who)
-        grants.grant(connection, entity_id, _granted(options), "owner")
+    def replace_grant(connection: apsw.Connection) -> str:
+        entity_id, name = _find_entity(connection, who)
+        grants.grant(connection, entity_id, granted, "owner")
         return name
 
-    click.echo(f"{_with(ctx, put)}: {_told(_granted(options))}.")
+    click.echo(f"{_write(ctx, replace_grant)}: {_describe_grant(granted)}.")
 
 
 @access.command()
@@ -117,46 +111,48 @@ def grant(ctx: click.Context, who: str, **options: Any) -> None:
 def revoke(ctx: click.Context, who: str) -> None:
     """Revoke all of WHO's access."""
 
-    def take(connection: apsw.Connection) -> str:
-        entity_id, name = _meant(connection, who)
+    def revoke_grant(connection: apsw.Connection) -> str:
+        entity_id, name = _find_entity(connection, who)
         if not grants.revoke(connection, entity_id):
             raise UsageError(f"{name} has no access")
         return name
 
-    click.echo(f"{_with(ctx, take)} no longer has access.")
+    click.echo(f"{_write(ctx, revoke_grant)} no longer has access.")
 
 
-def _with(ctx: click.Context, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+def _write(ctx: click.Context, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     async def run(ledgers: Ledgers) -> T:
         return await ledgers.identity.write(work, *args, **kwargs)
 
     return with_ledgers(ctx, run)
 
 
-def _meant(connection: apsw.Connection, who: str) -> tuple[str, str]:
-    found = senders.named(connection, who)
+def _find_entity(connection: apsw.Connection, who: str) -> tuple[str, str]:
+    found = senders.find_named(connection, who)
     if len(found) == 1:
         return found[0]
     hint = "Pass one of these ids: " + ", ".join(id_ for id_, _ in found) if found else "Pass a name or id."
     raise UsageError(f"{who!r} names {len(found) or 'no'} entities", hint=hint)
 
 
-def _sender(asked: Pairing) -> str:
-    """Who asks, and from where."""
-    return f"{asked.display_name or asked.identifier} ({asked.channel} {asked.identifier})"
+def _find_pairing(ctx: click.Context, code: str) -> Pairing:
+    pairing = next((each for each in _write(ctx, grants.list_pairings) if each.code == code.upper()), None)
+    if pairing is None:
+        raise _unknown_code(code)
+    return pairing
 
 
-def _granted(options: dict[str, Any]) -> Granted:
-    return Granted(
-        tools=options["tools"],
-        directories=options["directories"],
-        network=options["network"],
-        sessions=options["sessions"],
-        memory=options["memory"],
+def _unknown_code(code: str) -> UsageError:
+    return UsageError(
+        f"Unknown or expired code: {code}", hint="Run `nexus access list` to see pending requests."
     )
 
 
-def _told(granted: Granted) -> str:
+def _describe_sender(pairing: Pairing) -> str:
+    return f"{pairing.display_name or pairing.identifier} ({pairing.channel} {pairing.identifier})"
+
+
+def _describe_grant(granted: Granted) -> str:
     parts = [f"memory {granted.memory}"]
     parts += [f"tools {', '.join(granted.tools)}"] if granted.tools else []
     parts += [f"directories {', '.join(granted.directories)}"] if granted.directories else []

@@ -1,7 +1,6 @@
-"""One task given to the agent of a home, and its answer printed."""
+"""Running one task and printing its answer."""
 
 import asyncio
-import json
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ import click
 
 from nexus import commands, config
 from nexus.attachments import File
+from nexus.cli.place import print_json
 from nexus.cli.screen import Screen, cost_line
 from nexus.cli.talk import Talk
 from nexus.cli.talking import talking
@@ -34,54 +34,44 @@ def answer(
     wait: bool,
     as_json: bool,
 ) -> None:
-    """Print the answer; Ctrl-C stops the run, and the program ends in order.
+    """Run a task and print its answer. Ctrl-C stops the run.
 
-    Where this process opened the home, it waits until the memory is written: nobody else would go on with it.
+    If this process opened the home, wait until the memory is written: no other process would do it.
     """
+    needs_model = bool(files) or commands.parse(task) is None
+
+    async def run_task() -> None:
+        async with talking(home, settings, model, needs_model=needs_model) as talk:
+            run = (await talk.receive(task, session_label=label, model=model, files=files)).run
+            loop = asyncio.get_running_loop()
+            stopping: list[asyncio.Task[bool]] = []
+            loop.add_signal_handler(signal.SIGINT, lambda: stopping.append(loop.create_task(run.cancel())))
+            screen = Screen()
+            result = await run.result() if as_json else await screen.follow(run)
+            if as_json:
+                print_json(_document(result, label))
+            if result.execution_id and await talk.workers_at_work(result.execution_id):
+                screen.note(f"Workers are still running. Continue with `nexus chat --session {label}`.")
+            if sys.stderr.isatty() and not as_json:
+                screen.note(cost_line(result.usage))
+            if wait:
+                await _wait_for_memory(talk, screen, result.request_id)
+
     try:
-        asyncio.run(_answered(home, settings, task, label, model, files, wait=wait, as_json=as_json))
+        asyncio.run(run_task())
     except StoppedError:
         click.echo("Stopped.", err=True)
         sys.exit(_INTERRUPTED)
 
 
-async def _answered(
-    home: Home,
-    settings: config.Config,
-    task: str,
-    label: str,
-    model: str,
-    files: Sequence[File],
-    *,
-    wait: bool,
-    as_json: bool,
-) -> None:
-    needs_model = bool(files) or commands.parse(task) is None
-    async with talking(home, settings, model, needs_model=needs_model) as talk:
-        run = (await talk.receive(task, session_label=label, model=model, files=files)).run
-        loop = asyncio.get_running_loop()
-        stopping: list[asyncio.Task[bool]] = []
-        loop.add_signal_handler(signal.SIGINT, lambda: stopping.append(loop.create_task(run.cancel())))
-        screen = Screen()
-        result = await run.result() if as_json else await screen.follow(run)
-        if as_json:
-            click.echo(json.dumps(_document(result, label), indent=2))
-        if result.execution_id and await talk.workers_at_work(result.execution_id):
-            screen.note(f"Workers are still running. Continue with `nexus chat --session {label}`.")
-        if sys.stderr.isatty() and not as_json:
-            screen.note(cost_line(result.usage))
-        if wait:
-            await _remembered(talk, screen, result.request_id)
-
-
-async def _remembered(talk: Talk, screen: Screen, request_id: str) -> None:
-    """Wait until what was said is in the memory, or somebody presses Ctrl-C."""
-    if not await talk.unwritten(request_id):
+async def _wait_for_memory(talk: Talk, screen: Screen, request_id: str) -> None:
+    """Wait until the memory is written, or for Ctrl-C."""
+    if not await talk.count_unwritten(request_id):
         return
     screen.note("Writing to memory… Press Ctrl-C to leave it for later.")
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
-    while not stop.is_set() and await talk.unwritten(request_id):
+    while not stop.is_set() and await talk.count_unwritten(request_id):
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_AGAIN_S):
                 await stop.wait()

@@ -1,19 +1,18 @@
-"""`nexus approvals`: tool calls that wait for the owner."""
+"""`nexus approvals`: tool calls that wait for the owner's approval."""
 
 import asyncio
-import json
 from dataclasses import asdict
 
 import click
 
-from nexus.cli.place import opened_home
+from nexus.cli.place import json_option, open_home, print_json
 from nexus.cli.terminal import printable
 from nexus.config import Config
 from nexus.home import Home
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def approvals(ctx: click.Context, as_json: bool) -> None:
     """List tool calls that wait for your approval; allow or deny them.
@@ -27,7 +26,7 @@ def approvals(ctx: click.Context, as_json: bool) -> None:
 
 @approvals.command()
 @click.argument("approval_id", metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def show(ctx: click.Context, approval_id: str, as_json: bool) -> None:
     """Show a call that waits, whole, and why it waits. ID is its code, such as A48213, or its id."""
@@ -57,20 +56,20 @@ def _show(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
     from nexus.broker.questions import code_of, render
     from nexus.ledgers import Ledgers
 
-    async def waiting(home: Home, settings: Config) -> None:
+    async def show_waiting(home: Home, settings: Config) -> None:
         async with Ledgers(home, settings.ledgers) as ledgers:
             waits = Approvals(ledgers, settings.tools)
             found = await waits.waiting() if name is None else [await waits.get(name)]
         if as_json:
-            told = [{**asdict(each), "code": code_of(each)} for each in found]
-            click.echo(json.dumps(told if name is None else told[0], indent=2))
+            documents = [{**asdict(each), "code": code_of(each)} for each in found]
+            print_json(documents if name is None else documents[0])
             return
         for each in found:
             click.echo(printable(f"{render(each)}\nSession {each.session_label}, {each.id}\n"))
         if not found:
             click.echo("No calls are waiting.")
 
-    asyncio.run(waiting(*opened_home(ctx)))
+    asyncio.run(show_waiting(*open_home(ctx)))
 
 
 def _decide(ctx: click.Context, approval_id: str, decision: str) -> None:
@@ -83,4 +82,4 @@ def _decide(ctx: click.Context, approval_id: str, decision: str) -> None:
             decided = await Approvals(ledgers, settings.tools).decide(approval_id, decision)  # pyright: ignore[reportArgumentType] - one of its words
         click.echo(confirm(decided))
 
-    asyncio.run(decide(*opened_home(ctx)))
+    asyncio.run(decide(*open_home(ctx)))

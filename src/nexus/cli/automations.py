@@ -1,4 +1,4 @@
-"""`nexus automations`: register what runs at hook points, see how it fares, go back, try it out."""
+"""`nexus automations`: register, inspect, test and roll back what runs at hook points."""
 
 import json
 from dataclasses import asdict
@@ -14,9 +14,15 @@ from nexus.automations.creation import Wish
 from nexus.automations.improvement import lessons as waiting
 from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import History
-from nexus.cli.automations_place import Place, opened, print_automation, print_invocation, print_list
-from nexus.cli.held import approve_settings, unheld, waiting_settings
-from nexus.cli.place import counted
+from nexus.cli.automations_place import (
+    Place,
+    open_automations,
+    print_automation,
+    print_invocation,
+    print_list,
+)
+from nexus.cli.held import approve_settings, load_waiting_settings, not_waiting_error
+from nexus.cli.place import json_option, pluralize, print_json
 from nexus.cli.terminal import printable
 from nexus.errors import AutomationError, UsageError
 from nexus.ledgers.runtime import automations as rows
@@ -24,7 +30,6 @@ from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _limit = click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of results."
 )
@@ -83,7 +88,7 @@ def automations() -> None:
 @click.option(
     "--ledgers/--no-ledgers", default=None, help="Let its agents read the ledgers. Needs a workspace."
 )
-@_json
+@json_option
 @click.pass_context
 def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: Any) -> None:
     """Register SCRIPT: a Python file, a program or a HOOK.md folder.
@@ -92,16 +97,16 @@ def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: 
     automation to register the home's edited copy, or another `--name` to register the same code again with
     other settings.
     """
-    name, wanted = options.pop("name"), _changes(options)
-    with opened(ctx) as place:
+    name, wanted = options.pop("name"), _read_changes(options)
+    with open_automations(ctx) as place:
         registered = changes.register(place.home, place.write, script_or_name, wanted, name=name)
     for each in registered:
         if each.replaced_role:
             old = f"`nexus automations history {each.automation.name}`"
             click.echo(f"Replaced ROLE.md. The old one is in {old}.", err=True)
     if as_json:
-        told = [{**each.automation.to_json(), "new_version": each.is_new} for each in registered]
-        click.echo(json.dumps(told if len(told) > 1 else told[0], indent=2))
+        documents = [{**each.automation.to_json(), "new_version": each.is_new} for each in registered]
+        print_json(documents if len(documents) > 1 else documents[0])
         return
     for each in registered:
         made = each.automation
@@ -113,51 +118,51 @@ def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: 
 
 @automations.command("list")
 @click.option("--hook-point", help="Filter by hook point.")
-@_json
+@json_option
 @click.pass_context
 def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
     """List automations in execution order."""
-    with opened(ctx) as place:
-        around = place.surroundings()
+    with open_automations(ctx) as place:
+        around = place.load_surroundings()
         found = [
             (each, condition(place.home, each, around))
-            for each in place.write(rows.listed)
+            for each in place.write(rows.list_current)
             if hook_point in {None, each.hook_point}
         ]
         problems, dead = place.problems, place.write(invocations.count_dead)
     if as_json:
-        click.echo(json.dumps([{**each.to_json(), **told.to_json()} for each, told in found], indent=2))
+        print_json([{**each.to_json(), **state.to_json()} for each, state in found])
         return
-    print_list([(each, told.text) for each, told in found])
+    print_list([(each, state.text) for each, state in found])
     if dead:
-        click.echo(f"\n{counted(dead, 'invocation')} failed. List and retry: `nexus automations retry`.")
+        click.echo(f"\n{pluralize(dead, 'invocation')} failed. List and retry: `nexus automations retry`.")
     for problem in problems:
         click.echo(f"not loaded: {problem}", err=True)
 
 
 @automations.command()
 @_name
-@_json
+@json_option
 @click.pass_context
 def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show settings, state and last error of an automation."""
-    with opened(ctx) as place:
-        found = place.found(name)
-        told = condition(place.home, found, place.surroundings())
-        aside = [lesson.id for lesson in waiting.pending(place.home, name)]
+    with open_automations(ctx) as place:
+        found = place.get(name)
+        state = condition(place.home, found, place.load_surroundings())
+        pending = [lesson.id for lesson in waiting.pending(place.home, name)]
     if as_json:
-        click.echo(json.dumps({**found.to_json(), **told.to_json(), "lessons": aside}, indent=2))
+        print_json({**found.to_json(), **state.to_json(), "lessons": pending})
         return
-    print_automation(found, told)
-    if aside:
-        click.echo(f"{'lessons':<20} {len(aside)} waiting for approval: nexus automations lessons {name}")
+    print_automation(found, state)
+    if pending:
+        click.echo(f"{'lessons':<20} {len(pending)} waiting for approval: nexus automations lessons {name}")
 
 
 @automations.command()
 @_name
 @click.option("--approve", "approved", metavar="LESSON", help="Apply this lesson.")
 @click.option("--discard", "discarded", metavar="LESSON", help="Delete this lesson.")
-@_json
+@json_option
 @click.pass_context
 def lessons(
     ctx: click.Context, name: str, approved: str | None, discarded: str | None, as_json: bool
@@ -169,8 +174,8 @@ def lessons(
     """
     if approved and discarded:
         raise UsageError("Pass either --approve or --discard, not both")
-    with opened(ctx) as place:
-        found = place.found(name)
+    with open_automations(ctx) as place:
+        found = place.get(name)
         if approved:
             lesson = waiting.approve(place.home, found, approved)
             click.echo(f"Approved: {name} changed {', '.join(edit.file for edit in lesson.edits)}.")
@@ -183,7 +188,7 @@ def lessons(
             for lesson in waiting.pending(place.home, name)
         ]
     if as_json:
-        click.echo(json.dumps([{**lesson.to_json(), "diff": diff} for lesson, diff in pending], indent=2))
+        print_json([{**lesson.to_json(), "diff": diff} for lesson, diff in pending])
         return
     for lesson, diff in pending:
         click.echo(f"{lesson.id}  {lesson.at}  {lesson.reason}\n\n{diff or lesson.answer}")
@@ -198,7 +203,7 @@ def lessons(
 @click.option("--settings", is_flag=True, help="Approve the imported settings.")
 @click.option("--all", "everything", is_flag=True, help="Approve everything that is waiting.")
 @click.option("--trust", is_flag=True, help="Run scripts outside the sandbox, with your rights.")
-@_json
+@json_option
 @click.pass_context
 def approve(
     ctx: click.Context, names: tuple[str, ...], settings: bool, everything: bool, trust: bool, as_json: bool
@@ -208,16 +213,21 @@ def approve(
     A script is enabled only if its hash still matches. It runs in the sandbox, without network or your
     files, unless you pass --trust. Remove a proposal to discard it.
     """
-    with opened(ctx) as place:
-        listed = place.write(rows.listed)
-        waiting = {each.name: each for each in listed if _is_imported(each) or proposals.is_proposal(each)}
-        imported = waiting_settings(place.home)
+    with open_automations(ctx) as place:
+        listed = place.write(rows.list_current)
+        waiting = {
+            each.name: each
+            for each in listed
+            if proposals.is_proposal(each)
+            or (each.status == "disabled" and each.disabled_reason == rows.IMPORTED)
+        }
+        imported = load_waiting_settings(place.home)
         if not names and not settings and not everything:
             _print_waiting(place, list(waiting.values()), imported, as_json=as_json)
             return
         for name in waiting if everything else names:
             if name not in waiting:
-                raise unheld(name)
+                raise not_waiting_error(name)
             row = waiting[name]
             if proposals.is_proposal(row):
                 row = proposals.approve(place.home, place.write, row, trust=trust)
@@ -227,10 +237,6 @@ def approve(
         if imported and (settings or everything):
             approve_settings(place.home)
             click.echo("Approved the imported settings. Restart Nexus to apply them.")
-
-
-def _is_imported(automation: Automation) -> bool:
-    return automation.status == "disabled" and automation.disabled_reason == rows.IMPORTED
 
 
 def _print_waiting(
@@ -245,7 +251,7 @@ def _print_waiting(
         listed = [
             each.to_json() | ({"diff": diffs[each.name]} if each.name in diffs else {}) for each in waiting
         ]
-        click.echo(json.dumps({"automations": listed, "settings": settings}, indent=2))
+        print_json({"automations": listed, "settings": settings})
         return
     for each in waiting:
         click.echo(f"{each.name}  at {each.hook_point}  sha256 {(each.script_hash or '')[:12]}")
@@ -266,8 +272,8 @@ def _print_waiting(
 @click.pass_context
 def enable(ctx: click.Context, name: str) -> None:
     """Enable an automation and close its circuit breaker."""
-    with opened(ctx) as place:
-        found = place.found(name)
+    with open_automations(ctx) as place:
+        found = place.get(name)
         registration.check_approved(found)
         place.write(rows.enable, automation_id=found.id)
         registry.touch(place.home)
@@ -280,8 +286,8 @@ def enable(ctx: click.Context, name: str) -> None:
 @click.pass_context
 def disable(ctx: click.Context, name: str, reason: str | None) -> None:
     """Disable an automation."""
-    with opened(ctx) as place:
-        place.write(rows.disable, automation_id=place.found(name).id, reason=reason or "by hand")
+    with open_automations(ctx) as place:
+        place.write(rows.disable, automation_id=place.get(name).id, reason=reason or "by hand")
         registry.touch(place.home)
     click.echo(f"Disabled {name}.")
 
@@ -291,8 +297,8 @@ def disable(ctx: click.Context, name: str, reason: str | None) -> None:
 @click.pass_context
 def remove(ctx: click.Context, name: str) -> None:
     """Remove an automation. Its history, script and workspace are kept."""
-    with opened(ctx) as place:
-        place.found(name)
+    with open_automations(ctx) as place:
+        place.get(name)
         place.write(rows.remove, name=name)
         registry.touch(place.home)
     click.echo(f"Removed {name}. Undo with `nexus automations rollback {name}`.")
@@ -302,16 +308,15 @@ def remove(ctx: click.Context, name: str) -> None:
 @_name
 @_limit
 @click.option("--status", type=click.Choice(get_args(invocations.Status)))
-@_json
+@json_option
 @click.pass_context
 def logs(ctx: click.Context, name: str, limit: int, status: str | None, as_json: bool) -> None:
     """Show recent invocations with result, duration and output."""
-    with opened(ctx) as place:
-        place.versions(name)
+    with open_automations(ctx) as place:
+        place.load_versions(name)
         found = place.write(invocations.of_automation, name=name, status=status, limit=limit)
     if as_json:
-        told = [{key: getattr(each, key) for key in invocations.Invocation.__slots__} for each in found]
-        click.echo(json.dumps(told, indent=2))
+        print_json([asdict(each) for each in found])
         return
     for each in reversed(found):
         print_invocation(each)
@@ -324,7 +329,7 @@ def logs(ctx: click.Context, name: str, limit: int, status: str | None, as_json:
 @click.option("--all", "everything", is_flag=True, help="Retry every failed invocation.")
 @click.option("--dismiss", is_flag=True, help="Don't retry: delete the input and take it off the list.")
 @_limit
-@_json
+@json_option
 @click.pass_context
 def retry(
     ctx: click.Context, ids: tuple[str, ...], everything: bool, dismiss: bool, limit: int, as_json: bool
@@ -333,14 +338,14 @@ def retry(
 
     A running Nexus picks them up within 30 seconds; otherwise they run at the next start.
     """
-    with opened(ctx) as place:
+    with open_automations(ctx) as place:
         if not ids and not everything:
             if dismiss:
                 raise UsageError("--dismiss needs an ID or --all")
-            _print_dead(place.write(invocations.dead, limit=limit), as_json=as_json)
+            _print_dead(place.write(invocations.list_dead, limit=limit), as_json=as_json)
             return
         if everything:
-            found = place.write(invocations.dead, limit=-1)
+            found = place.write(invocations.list_dead, limit=-1)
             ids = tuple(each.id for _, each in reversed(found))
         for id_ in ids:
             change = invocations.dismiss if dismiss else invocations.retry
@@ -350,15 +355,15 @@ def retry(
                     hint="List them with `nexus automations retry`.",
                 )
     if as_json:
-        click.echo(json.dumps(list(ids), indent=2))
+        print_json(list(ids))
     else:
-        click.echo(f"{'Dismissed' if dismiss else 'Retrying'} {counted(len(ids), 'invocation')}.")
+        click.echo(f"{'Dismissed' if dismiss else 'Retrying'} {pluralize(len(ids), 'invocation')}.")
 
 
 def _print_dead(found: list[tuple[str, Invocation]], *, as_json: bool) -> None:
     if as_json:
         rows_ = [{"automation": name, **asdict(each)} for name, each in found]
-        click.echo(json.dumps(rows_, indent=2))
+        print_json(rows_)
         return
     for name, each in reversed(found):
         click.echo(name)
@@ -372,12 +377,12 @@ def _print_dead(found: list[tuple[str, Invocation]], *, as_json: bool) -> None:
 @automations.command()
 @_name
 @_limit
-@_json
+@json_option
 @click.pass_context
 def history(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
     """Show the versions of an automation and changes to its workspace."""
-    with opened(ctx) as place:
-        versions = place.versions(name)[:limit]
+    with open_automations(ctx) as place:
+        versions = place.load_versions(name)[:limit]
         newest = versions[0]
         commits = (
             History(workspace.place(place.home.meeseeks, newest.workspace_dir)).changes(limit)
@@ -385,11 +390,11 @@ def history(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
             else []
         )
     if as_json:
-        told = {
+        document = {
             "versions": [each.to_json() for each in versions],
             "workspace": [{"commit": c.commit, "at": c.at, "message": c.message} for c in commits],
         }
-        click.echo(json.dumps(told, indent=2))
+        print_json(document)
         return
     for each in versions:
         hash_ = (each.script_hash or "")[:12]
@@ -414,9 +419,9 @@ def rollback(
     """
     if (is_workspace and version is not None) or (commit and not is_workspace):
         raise UsageError("--to is for versions, --workspace and --change are for the workspace")
-    with opened(ctx) as place:
+    with open_automations(ctx) as place:
         if is_workspace:
-            found = place.versions(name)[0]
+            found = place.load_versions(name)[0]
             if not found.workspace_dir:
                 raise UsageError(f"{name} has no workspace")
             history = History(workspace.place(place.home.meeseeks, found.workspace_dir))
@@ -479,17 +484,17 @@ def new(name: str, hook_point: str, folder: Path) -> None:
 @click.option("--timeout", "timeout_ms", type=click.IntRange(1), help="Timeout in milliseconds.")
 @click.option("--self-improvement", is_flag=True, help="Let it reflect after a run, once a day by default.")
 @click.option("--ledgers", is_flag=True, help="Let it read the ledgers.")
-@_json
+@json_option
 @click.pass_context
 def create(ctx: click.Context, name: str, role: Path, as_json: bool, **options: Any) -> None:
     """Create an agent from a role, with script and workspace."""
     usual = hook_points.SCHEDULE if options["cron"] else "after:runAgent"
     options |= {"hook_point": options["hook_point"] or usual, "result": options["result"] or ""}
     wish = Wish(name=name, role=role.read_text(encoding="utf-8"), **options)
-    with opened(ctx) as place:
+    with open_automations(ctx) as place:
         made = creation.create(place.home, place.write, wish).automation
     if as_json:
-        click.echo(json.dumps(made.to_json(), indent=2))
+        print_json(made.to_json())
         return
     click.echo(f"Created {made.name}. It runs at {made.hook_point}.")
     click.echo(f"Workspace: {made.workspace_dir}")
@@ -520,7 +525,7 @@ def test(script_path: Path) -> None:
     type=click.Path(path_type=Path, exists=True),
     help="Use this script instead of the registered one.",
 )
-@_json
+@json_option
 @click.pass_context
 def replay(
     ctx: click.Context, name: str, request_id: str | None, limit: int, file: Path | None, as_json: bool
@@ -529,15 +534,15 @@ def replay(
 
     Shows what it would return. It runs in a sandbox on a copy of its workspace, and no agent runs.
     """
-    from nexus.cli.automations_trial import replay as replayed  # as above
+    from nexus.cli.automations_trial import replay_requests  # its libraries take longer than `--help` may
 
-    replayed(ctx, name, request_id, limit, file, as_json=as_json)
+    replay_requests(ctx, name, request_id, limit, file, as_json=as_json)
 
 
 @automations.command()
 @_name
 @click.option("--content", default="", help="Text of the message.")
-@_json
+@json_option
 @click.pass_context
 def run(ctx: click.Context, name: str, content: str, as_json: bool) -> None:
     """Run an automation now, for real, with your own message."""
@@ -546,20 +551,20 @@ def run(ctx: click.Context, name: str, content: str, as_json: bool) -> None:
     run_now(ctx, name, content, as_json=as_json)
 
 
-def _changes(options: dict[str, Any]) -> Changes:
-    """What the options of `register` say."""
+def _read_changes(options: dict[str, Any]) -> Changes:
+    """Read the options of `register`."""
     role, trigger, config_json = (options.pop(key) for key in ("role", "trigger", "config_json"))
     return Changes(
         **options,
         role=None if role is None else role.read_text(encoding="utf-8"),
-        triggers=_triggers(trigger) if trigger else None,
-        config=None if config_json is None else _config(config_json),
+        triggers=_read_triggers(trigger) if trigger else None,
+        config=None if config_json is None else _read_config(config_json),
     )
 
 
-def _triggers(given: tuple[str, ...]) -> dict[str, list[str]]:
+def _read_triggers(conditions: tuple[str, ...]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for each in given:
+    for each in conditions:
         key, equals, value = each.partition("=")
         if not equals:
             raise UsageError(f"`{each}` is not KEY=VALUE", hint="For example `--trigger contains=tea`.")
@@ -567,7 +572,7 @@ def _triggers(given: tuple[str, ...]) -> dict[str, list[str]]:
     return found
 
 
-def _config(text: str) -> dict[str, Any]:
+def _read_config(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:

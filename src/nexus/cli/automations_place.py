@@ -1,4 +1,4 @@
-"""The automations of a home, open for a command, and their table."""
+"""The automations of a home, opened for a command, and how they are printed."""
 
 import json
 from collections.abc import Generator, Mapping
@@ -13,12 +13,12 @@ from nexus.automations import registration
 from nexus.automations.condition import Condition, Surroundings, used_up
 from nexus.automations.loading import load
 from nexus.automations.scripts.checked import SANDBOX
-from nexus.cli.place import opened_home, tell_if_stopped
+from nexus.cli.place import open_home, tell_if_stopped
 from nexus.config import Config
 from nexus.home import Home, HomeLock
 from nexus.ledgers.connection import connect
 from nexus.ledgers.database import Work
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def print_list(found: list[tuple[Automation, str]]) -> None:
-    """One line each."""
+    """Print one line for each automation with its state."""
     if not found:
         click.echo("No automations. Create one with `nexus automations new NAME`.")
         return
@@ -42,9 +42,9 @@ def print_list(found: list[tuple[Automation, str]]) -> None:
             "blocking" if each.blocking else "async",
             str(each.version),
             str(each.trigger_count),
-            f"{told}, sandboxed" if each.config.get(SANDBOX) else told,
+            f"{state}, sandboxed" if each.config.get(SANDBOX) else state,
         )
-        for each, told in found
+        for each, state in found
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     for row in rows:
@@ -52,30 +52,30 @@ def print_list(found: list[tuple[Automation, str]]) -> None:
         click.echo("  ".join([*cells, row[5]]).rstrip())
 
 
-def print_automation(automation: Automation, told: Condition) -> None:
-    """Everything about one."""
-    shown = {**automation.to_json(), "status": told.text, "remedy": told.remedy}
-    for name, value in shown.items():
+def print_automation(automation: Automation, state: Condition) -> None:
+    """Print every setting of an automation, and its state."""
+    rows = {**automation.to_json(), "status": state.text, "remedy": state.remedy}
+    for name, value in rows.items():
         if value not in (None, {}, [], (), ""):
             text = json.dumps(value) if isinstance(value, dict | list | tuple) else str(value)
             click.echo(f"{name:<20} {text}")
 
 
 def print_invocation(invocation: Invocation) -> None:
-    """What came of one, and what it printed."""
+    """Print the result of an invocation, and what it printed itself."""
     took = "" if invocation.duration_ms is None else f"  {invocation.duration_ms:.0f} ms"
     about = f"{invocation.id}  version {invocation.automation_version}  {invocation.request_id or ''}"
     click.echo(f"{invocation.created_at}  {invocation.status:<8}{took}  {about}")
     if invocation.result is not None:
-        click.echo(f"    returned {_short(json.dumps(invocation.result, ensure_ascii=False))}")
+        click.echo(f"    returned {_shorten(json.dumps(invocation.result, ensure_ascii=False))}")
     if invocation.error:
-        told = "flagged" if invocation.status == "flagged" else "error"
-        click.echo(f"    {told}: {_short(invocation.error)}")
+        label = "flagged" if invocation.status == "flagged" else "error"
+        click.echo(f"    {label}: {_shorten(invocation.error)}")
     for line in (invocation.output or "").splitlines():
         click.echo(f"    | {line}")
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
@@ -88,11 +88,11 @@ class Place:
     connection: apsw.Connection
     problems: list[str] = field(default_factory=list[str])
     off: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Code that would not run here, by its script path, and why."""
+    """Why code doesn't run here, by its script path."""
 
     def write(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a query in its own transaction."""
-        with translated("runtime", self.home.ledger("runtime")):
+        """Run a query in a transaction."""
+        with translate_errors("runtime", self.home.ledger("runtime")):
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 result = work(self.connection, *args, **kwargs)
@@ -102,22 +102,20 @@ class Place:
             self.connection.execute("COMMIT")
             return result
 
-    def surroundings(self) -> Surroundings:
-        """What decides how every automation here fares."""
+    def load_surroundings(self) -> Surroundings:
+        """Load what the state of every automation depends on."""
         spent = self.write(used_up, limits=self.config.budgets)
         return Surroundings(off=self.off, settings=self.config.automations, used_up=spent)
 
-    def row(self, name: str) -> Automation | None:
-        return self.write(automations.get, name=name)
-
-    def found(self, name: str) -> Automation:
-        """The automation of that name, or an error that says where to look."""
-        row = self.row(name)
+    def get(self, name: str) -> Automation:
+        """Load the automation of that name; raise an error that lists how to find it if there is none."""
+        row = self.write(automations.get, name=name)
         if row is None:
             raise registration.unknown(name)
         return row
 
-    def versions(self, name: str) -> list[Automation]:
+    def load_versions(self, name: str) -> list[Automation]:
+        """Load every version of an automation, newest first; raise an error if there is none."""
         found = self.write(automations.versions, name=name)
         if not found:
             raise registration.unknown(name)
@@ -125,9 +123,9 @@ class Place:
 
 
 @contextmanager
-def opened(ctx: click.Context) -> Generator[Place]:
-    """The automations of the chosen home, with what lies there and is installed loaded into the table."""
-    home, config = opened_home(ctx)
+def open_automations(ctx: click.Context) -> Generator[Place]:
+    """Open the automations of the chosen home, after loading those in its folders and installed plugins."""
+    home, config = open_home(ctx)
     with tell_if_stopped(home), HomeLock(home, "shared"):
         connection = connect(
             home.ledger("runtime"), "runtime", config.ledgers, writes=True, checkpoints=not home.is_copied

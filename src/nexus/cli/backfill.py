@@ -1,7 +1,6 @@
-"""`nexus backfill`: learn from imported histories, at a chosen pace and price."""
+"""`nexus backfill`: learn from imported histories, within limits of pace and cost."""
 
 import asyncio
-import json
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -10,8 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nexus.cli.memory_views import as_json_option, print_json
-from nexus.cli.place import answering_home, counted, opened_home
+from nexus.cli.place import (
+    json_option,
+    open_answering_home,
+    open_home,
+    pluralize,
+    print_json,
+    print_unicode_json,
+)
 from nexus.cli.progress import steps_shown
 from nexus.cli.terminal import printable
 from nexus.errors import UsageError
@@ -30,7 +35,7 @@ _SHOWN = 160
 _POLL_S = 0.5
 
 
-def _limits_options(command: Callable[..., None]) -> Callable[..., None]:
+def _limit_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--budget-tokens", type=click.IntRange(1), help="Pause after this many tokens."),
         click.option(
@@ -44,7 +49,7 @@ def _limits_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _limits(per_hour: int | None, budget: float | None, budget_tokens: int | None) -> Limits:
+def _read_limits(per_hour: int | None, budget: float | None, budget_tokens: int | None) -> Limits:
     return Limits(
         episodes_an_hour=per_hour,
         budget_microusd=None if budget is None else round(budget * MICRO),
@@ -64,17 +69,17 @@ def backfill() -> None:
 
 @backfill.command()
 @click.argument("import_id", metavar="[IMPORT]", required=False)
-@_limits_options
-@as_json_option
+@_limit_options
+@json_option
 @click.pass_context
 def estimate(ctx: click.Context, import_id: str | None, as_json: bool, **limits: Any) -> None:
     """Estimate episodes, tokens, cost and time. No model is called.
 
     After `nexus backfill sample`, the estimate is projected from what the sample really took.
     """
-    found = _run(ctx, lambda app: app.backfill.estimate(import_id, _limits(**limits)), serve=False)
+    found = _run(ctx, lambda app: app.backfill.estimate(import_id, _read_limits(**limits)), serve=False)
     if as_json:
-        print_json(found.to_json())
+        print_unicode_json(found.to_json())
         return
     _show_estimate(found)
 
@@ -84,7 +89,7 @@ def estimate(ctx: click.Context, import_id: str | None, as_json: bool, **limits:
 @click.option(
     "--count", type=click.IntRange(1, 100), default=20, show_default=True, help="How many episodes."
 )
-@as_json_option
+@json_option
 @click.pass_context
 def sample(ctx: click.Context, import_id: str | None, count: int, as_json: bool) -> None:
     """Show what the model would store of a few random episodes.
@@ -93,7 +98,7 @@ def sample(ctx: click.Context, import_id: str | None, count: int, as_json: bool)
     """
     found = _run(ctx, lambda app: app.backfill.sample(import_id, count))
     if as_json:
-        print_json([asdict(each) for each in found])
+        print_unicode_json([asdict(each) for each in found])
         return
     for each in found:
         _show_sampled(each)
@@ -101,7 +106,7 @@ def sample(ctx: click.Context, import_id: str | None, count: int, as_json: bool)
         click.echo("Nothing left to read.")
         return
     facts = sum(len(each.facts) for each in found)
-    click.echo(f"{counted(facts, 'fact')} from {counted(len(found), 'episode')}. Nothing was stored.")
+    click.echo(f"{pluralize(facts, 'fact')} from {pluralize(len(found), 'episode')}. Nothing was stored.")
     click.echo("Next: `nexus backfill estimate`, then `nexus backfill start`.")
 
 
@@ -114,16 +119,16 @@ def sample(ctx: click.Context, import_id: str | None, count: int, as_json: bool)
     show_default=True,
     help="Which episodes come first; relevant: those in which you wrote most.",
 )
-@_limits_options
+@_limit_options
 @click.option("--wait", is_flag=True, help="Run it here and wait until it is done or paused.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@as_json_option
+@json_option
 @click.pass_context
 def start(
     ctx: click.Context, import_id: str | None, order: Any, wait: bool, yes: bool, as_json: bool, **limits: Any
 ) -> None:
     """Start reading one IMPORT, or all of them."""
-    chosen = _limits(**limits)
+    chosen = _read_limits(**limits)
     if not yes:
         expected = _run(ctx, lambda app: app.backfill.estimate(import_id, chosen), serve=False)
         _show_estimate(expected, err=as_json)
@@ -134,21 +139,21 @@ def start(
 
     async def begin(app: "App") -> Backfill:
         begun = await app.backfill.start(import_id, sort=order, limits=chosen)
-        return await _waited(app, begun) if wait else begun
+        return await _wait_until_done(app, begun) if wait else begun
 
     _show(_run(ctx, begin, serve=wait), as_json=as_json)
 
 
 @backfill.command()
-@as_json_option
+@json_option
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
     """Show how far the last backfill has come."""
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
 
     async def read() -> list[Backfill]:
         async with Ledgers(home, settings.ledgers) as ledgers:
-            return await ledgers.memory.read(backfills.listed)
+            return await ledgers.memory.read(backfills.list_backfills)
 
     found = asyncio.run(read())
     if not found:
@@ -158,14 +163,14 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
 
 @backfill.command()
-@as_json_option
+@json_option
 @click.pass_context
 def run(ctx: click.Context, as_json: bool) -> None:
     """Work on the active backfill here until it is done or paused."""
 
     async def work(app: "App") -> Backfill | None:
         found = await app.backfill.latest()
-        return None if found is None else await _waited(app, found)
+        return None if found is None else await _wait_until_done(app, found)
 
     found = _run(ctx, work)
     if found is None:
@@ -174,7 +179,7 @@ def run(ctx: click.Context, as_json: bool) -> None:
 
 
 @backfill.command()
-@as_json_option
+@json_option
 @click.pass_context
 def pause(ctx: click.Context, as_json: bool) -> None:
     """Pause after the episodes that are being read."""
@@ -182,30 +187,30 @@ def pause(ctx: click.Context, as_json: bool) -> None:
 
 
 @backfill.command()
-@_limits_options
+@_limit_options
 @click.option("--wait", is_flag=True, help="Run it here and wait until it is done or paused.")
-@as_json_option
+@json_option
 @click.pass_context
 def resume(ctx: click.Context, wait: bool, as_json: bool, **limits: Any) -> None:
     """Resume a paused backfill, and retry episodes that failed. Given limits replace all earlier ones."""
-    chosen = _limits(**limits) if any(limits.values()) else None
+    chosen = _read_limits(**limits) if any(limits.values()) else None
 
-    async def again(app: "App") -> Backfill:
+    async def resume_backfill(app: "App") -> Backfill:
         begun = await app.backfill.resume(chosen)
-        return await _waited(app, begun) if wait else begun
+        return await _wait_until_done(app, begun) if wait else begun
 
-    _show(_run(ctx, again, serve=wait), as_json=as_json)
+    _show(_run(ctx, resume_backfill, serve=wait), as_json=as_json)
 
 
 @backfill.command()
-@as_json_option
+@json_option
 @click.pass_context
 def cancel(ctx: click.Context, as_json: bool) -> None:
     """End the backfill. What was learned stays; unread episodes can be started again."""
     _show(_run(ctx, lambda app: app.backfill.cancel(), serve=False), as_json=as_json)
 
 
-async def _waited(app: "App", begun: Backfill) -> Backfill:
+async def _wait_until_done(app: "App", begun: Backfill) -> Backfill:
     with steps_shown("Reading episodes") as progress:
         while (found := await app.backfill.get(begun.id)).status == "running":
             done = found.progress
@@ -216,7 +221,7 @@ async def _waited(app: "App", begun: Backfill) -> Backfill:
 
 
 def _run(ctx: click.Context, work: "Callable[[App], Awaitable[T]]", *, serve: bool = True) -> T:
-    home, settings = answering_home(ctx, "", "writer")
+    home, settings = open_answering_home(ctx, "", "writer")
 
     async def run() -> T:
         # Imported here, because the libraries behind it take longer than `--help` may.
@@ -229,32 +234,25 @@ def _run(ctx: click.Context, work: "Callable[[App], Awaitable[T]]", *, serve: bo
 
 
 def _show_estimate(found: "Estimate", *, err: bool = False) -> None:
-    def echo(text: str) -> None:
-        click.echo(text, err=err)
-
-    echo(f"{counted(found.episodes, 'episode')} with {counted(found.messages, 'message')} to read:")
-    echo(f"  model   {found.model}")
-    echo(f"  calls   {found.calls:,}")
-    echo(f"  tokens  {found.input_tokens:,} in ({found.cached_tokens:,} cached), {found.output_tokens:,} out")
-    cost = (
-        "unknown: no price for this model; set [prices]"
-        if found.cost_microusd is None
-        else money(found.cost_microusd)
-    )
-    echo(f"  cost    {cost}")
-    echo(f"  time    {_time(found.seconds)}")
+    cost = "unknown: no price for this model; set [prices]"
+    if found.cost_microusd is not None:
+        cost = money(found.cost_microusd)
+    time = "unknown: the model's speed isn't measured yet"
+    if found.seconds is not None:
+        time = f"about {timedelta(seconds=found.seconds)}"
+    lines = [
+        f"{pluralize(found.episodes, 'episode')} with {pluralize(found.messages, 'message')} to read:",
+        f"  model   {found.model}",
+        f"  calls   {found.calls:,}",
+        f"  tokens  {found.input_tokens:,} in ({found.cached_tokens:,} cached), {found.output_tokens:,} out",
+        f"  cost    {cost}",
+        f"  time    {time}",
+    ]
     if found.measured:
-        echo(f"Projected from {counted(found.measured, 'episode')} that the model has read.")
+        lines.append(f"Projected from {pluralize(found.measured, 'episode')} that the model has read.")
     elif found.calls:
-        echo("Run `nexus backfill sample` first for a closer estimate.")
-
-
-def _time(seconds: int | None) -> str:
-    return (
-        "unknown: the model's speed isn't measured yet"
-        if seconds is None
-        else f"about {timedelta(seconds=seconds)}"
-    )
+        lines.append("Run `nexus backfill sample` first for a closer estimate.")
+    click.echo("\n".join(lines), err=err)
 
 
 def _show_sampled(each: "Sampled") -> None:
@@ -263,7 +261,7 @@ def _show_sampled(each: "Sampled") -> None:
         text = " ".join(str(message["text"]).split())
         click.echo(f"  > {printable(str(message['sender']))}: {printable(text[:_SHOWN])}")
     if len(each.messages) > 3:
-        click.echo(f"  > … {counted(len(each.messages) - 3, 'more message')}")
+        click.echo(f"  > … {pluralize(len(each.messages) - 3, 'more message')}")
     for fact in each.facts:
         click.echo(f"  + {printable(str(fact['fact']))}  ({fact['event']})")
     for reason in each.refused:
@@ -272,13 +270,13 @@ def _show_sampled(each: "Sampled") -> None:
 
 def _show(found: Backfill, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(asdict(found), indent=2))
+        print_json(asdict(found))
         return
     done = found.progress
     read, total = done.done + done.skipped, done.waiting + done.done + done.skipped + done.failed
     reason = f": {printable(found.reason)}" if found.reason else ""
     click.echo(f"{found.id}  {found.status}{reason}")
-    click.echo(f"  {read:,} of {counted(total, 'episode')} read, {counted(done.facts, 'fact')} stored")
+    click.echo(f"  {read:,} of {pluralize(total, 'episode')} read, {pluralize(done.facts, 'fact')} stored")
     if done.failed:
         click.echo(f"  {done.failed:,} failed; `nexus backfill resume` retries them")
     expected = found.estimate.get("cost_microusd")

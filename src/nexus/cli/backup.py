@@ -1,6 +1,5 @@
-"""`nexus backup` and `nexus restore`: a safe copy of the home, and the way back."""
+"""`nexus backup` and `nexus restore`."""
 
-import json
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +8,7 @@ import click
 
 from nexus import config
 from nexus.cli.held import TRUST, print_held
-from nexus.cli.place import chosen_home, counted, size
+from nexus.cli.place import format_size, json_option, locate_home, pluralize, print_json
 from nexus.cli.progress import bytes_shown
 from nexus.errors import CareError, ConfigError
 from nexus.home import Home
@@ -29,7 +28,7 @@ _IDENTITY: Final = "The private key of an encrypted backup, as `age-keygen` writ
     help="Encrypt to an age or SSH public key: FOLDER becomes one file. Repeat it for several keys.",
 )
 @click.option("--identity", type=click.Path(path_type=Path), metavar="FILE", help=_IDENTITY)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def backup(
     ctx: click.Context,
@@ -44,7 +43,7 @@ def backup(
     Includes all six databases, the engine's, config.toml and state/, but no logs. Store the folder on another
     disk; it contains everything in the home.
     """
-    home = chosen_home(ctx)
+    home = locate_home(ctx)
     if verify:
         ctx.exit(_verify(folder, home, identity, as_json=as_json))
     started = time.monotonic()
@@ -52,13 +51,13 @@ def backup(
         manifest = care.make(home, folder, progress, encrypt_to=encrypt_to)
     seconds = time.monotonic() - started
     if as_json:
-        _print_json({"home": str(home.root), "backup": str(folder.absolute()), **_summary(manifest)})
+        print_json({"home": str(home.root), "backup": str(folder.absolute()), **_summary_document(manifest)})
         return
     how = "verified, encrypted" if encrypt_to else "verified"
-    click.echo(f"Copied {home.root} to {folder}: {_contents(manifest)}, {how}, in {seconds:.1f} s.")
+    click.echo(f"Copied {home.root} to {folder}: {_count_contents(manifest)}, {how}, in {seconds:.1f} s.")
     for path in manifest.tree.left_out:
         click.echo(f"  skipped: {path} is not a file, folder or link")
-    if manifest.engine is None and _on_a_server(home):
+    if manifest.engine is None and _uses_postgres(home):
         click.echo("  skipped: the engine's Postgres database; back it up with pg_dump")
     key = "--identity KEY_FILE " if encrypt_to else ""
     click.echo(
@@ -72,7 +71,7 @@ def backup(
 @click.option("--replace", is_flag=True, help="Replace an existing home; it is kept under another name.")
 @click.option("--trust", is_flag=True, help=TRUST)
 @click.option("--identity", type=click.Path(path_type=Path), metavar="FILE", help=_IDENTITY)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def restore(
     ctx: click.Context, folder: Path, replace: bool, trust: bool, identity: Path | None, as_json: bool
@@ -83,7 +82,7 @@ def restore(
     programs or name servers, arrive disabled; `nexus automations approve` enables them. Pass --trust for your
     own backups.
     """
-    home = chosen_home(ctx)
+    home = locate_home(ctx)
     with bytes_shown("Restoring") as progress:
         restored = care.restore(
             folder, home, replace=replace, trust=trust, identity=identity, progress=progress
@@ -92,45 +91,47 @@ def restore(
     if as_json:
         held = [each.to_json() for each in restored.held]
         outcome = {"home": str(home.root), "kept": str(kept) if kept else None, "held": held}
-        _print_json({**outcome, **_summary(manifest)})
+        print_json({**outcome, **_summary_document(manifest)})
         return
-    click.echo(f"Restored {home.root} as it was on {manifest.created_at}: {_contents(manifest)}, checked.")
+    click.echo(
+        f"Restored {home.root} as it was on {manifest.created_at}: {_count_contents(manifest)}, checked."
+    )
     if kept:
         click.echo(f"The previous home is in {kept}. Delete it when you no longer need it.")
     print_held(restored.held)
     click.echo("Next: `nexus status` for a summary.")
 
 
-def _on_a_server(home: Home) -> bool:
+def _uses_postgres(home: Home) -> bool:
     try:
         return config.load(home.config_file).engine.database != ""
     except ConfigError:
-        # The backup is made all the same: the config.toml that cannot be read is in it.
+        # A config.toml that can't be read is backed up too.
         return False
 
 
 def _verify(folder: Path, home: Home, identity: Path | None, *, as_json: bool) -> int:
     try:
-        with care.opened(folder, home, identity) as readable:
+        with care.open_backup(folder, home, identity) as readable:
             manifest, problems = care.check(readable)
     except CareError as error:
         if not as_json:
             raise
         manifest, problems = None, [error.message]
     if as_json:
-        summary = _summary(manifest) if manifest else {}
-        _print_json({"backup": str(folder.absolute()), "ok": not problems, "problems": problems, **summary})
+        summary = _summary_document(manifest) if manifest else {}
+        print_json({"backup": str(folder.absolute()), "ok": not problems, "problems": problems, **summary})
     elif problems:
         click.echo(f"Backup {folder} is damaged:")
         for problem in problems:
             click.echo(f"  {problem}")
         click.echo("Use another backup, or create one with `nexus backup`.")
     elif manifest:
-        click.echo(f"Backup {folder} is intact: {_contents(manifest)}, created {manifest.created_at}.")
+        click.echo(f"Backup {folder} is intact: {_count_contents(manifest)}, created {manifest.created_at}.")
     return 1 if problems else 0
 
 
-def _summary(manifest: Manifest) -> dict[str, Any]:
+def _summary_document(manifest: Manifest) -> dict[str, Any]:
     return {
         "created_at": manifest.created_at,
         "nexus_version": manifest.nexus_version,
@@ -141,10 +142,6 @@ def _summary(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _contents(manifest: Manifest) -> str:
-    rows, files = counted(manifest.rows, "row"), counted(len(manifest.tree.files), "file")
-    return f"{rows} and {files}, {size(manifest.size_bytes)}"
-
-
-def _print_json(outcome: dict[str, Any]) -> None:
-    click.echo(json.dumps(outcome, indent=2))
+def _count_contents(manifest: Manifest) -> str:
+    rows, files = pluralize(manifest.rows, "row"), pluralize(len(manifest.tree.files), "file")
+    return f"{rows} and {files}, {format_size(manifest.size_bytes)}"

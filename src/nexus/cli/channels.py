@@ -1,26 +1,30 @@
-"""`nexus channels`: how each channel is doing, what it has to send, and what it could not take in."""
+"""`nexus channels`: add channels, and see and change their state, queue and failed messages."""
 
+import asyncio
 import json
-from dataclasses import asdict, replace
+import sys
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 import apsw
 import click
 
 from nexus import logs as written
+from nexus import secrets
 from nexus.channels import kinds, quiet
+from nexus.channels.setup import KINDS, Checked, check, propose
 from nexus.cli import logs as log
-from nexus.cli.channels_add import add
-from nexus.cli.place import counted, opened_home, with_ledgers
+from nexus.cli.place import json_option, open_home, pluralize, print_json, with_ledgers
 from nexus.config import ChannelConfig, Config
+from nexus.config_file import write
 from nexus.errors import UsageError
+from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.database import Work
 from nexus.ledgers.runtime import channels as ledger
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -28,23 +32,20 @@ def channels() -> None:
     """See and steer the channels. They are set up in config.toml, in sections such as [channels.alerts]."""
 
 
-channels.add_command(add)
-
-
 @channels.command("list")
-@_json
+@json_option
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool) -> None:
     """List channels and their state."""
-    _, config = opened_home(ctx)
-    found = _with(ctx, lambda c: [_picture(c, name, config) for name in config.channels])
+    _, config = open_home(ctx)
+    found = _write(ctx, lambda c: [_channel_document(c, name, config) for name in config.channels])
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        print_json(found)
         return
     if not found:
         click.echo("No channels yet. Add one with `nexus channels add`, or in config.toml.")
     for each in found:
-        click.echo(f"{each['name']}  {each['kind']}, {each['status']}{_details(each)}")
+        click.echo(f"{each['name']}  {each['kind']}, {each['status']}{_describe_queue(each)}")
 
 
 @channels.command()
@@ -52,8 +53,8 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 def pause(ctx: click.Context, name: str) -> None:
     """Disconnect the channel NAME. What it has to send waits."""
-    _known(ctx, name)
-    _with(ctx, ledger.pause, name=name, paused=True)
+    _require_channel(ctx, name)
+    _write(ctx, ledger.pause, name=name, paused=True)
     click.echo(f"{name} is paused. `nexus channels resume {name}` connects it again.")
 
 
@@ -62,8 +63,8 @@ def pause(ctx: click.Context, name: str) -> None:
 @click.pass_context
 def resume(ctx: click.Context, name: str) -> None:
     """Connect the channel NAME again."""
-    _known(ctx, name)
-    _with(ctx, ledger.pause, name=name, paused=False)
+    _require_channel(ctx, name)
+    _write(ctx, ledger.pause, name=name, paused=False)
     click.echo(f"{name} connects within a few seconds if the home is running.")
 
 
@@ -91,12 +92,12 @@ def set_(
     reset: bool,
 ) -> None:
     """Change settings of the channel NAME while it runs. They override config.toml."""
-    _known(ctx, name)
-    _, config = opened_home(ctx)
+    _require_channel(ctx, name)
+    _, config = open_home(ctx)
     if quiet_hours is not None:
         quiet_hours = "" if quiet_hours == "off" else quiet_hours
 
-    def put(connection: apsw.Connection) -> ChannelConfig:
+    def save(connection: apsw.Connection) -> ChannelConfig:
         state = ledger.state(connection, name) if not reset else ledger.ChannelState(name=name)
         changed = {"answer": answer, "quiet_hours": quiet_hours, "zone": zone}
         state = replace(state, **{key: value for key, value in changed.items() if value is not None})
@@ -105,7 +106,7 @@ def set_(
         ledger.set_(connection, name, answer=state.answer, quiet_hours=state.quiet_hours, zone=state.zone)
         return chosen
 
-    chosen = _with(ctx, put)
+    chosen = _write(ctx, save)
     hours = f"{chosen.quiet_hours} {chosen.zone}".strip() or "none"
     click.echo(f"{name}: answers in groups: {chosen.answer}; quiet hours: {hours}.")
 
@@ -119,23 +120,23 @@ def set_(
 @click.pass_context
 def logs(ctx: click.Context, name: str, lines: int, as_json: bool) -> None:
     """Show the log of channel NAME."""
-    _known(ctx, name)
-    home, _ = opened_home(ctx)
-    found = [line for line in written.read(home) if log.parsed(line).get("channel") == name]
+    _require_channel(ctx, name)
+    home, _ = open_home(ctx)
+    found = [line for line in written.read(home) if log.parse_line(line).get("channel") == name]
     for line in found[-lines:]:
-        log.show(line, as_json=as_json)
+        log.print_line(line, as_json=as_json)
     if not found:
         click.echo(f"Nothing was logged about {name}.", err=True)
 
 
 @channels.command("set-aside")
-@_json
+@json_option
 @click.pass_context
 def set_aside(ctx: click.Context, as_json: bool) -> None:
     """List messages that couldn't be processed."""
-    found = _with(ctx, ledger.those_set_aside, channel=None)
+    found = _write(ctx, ledger.list_set_aside, channel=None)
     if as_json:
-        click.echo(json.dumps([asdict(each) for each in found], indent=2))
+        print_json([asdict(each) for each in found])
         return
     for each in found:
         click.echo(f"{each.id}  {each.channel}, from {each.sender or 'nobody'}: {each.reason}")
@@ -148,9 +149,9 @@ def set_aside(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 def retry(ctx: click.Context, name: str) -> None:
     """Send what failed on the channel NAME again."""
-    _known(ctx, name)
-    sent = _with(ctx, ledger.retry, channel=name)
-    click.echo(f"{counted(sent, 'message')} will be sent again.")
+    _require_channel(ctx, name)
+    sent = _write(ctx, ledger.retry, channel=name)
+    click.echo(f"{pluralize(sent, 'message')} will be sent again.")
 
 
 @channels.command()
@@ -158,36 +159,149 @@ def retry(ctx: click.Context, name: str) -> None:
 @click.pass_context
 def dismiss(ctx: click.Context, id_: str) -> None:
     """Remove a message that was set aside."""
-    if not _with(ctx, ledger.take, id_=id_):
+    if not _write(ctx, ledger.take, id_=id_):
         raise UsageError(f"No message {id_} was set aside", hint="`nexus channels set-aside` lists them.")
     click.echo("Removed.")
 
 
-def _picture(connection: apsw.Connection, name: str, config: Config) -> dict[str, Any]:
+def _channel_document(connection: apsw.Connection, name: str, config: Config) -> dict[str, Any]:
     state, counts = ledger.state(connection, name), ledger.counts(connection, name)
     chosen = kinds.effective(config.channels[name], state)
     settings = {"answer": chosen.answer, "quiet_hours": chosen.quiet_hours, "zone": chosen.zone}
     return {**asdict(state), **settings, "kind": chosen.kind, **asdict(counts)}
 
 
-def _details(picture: dict[str, Any]) -> str:
-    parts = [f": {picture['reason']}"] if picture["reason"] else []
-    waits = [f"{picture['waiting']} to send"] if picture["waiting"] else []
-    waits += [f"{picture['failed']} not sent"] if picture["failed"] else []
-    waits += [f"{picture['set_aside']} set aside"] if picture["set_aside"] else []
-    waits += [f"quiet {picture['quiet_hours']}"] if picture["quiet_hours"] else []
+def _describe_queue(channel: dict[str, Any]) -> str:
+    parts = [f": {channel['reason']}"] if channel["reason"] else []
+    waits = [f"{channel['waiting']} to send"] if channel["waiting"] else []
+    waits += [f"{channel['failed']} not sent"] if channel["failed"] else []
+    waits += [f"{channel['set_aside']} set aside"] if channel["set_aside"] else []
+    waits += [f"quiet {channel['quiet_hours']}"] if channel["quiet_hours"] else []
     return "".join(parts) + (f" ({', '.join(waits)})" if waits else "")
 
 
-def _known(ctx: click.Context, name: str) -> None:
-    _, config = opened_home(ctx)
+def _require_channel(ctx: click.Context, name: str) -> None:
+    _, config = open_home(ctx)
     if name not in config.channels:
         names = ", ".join(config.channels) or "none"
         raise UsageError(f"Unknown channel {name}", hint=f"Channels in config.toml: {names}.")
 
 
-def _with(ctx: click.Context, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+def _write(ctx: click.Context, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     async def run(ledgers: Ledgers) -> T:
         return await ledgers.runtime.write(work, *args, **kwargs)
 
     return with_ledgers(ctx, run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Setup:
+    home: Home
+    kind: str
+    name: str
+    given: dict[str, Any]
+    """The options of the command line."""
+
+    def ask(self, option: str, question: str, default: str = "") -> str:
+        """Return the value of an option, or ask for it."""
+        if self.given.get(option.replace("-", "_")):
+            return str(self.given[option.replace("-", "_")]).strip()
+        return str(self.prompt(question, default or None, option)).strip()
+
+    def ask_source(self, option: str, question: str, default: str) -> str:
+        """Ask where a secret is."""
+        source = self.ask(
+            option, f"{question}: where is it? (env:NAME, file:PATH, keyring:SERVICE/USER)", default
+        )
+        if not secrets.is_source(source):
+            raise UsageError(
+                "Invalid secret source. Use env:NAME, file:PATH or keyring:SERVICE/USER.",
+                hint="config.toml never holds secrets: name a variable.",
+            )
+        return source
+
+    def ask_owners(self, question: str, default: str | None) -> list[str]:
+        """Ask for the owner's own addresses."""
+        if self.given["owner"]:
+            return list(self.given["owner"])
+        answer = str(self.prompt(f"{question}, with commas", default, "owner"))
+        return [each.strip() for each in answer.split(",") if each.strip()]
+
+    def prompt(self, question: str, default: str | None, option: str) -> Any:
+        """Ask on the terminal; without one, raise an error that names the options to pass."""
+        try:
+            return click.prompt(question, default=default, show_default=bool(default))
+        except click.Abort:
+            if sys.stdin.isatty():
+                raise
+            needed = [*(each.key.replace("_", "-") for each in KINDS[self.kind].needs), "owner"]
+            options = ", ".join(f"`--{each}`" for each in needed)
+            raise UsageError(
+                f"No terminal to ask for --{option}", hint=f"Without a terminal, {self.kind} takes {options}."
+            ) from None
+
+
+@channels.command()
+@click.argument("kind", type=click.Choice(sorted(KINDS)))
+@click.option("--name", help="Name of the channel.  [default: its kind]")
+@click.option(
+    "--secret",
+    default="",
+    help="Where the password or the bot's token is, such as env:NAME. The secret itself is never saved.",
+)
+@click.option("--owner", multiple=True, help="Your own address or id on the channel. Repeatable.")
+@click.option(
+    "--url",
+    default="",
+    help="matrix: the homeserver. discord, slack, telegram: a server of the API other than the service's.",
+)
+@click.option("--user", default="", help="matrix: the agent's id, such as @agent:example.org.")
+@click.option("--app-token", default="", help="slack: where the app-level token is, such as env:NAME.")
+@click.option("--address", default="", help="email: the agent's address.")
+@click.option("--imap", default="", help="email: IMAP server.")
+@click.option("--smtp", default="", help="email: SMTP server.")
+@click.option("--auth-server", default="", help="email: the name of your server in Authentication-Results.")
+@click.option("--no-tls", is_flag=True, help="email: don't encrypt. For mail servers on this machine.")
+@click.pass_context
+def add(ctx: click.Context, kind: str, name: str | None, **given: Any) -> None:
+    """Set up a channel step by step. Logs in and sends nothing.
+
+    Asks for what isn't passed as an option.
+    """
+    home, config = open_home(ctx)
+    setup = _Setup(home=home, kind=kind, name=name or kind, given=given)
+    if setup.name in config.channels:
+        raise UsageError(
+            f"There is a channel {setup.name} already", hint="Choose another name with `--name`."
+        )
+    known = KINDS[kind]
+    click.echo(known.steps)
+    values: dict[str, Any] = {"kind": kind} | ({"tls": False} if given["no_tls"] else {})
+    if given["url"]:
+        values["url"] = given["url"]
+    for need in known.needs:
+        ask = setup.ask_source if need.is_secret else setup.ask
+        values[need.key] = ask(need.key.replace("_", "-"), need.label, propose(need, values))
+    checked = _check(setup, values)
+    if kind == "telegram" and not given["owner"] and checked.owner is None:
+        setup.prompt("Write something to the bot, then press Enter", "", "owner")
+        checked = _check(setup, values)
+    if kind == "email":
+        values["auth_server"] = setup.ask(
+            "auth-server", "Name of the server in Authentication-Results", checked.auth_server
+        )
+    values["owner"] = setup.ask_owners(known.owner, checked.owner or ("" if kind == "telegram" else None))
+    if known.names_owner:
+        _check(setup, values, already=checked.said)
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+    text = home.config_file.read_text(encoding="utf-8").rstrip("\n")
+    write(home.config_file, "\n".join([text, "", f"[channels.{json.dumps(setup.name)}]", *lines, ""]))
+    click.echo(f"Saved to {home.config_file}. Restart `nexus up` to connect the channel.")
+
+
+def _check(setup: _Setup, values: dict[str, Any], already: tuple[str, ...] = ()) -> Checked:
+    checked = asyncio.run(check(setup.home, setup.name, ChannelConfig(**values)))
+    for line in checked.said:
+        if line not in already:
+            click.echo(line)
+    return checked

@@ -6,7 +6,7 @@ import sys
 import click
 
 from nexus import commands, ids
-from nexus.cli.place import answering_home
+from nexus.cli.place import open_answering_home
 
 _NEW = "chat:"
 _KEYS = (("Ctrl-C", "stop the answer"), ("Alt-Enter", "insert a line break"))
@@ -23,7 +23,7 @@ def chat(ctx: click.Context, session: str, new: bool, model: str) -> None:
     Connects to `nexus up` if it is running. In a pipe, each line is a message or a command such as /cost, and
     the exit code is 1 if one of them failed.
     """
-    home, settings = answering_home(ctx, model)
+    home, settings = open_answering_home(ctx, model)
     # Imported here, because the libraries behind it take longer than `nexus chat --help` may.
     from nexus.cli.conversation import converse
 

@@ -15,7 +15,7 @@ from nexus import clock, commands, config, ids
 from nexus.attachments import File
 from nexus.cli import trace
 from nexus.cli.chat import name_session, new_label
-from nexus.cli.place import counted
+from nexus.cli.place import pluralize
 from nexus.cli.remind import line as reminder_line
 from nexus.cli.screen import Screen, cost_line
 from nexus.cli.talk import Recalled, Talk
@@ -268,7 +268,7 @@ class Conversation:
         if not about:
             self._screen.note("Say something first, or add search words: /memory the boat trip")
             return
-        self._listed = found = await self._talk.recalled(about)
+        self._listed = found = await self._talk.recall(about)
         for number, one in enumerate(found, 1):
             who = f"{one.speaker}: " if one.speaker else ""
             self._screen.line(f"{number:>2}  {one.at[:10]}  {who}{' '.join(one.text.split())}")
@@ -302,7 +302,7 @@ class Conversation:
     async def cost(self) -> None:
         """Show what the session cost so far."""
         spent = await self._talk.cost(self._label)
-        self._screen.line(f"{counted(spent.calls, 'call')}: {cost_line(spent)}")
+        self._screen.line(f"{pluralize(spent.calls, 'call')}: {cost_line(spent)}")
 
     async def trace(self) -> None:
         """Show what was done for what was said last."""

@@ -1,4 +1,4 @@
-"""`nexus demo`: a home with a month in it, to look at."""
+"""`nexus demo`: fill a home with an invented month."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import clock, config
-from nexus.cli.place import chosen_home, counted, moment
+from nexus.cli.place import locate_home, parse_time, pluralize
 from nexus.cli.progress import steps_shown
 from nexus.errors import ModelFileError
 from nexus.home import Home
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nexus.demo.filling import Demo
     from nexus.memory.embedding.embedder import Embedder, Floats
 
-_LOOK = (
+_EXAMPLES = (
     'recall "why does the Tidal Room open later?"',
     'memory show "Clara Holm"',
     "memory candidates",
@@ -26,7 +26,7 @@ _LOOK = (
     "up",
 )
 
-_TRUTH = (
+_DISCLAIMER = (
     "Everything here is invented, including the Signal, Slack and email messages. `nexus channels add`\n"
     "connects a real home to email, Slack and others; Signal would need a program of your own.\n"
     "To get the same from your own agent, set [models] manager, [web] search_url and [tools] directories."
@@ -63,16 +63,16 @@ def demo(ctx: click.Context, seed: int, scale: int, until: str | None, embed: bo
     The same seed and end produce the same month. No language model is called, and nothing leaves your
     machine. A home with your own data is refused; an unchanged earlier demo is replaced.
     """
-    home = chosen_home(ctx)
-    end = moment(until) or clock.now().replace(minute=0, second=0, microsecond=0)
+    home = locate_home(ctx)
+    end = parse_time(until) or clock.now().replace(minute=0, second=0, microsecond=0)
     # Imported here, because the libraries behind it take longer than `nexus demo --help` may.
     from nexus.demo.filling import Demo
 
     scenes = asyncio.run(_fill(home, Demo(seed=seed, until=end, scale=scale), embed=embed, again=again))
-    click.echo(f"Wrote a month of {counted(scenes, 'conversation')} to {home.root}. Try:")
-    for command in _LOOK:
+    click.echo(f"Wrote a month of {pluralize(scenes, 'conversation')} to {home.root}. Try:")
+    for command in _EXAMPLES:
         click.echo(f"  nexus --home {home.root} {command}")
-    click.echo(_TRUTH)
+    click.echo(_DISCLAIMER)
 
 
 async def _fill(home: Home, demo: "Demo", *, embed: bool, again: bool) -> int:
@@ -81,24 +81,24 @@ async def _fill(home: Home, demo: "Demo", *, embed: bool, again: bool) -> int:
 
     settings = config.load(home.config_file) if home.config_file.exists() else config.Config()
     await prepare(home, settings, again=again)
-    with steps_shown("Writing the month") as told:
+    with steps_shown("Writing the month") as progress:
         written = asyncio.Event()
-        # Beside the writing: the model takes one core, and the story the other.
+        # In parallel: the model takes one core, and writing the other.
         embedding = asyncio.create_task(_embed(home, settings, written)) if embed else None
         try:
-            scenes = await fill(home, settings, demo, told)
+            scenes = await fill(home, settings, demo, progress)
         finally:
             written.set()
     if embedding:
-        with steps_shown("Preparing search") as told:
-            told(0, 0)
+        with steps_shown("Preparing search") as progress:
+            progress(0, 0)
             await embedding
     finish(home)
     return scenes
 
 
 async def _embed(home: Home, settings: config.Config, written: asyncio.Event) -> None:
-    """Embed what is there, again and again, until all is written."""
+    """Embed new texts until all are written."""
     from nexus.ledgers import Ledgers
     from nexus.memory.embedding import Vectors, embed_new, installed
     from nexus.memory.embedding.embedder import load
@@ -110,7 +110,7 @@ async def _embed(home: Home, settings: config.Config, written: asyncio.Event) ->
         except ModelFileError as error:
             click.echo(f"No embeddings created: {error.message}. {error.hint}", err=True)
             return
-        vectors = Vectors(ledgers.embeddings, _Remembering(model))
+        vectors = Vectors(ledgers.embeddings, _CachingEmbedder(model))
         is_last = False
         while not is_last:
             is_last = written.is_set()
@@ -118,8 +118,8 @@ async def _embed(home: Home, settings: config.Config, written: asyncio.Event) ->
         await derive(ledgers, vectors)
 
 
-class _Remembering:
-    """A model that reads each text once: many of the month's are said every day."""
+class _CachingEmbedder:
+    """An embedding model that reads each text once: many of the month's repeat every day."""
 
     def __init__(self, model: "Embedder") -> None:
         self._model = model

@@ -1,4 +1,4 @@
-"""`nexus engine`: what waits, what runs where and since when, what failed and why."""
+"""`nexus engine`: inspect, retry and cancel background work."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ import click
 
 from nexus.broker.queue import WORK, SessionQueue
 from nexus.broker.run import settle
-from nexus.cli.place import opened_home
+from nexus.cli.place import json_option, open_home
 from nexus.engine import Engine, Settings, State, prepare, records, schedules, store
 from nexus.engine.database import Database, translate_errors
 from nexus.engine.errors import FINAL, UnknownExecutionError
@@ -21,7 +21,6 @@ from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _limit = click.option("--limit", default=20, show_default=True, help="Maximum number of results.")
 
 
@@ -31,11 +30,11 @@ def engine() -> None:
 
 
 @engine.command()
-@_json
+@json_option
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
     """Show serving processes, queues, schedules and dead letters."""
-    with _opened(ctx) as database:
+    with _open_database(ctx) as database:
         picture: dict[str, Any] = {
             "database": database.engine.url.render_as_string(hide_password=True),
             "executors": [asdict(owner)] if (owner := find_owner(database.settings)) else [],
@@ -64,11 +63,11 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
 
 @engine.command()
-@_json
+@json_option
 @click.pass_context
 def queues(ctx: click.Context, as_json: bool) -> None:
     """Show queued and running work per lane."""
-    with _opened(ctx) as database:
+    with _open_database(ctx) as database:
         found = records.queues(database)
     if as_json:
         _print_json(found)
@@ -83,31 +82,34 @@ def queues(ctx: click.Context, as_json: bool) -> None:
 @click.option("--lane", help="Filter by lane.")
 @click.option("--key", help="Filter by key, such as a session label.")
 @_limit
-@_json
+@json_option
 @click.pass_context
 def executions(
     ctx: click.Context, state: str | None, lane: str | None, key: str | None, limit: int, as_json: bool
 ) -> None:
     """List executions, newest first."""
-    with _opened(ctx) as database:
+    with _open_database(ctx) as database:
         found = records.recent(database, state=cast("State | None", state), lane=lane, key=key, limit=limit)
     if as_json:
         _print_json([asdict(execution) for execution in found])
         return
     for execution in found:
-        _print_line(execution)
+        since = execution.ended_at or execution.started_at or execution.enqueued_at
+        where = f"{execution.lane:<10} {execution.work}  {execution.key}"
+        error = f"  {execution.error}" if execution.error else ""
+        click.echo(f"{execution.id}  {execution.state:<9} {where}  {since}{error}")
     if not found:
         click.echo("No results.")
 
 
 @engine.command()
 @click.argument("execution_id")
-@_json
+@json_option
 @click.pass_context
 def show(ctx: click.Context, execution_id: str, as_json: bool) -> None:
     """Show state, steps and result or error of an execution."""
-    with _opened(ctx) as database:
-        execution = _found(database, execution_id)
+    with _open_database(ctx) as database:
+        execution = _require_execution(database, execution_id)
         steps = records.steps(database, execution_id)
     if as_json:
         _print_json({**asdict(execution), "steps": steps})
@@ -126,12 +128,12 @@ def show(ctx: click.Context, execution_id: str, as_json: bool) -> None:
 
 @engine.command()
 @click.argument("execution_id")
-@_json
+@json_option
 @click.pass_context
 def retry(ctx: click.Context, execution_id: str, as_json: bool) -> None:
     """Run a finished execution again, as a new one."""
-    with _opened(ctx) as database:
-        is_run = _found(database, execution_id).work == WORK
+    with _open_database(ctx) as database:
+        is_run = _require_execution(database, execution_id).work == WORK
         new = _retry_run(ctx, execution_id) if is_run else records.retry(database, execution_id)
     if as_json:
         _print_json({"retried": execution_id, "execution": new})
@@ -141,14 +143,20 @@ def retry(ctx: click.Context, execution_id: str, as_json: bool) -> None:
 
 @engine.command()
 @click.argument("execution_id")
-@_json
+@json_option
 @click.pass_context
 def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
     """Cancel a queued execution, or ask a running one to stop."""
-    with _opened(ctx) as database:
-        outcome = _cancel(database, execution_id)
-        if _found(database, execution_id).work == WORK:
-            _settle_run(ctx, _found(database, execution_id))
+    with _open_database(ctx) as database:
+        if store.cancel_waiting(database, execution_id):
+            outcome = "canceled before it started"
+        elif _require_execution(database, execution_id).state in FINAL:
+            outcome = "already finished"
+        else:
+            store.ask_to_stop(database, execution_id)
+            outcome = "asked to stop; its session continues once it has"
+        if _require_execution(database, execution_id).work == WORK:
+            _settle_run(ctx, _require_execution(database, execution_id))
     if as_json:
         _print_json({"execution": execution_id, "outcome": outcome})
     else:
@@ -157,11 +165,11 @@ def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
 
 @engine.command("dead-letters")
 @_limit
-@_json
+@json_option
 @click.pass_context
 def dead_letters(ctx: click.Context, limit: int, as_json: bool) -> None:
     """List runs that crashed their process each time. Retry with `nexus engine retry`."""
-    with _opened(ctx) as database:
+    with _open_database(ctx) as database:
         found = records.list_dead_letters(database, limit)
     if as_json:
         _print_json([asdict(letter) for letter in found])
@@ -176,30 +184,30 @@ def dead_letters(ctx: click.Context, limit: int, as_json: bool) -> None:
 
 
 @contextmanager
-def _opened(ctx: click.Context) -> Generator[Database]:
-    """The engine's database. Looking at it starts nothing and makes nothing."""
-    home, config = opened_home(ctx)
+def _open_database(ctx: click.Context) -> Generator[Database]:
+    """Open the engine's database. That starts and creates nothing."""
+    home, config = open_home(ctx)
     settings = Settings.of_home(home, config.engine)
     if not settings.exists:
-        raise _nothing_yet(home)
+        raise _no_work_error(home)
     database = Database(settings)
     try:
         with translate_errors(settings):
             if not prepare.is_prepared(database):
-                raise _nothing_yet(home)
+                raise _no_work_error(home)
             yield database
     finally:
         database.close()
 
 
-def _nothing_yet(home: Home) -> UsageError:
+def _no_work_error(home: Home) -> UsageError:
     return UsageError(
         f"No work has run in the home at {home.root} yet",
         hint="Run `nexus up` to create the engine's tables.",
     )
 
 
-def _found(database: Database, execution_id: str) -> Execution:
+def _require_execution(database: Database, execution_id: str) -> Execution:
     execution = records.get(database, execution_id)
     if execution is None:
         raise UnknownExecutionError(
@@ -208,20 +216,11 @@ def _found(database: Database, execution_id: str) -> Execution:
     return execution
 
 
-def _cancel(database: Database, execution_id: str) -> str:
-    if store.cancel_waiting(database, execution_id):
-        return "canceled before it started"
-    if _found(database, execution_id).state in FINAL:
-        return "already finished"
-    store.ask_to_stop(database, execution_id)
-    return "asked to stop; its session continues once it has"
-
-
 def _retry_run(ctx: click.Context, execution_id: str) -> str:
-    """A run of the session queue is recorded in the ledger first, and so is its repetition."""
-    home, settings = opened_home(ctx)
+    """Retry a run of the session queue, which is recorded in the ledger first."""
+    home, settings = open_home(ctx)
 
-    async def retried() -> str:
+    async def retry_run() -> str:
         engine = Engine(Settings.of_home(home, settings.engine))
         async with Ledgers(home, settings.ledgers) as ledgers:
             queue = SessionQueue(engine, ledgers)
@@ -231,17 +230,17 @@ def _retry_run(ctx: click.Context, execution_id: str) -> str:
             finally:
                 await engine.close()
 
-    return asyncio.run(retried())
+    return asyncio.run(retry_run())
 
 
 def _settle_run(ctx: click.Context, execution: Execution) -> None:
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
 
-    async def settled() -> None:
+    async def settle_run() -> None:
         async with Ledgers(home, settings.ledgers) as ledgers:
             await settle(ledgers, execution)
 
-    asyncio.run(settled())
+    asyncio.run(settle_run())
 
 
 def _print_queues(found: list[dict[str, Any]]) -> None:
@@ -251,13 +250,6 @@ def _print_queues(found: list[dict[str, Any]]) -> None:
             f"  {lane['lane']:<10} {lane['running']} running, {lane['queued']} waiting over "
             f"{lane['waiting_keys']} keys, {lane['delayed']} for later{since}"
         )
-
-
-def _print_line(execution: Execution) -> None:
-    since = execution.ended_at or execution.started_at or execution.enqueued_at
-    where = f"{execution.lane:<10} {execution.work}  {execution.key}"
-    error = f"  {execution.error}" if execution.error else ""
-    click.echo(f"{execution.id}  {execution.state:<9} {where}  {since}{error}")
 
 
 def _print_json(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""What `nexus doctor` looks at in the engine's database, and which invariants hold with `--deep`."""
+"""What `nexus doctor` checks in the engine's database, and the invariants of `--deep`."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import apsw
 from nexus.broker.invariants import check
 from nexus.broker.queue import WORK
 from nexus.cli.ledger_checks import Finding
-from nexus.cli.place import counted, size
+from nexus.cli.place import format_size, pluralize
 from nexus.engine import health
 from nexus.engine.errors import EngineError
 from nexus.engine.settings import Settings
@@ -34,8 +34,8 @@ _TITLES: dict[Invariant, str] = {
 }
 
 
-def examine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[Finding]:
-    """Every finding about the engine."""
+def check_engine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[Finding]:
+    """Yield every finding about the engine."""
     try:
         found = health.examine(settings, thorough=thorough)
     except EngineError as error:
@@ -47,55 +47,51 @@ def examine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[Findi
         return
     yield Finding(check="engine", level="ok", message=_summary(settings, found))
     if found.interrupted:
-        message = f"{counted(found.interrupted, 'run')} lost their process"
+        message = f"{pluralize(found.interrupted, 'run')} lost their process"
         yield Finding(check="engine", level="warning", message=message, remedy=_SERVE)
     if found.dead_letters:
-        message = f"{counted(found.dead_letters, 'run')} crashed the process each time"
+        message = f"{pluralize(found.dead_letters, 'run')} crashed the process each time"
         remedy = "List with `nexus engine dead-letters`; retry with `nexus engine retry ID`."
         yield Finding(check="engine", level="warning", message=message, remedy=remedy)
-    yield from _against_the_ledger(home, settings, found)
+    yield from _compare_with_ledger(home, settings, found)
 
 
 def _summary(settings: Settings, found: health.Health) -> str:
-    waiting = f"{counted(len(found.unfinished), 'execution')} not ended"
+    waiting = f"{pluralize(len(found.unfinished), 'execution')} not ended"
     if (path := settings.file) is None:
         return f"engine: on Postgres, {waiting}"
     files = [file for file in (path, path.with_name(path.name + "-wal")) if file.is_file()]
-    return f"engine: intact, {size(sum(file.stat().st_size for file in files))}, {waiting}"
+    return f"engine: intact, {format_size(sum(file.stat().st_size for file in files))}, {waiting}"
 
 
-def _against_the_ledger(home: Home, settings: Settings, found: health.Health) -> Iterator[Finding]:
-    """Runs that only one of the two knows. A Postgres may hold those of other homes, so it is left alone."""
+def _compare_with_ledger(home: Home, settings: Settings, found: health.Health) -> Iterator[Finding]:
+    """Find runs that only the engine or only the ledger has. Skip Postgres: it may hold other homes' runs."""
     if settings.file is None:
         return
     runs = [id_ for id_, work in found.unfinished.items() if work == WORK]
     try:
-        recorded, unfinished = _recorded(home, runs)
+        with ledger_health.open_to_read(home.ledger("runtime"), "runtime") as connection:
+            recorded = executions.find_known(connection, runs)
+            unfinished = set(executions.list_unfinished(connection))
     except LedgerError:
-        return  # the ledger's own check tells
+        return  # the ledger's own check reports it
     orphaned = [id_ for id_ in runs if id_ not in recorded]
     if orphaned:
         yield Finding(
             check="engine",
             level="warning",
-            message=f"{counted(len(orphaned), 'run')} in the engine missing from the runtime ledger",
+            message=f"{pluralize(len(orphaned), 'run')} in the engine missing from the runtime ledger",
             remedy="They end when the home is served. Or run `nexus doctor --fix`.",
             fix=lambda: health.remove(settings, orphaned),
         )
     waiting = unfinished - set(runs)
     if waiting:
-        message = f"{counted(len(waiting), 'run')} recorded but not handed to the engine"
+        message = f"{pluralize(len(waiting), 'run')} recorded but not handed to the engine"
         yield Finding(check="engine", level="warning", message=message, remedy=_SERVE)
 
 
-def _recorded(home: Home, runs: list[str]) -> tuple[set[str], set[str]]:
-    """Which of these runs the ledger knows, and all that it knows not to have ended."""
-    with ledger_health.reading(home.ledger("runtime"), "runtime") as connection:
-        return executions.known(connection, runs), set(executions.unfinished(connection))
-
-
-def examine_invariants(home: Home, settings: Settings) -> Iterator[Finding]:
-    """One finding for each invariant that does not hold."""
+def check_invariants(home: Home, settings: Settings) -> Iterator[Finding]:
+    """Yield a finding for each invariant that doesn't hold."""
     try:
         verdict = check(home, settings)
     except (LedgerError, EngineError, apsw.SQLError):
@@ -103,13 +99,13 @@ def examine_invariants(home: Home, settings: Settings) -> Iterator[Finding]:
     for invariant in _TITLES:
         found = [each for each in verdict.violations if each.invariant == invariant]
         if found:
-            yield _broken(found, is_served=verdict.is_served)
+            yield _violation_finding(found, is_served=verdict.is_served)
     if not verdict.violations:
         message = "No work is lost, stuck, duplicated or out of order"
         yield Finding(check="invariants", level="ok", message=message)
 
 
-def _broken(found: list[Violation], *, is_served: bool) -> Finding:
+def _violation_finding(found: list[Violation], *, is_served: bool) -> Finding:
     count = f"{LISTED} or more" if len(found) >= LISTED else str(len(found))
     shown = "; ".join(map(str, found[:_SHOWN]))
     more = "; …" if len(found) > _SHOWN else ""

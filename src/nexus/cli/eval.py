@@ -1,4 +1,4 @@
-"""`nexus eval`: how well a model keeps and uses the memory, measured on recorded conversations."""
+"""`nexus eval`: measure on recorded conversations how well a model writes and uses the memory."""
 
 import asyncio
 import json
@@ -7,19 +7,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nexus import config
-from nexus.cli.place import chosen_home, counted
+from nexus.cli.place import locate_home, pluralize
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 
 if TYPE_CHECKING:
     from nexus.evaluation.life import Life
-    from nexus.evaluation.running import Plan
+    from nexus.evaluation.runs import Plan
 
 _POLL_S = 0.2
 _PATHS = click.argument(
@@ -52,7 +53,7 @@ def check(paths: tuple[Path, ...]) -> None:
             "question": len(life.questions),
             "statement": stated,
         }
-        counts = ", ".join(counted(count, what) for what, count in held.items())
+        counts = ", ".join(pluralize(count, what) for what, count in held.items())
         click.echo(f"{life.name}: {counts} for the writer")
     if failed:
         raise UsageError("Some lives are not valid", hint="Correct the lines above.")
@@ -85,9 +86,9 @@ def memory(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool, **opti
     """
     # Imported here, because the libraries behind it take longer than `nexus eval --help` may.
     from nexus.evaluation import report
-    from nexus.evaluation.running import Plan, begin
+    from nexus.evaluation.runs import Plan, begin
 
-    lives = _chosen(paths, options["lives"], options["only"])
+    lives = _choose_lives(paths, options["lives"], options["only"])
     plan = Plan(
         model=options["model"],
         judge=options["judge"],
@@ -96,9 +97,13 @@ def memory(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool, **opti
     )
     out: Path = options["out"] or Path(f"eval-{re.sub(r'[^A-Za-z0-9.-]+', '-', plan.model)}")
     run = begin(out, plan)
-    settings = config.load(chosen_home(ctx).config_file)
+    settings = config.load(locate_home(ctx).config_file)
     jobs = min(options["jobs"], len(lives))
-    done = _in_processes(ctx, lives, plan, out, jobs) if jobs > 1 else _here(lives, plan, out, settings)
+    done = (
+        _evaluate_in_parallel(ctx, lives, plan, out, jobs)
+        if jobs > 1
+        else _evaluate_in_order(lives, plan, out, settings)
+    )
     found = report.results(run, done)
     (out / "results.json").write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
     (out / "results.md").write_text(report.markdown(found), encoding="utf-8")
@@ -109,7 +114,7 @@ def memory(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool, **opti
     click.echo(f"\n{report.LEGEND}\nDetails: {out / 'results.json'}")
 
 
-def _chosen(paths: Sequence[Path], most: int | None, only: Sequence[str]) -> "list[tuple[Path, Life]]":
+def _choose_lives(paths: Sequence[Path], most: int | None, only: Sequence[str]) -> "list[tuple[Path, Life]]":
     from nexus.evaluation import benchmarks
 
     found = [(path, life) for path in paths for life in benchmarks.read(path)]
@@ -122,23 +127,26 @@ def _chosen(paths: Sequence[Path], most: int | None, only: Sequence[str]) -> "li
     return chosen
 
 
-def _here(
+def _evaluate_in_order(
     lives: "Sequence[tuple[Path, Life]]", plan: "Plan", out: Path, settings: config.Config
 ) -> list[dict[str, Any]]:
-    from nexus.evaluation.running import LifeRun
-
-    def tell(line: str) -> None:
-        click.echo(line, err=True)
+    from nexus.evaluation.runs import LifeRun
 
     done: list[dict[str, Any]] = []
     for _, life in lives:
-        shortened = life.shortened(plan.sessions, plan.questions)
-        run = LifeRun(life=shortened, folder=out / life.name, config=settings, plan=plan, told=tell)
+        shortened = life.shorten(plan.sessions, plan.questions)
+        run = LifeRun(
+            life=shortened,
+            folder=out / life.name,
+            config=settings,
+            plan=plan,
+            told=partial(click.echo, err=True),
+        )
         done.append(asyncio.run(run.run()))
     return done
 
 
-def _in_processes(
+def _evaluate_in_parallel(
     ctx: click.Context, lives: "Sequence[tuple[Path, Life]]", plan: "Plan", out: Path, jobs: int
 ) -> list[dict[str, Any]]:
     """One process for each life: the engine and the clock of a replay belong to a process."""
@@ -149,7 +157,7 @@ def _in_processes(
         while waiting or running:
             while waiting and len(running) < jobs:
                 path, life = waiting.pop(0)
-                command = _command(ctx, path, life.name, plan, out)
+                command = _life_command(ctx, path, life.name, plan, out)
                 running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))  # noqa: S603 - an argument list, no shell
             time.sleep(_POLL_S)
             failed |= any(process.poll() for process in running)
@@ -165,8 +173,8 @@ def _in_processes(
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
-def _command(ctx: click.Context, path: Path, name: str, plan: "Plan", out: Path) -> list[str]:
-    home = ["--home", str(chosen_home(ctx).root)]
+def _life_command(ctx: click.Context, path: Path, name: str, plan: "Plan", out: Path) -> list[str]:
+    home = ["--home", str(locate_home(ctx).root)]
     limits = [("--judge", plan.judge), ("--sessions", plan.sessions), ("--limit", plan.questions)]
     given = [text for option, value in limits if value or value == 0 for text in (option, str(value))]
     start = [sys.executable, "-m", "nexus", *home, "eval", "memory", str(path), "--only", name]

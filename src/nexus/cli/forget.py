@@ -1,6 +1,5 @@
-"""`nexus forget`: remove an entity, a fact, a thread, a time range or an import for good."""
+"""`nexus forget`: permanently delete an entity, fact, thread, time range or import."""
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -10,7 +9,7 @@ import apsw
 import click
 
 from nexus import hosted
-from nexus.cli.place import opened_home, user_name, with_ledgers
+from nexus.cli.place import json_option, open_home, print_json, user_name, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
 from nexus.ledgers.forgetting import Beside, Plan, Report, Target
@@ -19,23 +18,19 @@ from nexus.serving import Serving
 _MENTIONS_SHOWN = 12
 
 
-def progress(step: str) -> None:
-    """One line for each step, for people who wait."""
+def _print_step(step: str) -> None:
+    """Tell a person at a terminal which step has begun."""
     if sys.stderr.isatty():
         click.echo(f"{step} …", err=True)
 
 
-def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2))
-
-
-def show_plan(plan: Plan, *, err: bool) -> None:
-    """What would go, and by which names it was found."""
+def _print_plan(plan: Plan, *, err: bool) -> None:
+    """Print what would be deleted, and the names it was found by."""
     if plan.is_empty:
-        click.echo(f"Nothing found for {_described(plan.target)}.", err=err)
+        click.echo(f"Nothing found for {_describe_target(plan.target)}.", err=err)
         return
-    click.echo(f"Would delete {_described(plan.target)}:", err=err)
-    _show_counts(plan.removed, plan.emptied, plan.files, err=err)
+    click.echo(f"Would delete {_describe_target(plan.target)}:", err=err)
+    _print_counts(plan.removed, plan.emptied, plan.files, err=err)
     if plan.first_event:
         click.echo(f"Events from {plan.first_event} to {plan.last_event}.", err=err)
     if plan.mentions:
@@ -46,16 +41,16 @@ def show_plan(plan: Plan, *, err: bool) -> None:
         if len(commonest) > _MENTIONS_SHOWN:
             click.echo(f"  … and {len(commonest) - _MENTIONS_SHOWN} rarer names", err=err)
         click.echo("If a name is a common word, skip it with --without-name.", err=err)
-    _show_kept(plan.kept, err=err)
+    _print_kept(plan.kept, err=err)
 
 
-def show(report: Report) -> None:
-    """What went, how long it took, and what could not be reached."""
-    click.echo(f"Deleted {_described(report.target)}:")
-    _show_counts(report.counts.removed, report.counts.emptied, report.counts.files, err=False)
+def _print_report(report: Report) -> None:
+    """Print what was deleted, how long it took, and what was kept."""
+    click.echo(f"Deleted {_describe_target(report.target)}:")
+    _print_counts(report.counts.removed, report.counts.emptied, report.counts.files, err=False)
     spent = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in report.seconds.items())
     click.echo(f"It took {sum(report.seconds.values()):.1f} s ({spent}). Recorded as {report.forget_id}.")
-    _show_kept(report.kept, err=False)
+    _print_kept(report.kept, err=False)
     if report.named_in:
         click.echo("These files in the home still mention it:")
         for path in report.named_in:
@@ -65,8 +60,8 @@ def show(report: Report) -> None:
     click.echo("Not deleted: existing backups and exports.")
 
 
-def record(subject: Plan | Report) -> dict[str, Any]:
-    """A plan or a report for a program to read."""
+def _document(subject: Plan | Report) -> dict[str, Any]:
+    """Turn a plan or a report into JSON's types."""
     target = {"kind": subject.target.kind, "target": subject.target.value}
     if isinstance(subject, Plan):
         return {
@@ -90,32 +85,32 @@ def record(subject: Plan | Report) -> dict[str, Any]:
     }
 
 
-def _described(target: Target) -> str:
+def _describe_target(target: Target) -> str:
     if target.range is None:
         return f"{target.kind} {target.value}"
     return f"the time from {target.range[0]} to {target.range[1]}"
 
 
-def _show_counts(removed: Mapping[str, int], emptied: Mapping[str, int], files: int, *, err: bool) -> None:
+def _print_counts(removed: Mapping[str, int], emptied: Mapping[str, int], files: int, *, err: bool) -> None:
     for ledger in dict.fromkeys(path.partition(".")[0] for path in (*removed, *emptied)):
-        rows = [f"{count:,} {path.partition('.')[2]}" for path, count in removed.items() if _in(ledger, path)]
+        rows = _list_counts(removed, ledger)
         if rows:
             click.echo(f"  {ledger:<11}{', '.join(rows)}", err=err)
-        texts = [
-            f"{count:,} {path.partition('.')[2]}" for path, count in emptied.items() if _in(ledger, path)
-        ]
+        texts = _list_counts(emptied, ledger)
         if texts:
             click.echo(f"  {ledger if not rows else '':<11}emptied: {', '.join(texts)}", err=err)
     if files:
         click.echo(f"  {'files':<11}{files:,} attachments", err=err)
 
 
-def _in(ledger: str, path: str) -> bool:
-    return path.partition(".")[0] == ledger
+def _list_counts(counts: Mapping[str, int], ledger: str) -> list[str]:
+    """List the counts of one ledger, whose keys are `ledger.table`."""
+    start = f"{ledger}."
+    return [f"{count:,} {path[len(start) :]}" for path, count in counts.items() if path.startswith(start)]
 
 
-def _show_kept(kept: Mapping[str, int], *, err: bool) -> None:
-    """Others that bear the name, and settings that use it, are not its own."""
+def _print_kept(kept: Mapping[str, int], *, err: bool) -> None:
+    """Print what was kept: others of the same name, and settings that use it."""
     if kept:
         places = ", ".join(f"{count:,} {path}" for path, count in kept.items())
         click.echo(f"Kept, though they match too: {places}.", err=err)
@@ -124,8 +119,8 @@ def _show_kept(kept: Mapping[str, int], *, err: bool) -> None:
 Resolve = Callable[[apsw.Connection], Target]
 
 
-def _choices(command: Callable[..., None]) -> Callable[..., None]:
-    """What every kind of forgetting can be asked for."""
+def _forget_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that every kind of forgetting has."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option("--dry-run", is_flag=True, help="Show what would be deleted, without deleting it."),
@@ -153,7 +148,7 @@ def forget() -> None:
     metavar="NAME",
     help="Skip this name (a common word) when searching texts. Repeatable.",
 )
-@_choices
+@_forget_options
 @click.pass_context
 def entity(
     ctx: click.Context, id_or_name: str, keep_mentions: bool, without_name: tuple[str, ...], **choices: bool
@@ -174,7 +169,7 @@ def entity(
 
 @forget.command(short_help="Delete a fact and what was concluded from it.")
 @click.argument("fact_id", metavar="ID")
-@_choices
+@_forget_options
 @click.pass_context
 def fact(ctx: click.Context, fact_id: str, **choices: bool) -> None:
     """Delete a fact and what was concluded from it.
@@ -186,7 +181,7 @@ def fact(ctx: click.Context, fact_id: str, **choices: bool) -> None:
 
 @forget.command(short_help="Delete a thread and what was learned from it.")
 @click.argument("thread_id", metavar="ID")
-@_choices
+@_forget_options
 @click.pass_context
 def thread(ctx: click.Context, thread_id: str, **choices: bool) -> None:
     """Delete a thread: its events, its sessions, and what was learned from it."""
@@ -196,7 +191,7 @@ def thread(ctx: click.Context, thread_id: str, **choices: bool) -> None:
 @forget.command(name="range", short_help="Delete a time range and what was learned in it.")
 @click.argument("start")
 @click.argument("end")
-@_choices
+@_forget_options
 @click.pass_context
 def range_(ctx: click.Context, start: str, end: str, **choices: bool) -> None:
     """Delete what was said from START until just before END, and what was learned from it.
@@ -211,7 +206,7 @@ def range_(ctx: click.Context, start: str, end: str, **choices: bool) -> None:
     name="import", short_help="Undo an import: forget what it brought, and what was learned from it."
 )
 @click.argument("import_id", metavar="ID")
-@_choices
+@_forget_options
 @click.pass_context
 def import_(ctx: click.Context, import_id: str, **choices: bool) -> None:
     """Undo an import: forget the messages that it recorded, and what was learned from them.
@@ -222,20 +217,20 @@ def import_(ctx: click.Context, import_id: str, **choices: bool) -> None:
 
 
 @forget.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def resume(ctx: click.Context, as_json: bool) -> None:
     """Finish an interrupted deletion."""
-    beside = _engine(ctx)
-    with _undisturbed(ctx):
-        reports = with_ledgers(ctx, forgetting.resume, tell=progress, beside=beside)
+    beside = _engine_data(ctx)
+    with _hold_copied_home(ctx):
+        reports = with_ledgers(ctx, forgetting.resume, tell=_print_step, beside=beside)
     if as_json:
-        print_json([record(report) for report in reports])
+        print_json([_document(report) for report in reports])
         return
     if not reports:
         click.echo("Nothing to resume.")
     for report in reports:
-        show(report)
+        _print_report(report)
 
 
 def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, as_json: bool) -> None:
@@ -243,48 +238,43 @@ def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, a
     if dry_run or not yes:
         plan = with_ledgers(ctx, forgetting.preview, target)
         if dry_run and as_json:
-            print_json(record(plan))
+            print_json(_document(plan))
             return
-        show_plan(plan, err=as_json)
+        _print_plan(plan, err=as_json)
         if dry_run or plan.is_empty:
             return
-        _confirm()
-    beside = _engine(ctx)
-    with _undisturbed(ctx):
+        if not sys.stdin.isatty():
+            raise UsageError("Nothing deleted: no terminal to confirm", hint="Pass --yes to skip the prompt.")
+        click.confirm("Delete permanently?", abort=True)
+    beside = _engine_data(ctx)
+    with _hold_copied_home(ctx):
         report = with_ledgers(ctx, _carry_out, target, beside)
     if as_json:
-        print_json(None if report is None else record(report))
+        print_json(None if report is None else _document(report))
     elif report is None:
         click.echo("Nothing to delete.")
     else:
-        show(report)
+        _print_report(report)
 
 
 async def _carry_out(ledgers: Ledgers, target: Target, beside: Beside) -> forgetting.Report | None:
-    tell = progress
-    for report in await forgetting.resume(ledgers, tell=tell, beside=beside):
+    for report in await forgetting.resume(ledgers, tell=_print_step, beside=beside):
         click.echo(f"Finished {report.forget_id}.", err=True)
-    return await forgetting.forget(ledgers, target, actor=user_name(), tell=tell, beside=beside)
+    return await forgetting.forget(ledgers, target, actor=user_name(), tell=_print_step, beside=beside)
 
 
-def _undisturbed(ctx: click.Context) -> AbstractContextManager[object]:
-    """Keep a home that is copied from being opened by its host: WALs that are copied must not be emptied."""
-    home, _ = opened_home(ctx)
+def _hold_copied_home(ctx: click.Context) -> AbstractContextManager[object]:
+    """Keep the host from opening a home that it copies: copied WALs must not be emptied meanwhile."""
+    home, _ = open_home(ctx)
     return Serving(home) if hosted.has_copies(home) else nullcontext()
 
 
-def _engine(ctx: click.Context) -> Beside:
-    """The engine's database forgets too, where there is one."""
-    home, settings = opened_home(ctx)
+def _engine_data(ctx: click.Context) -> Beside:
+    """Return what forgets in the engine's database, if there is one."""
+    home, settings = open_home(ctx)
     if not settings.engine.database and not home.engine_file.is_file():
         return forgetting.Nothing()
     from nexus.engine.forgetting import Forgetting
     from nexus.engine.settings import Settings
 
     return Forgetting(Settings.of_home(home, settings.engine))
-
-
-def _confirm() -> None:
-    if not sys.stdin.isatty():
-        raise UsageError("Nothing deleted: no terminal to confirm", hint="Pass --yes to skip the prompt.")
-    click.confirm("Delete permanently?", abort=True)

@@ -1,4 +1,4 @@
-"""What an import or a restore switched off: shown, and approved by the owner."""
+"""What an import or a restore disabled, until the owner approves it."""
 
 import tomllib
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ import click
 import tomlkit
 
 from nexus import config_file
-from nexus.cli.place import counted
+from nexus.cli.place import pluralize
 from nexus.errors import ConfigError, NexusError
 from nexus.home import Home
 from nexus.ledgers import quarantine
@@ -18,18 +18,18 @@ TRUST: Final = "Enable its automations, hooks and settings. Only for files you c
 
 
 def print_held(held: Iterable[Held]) -> None:
-    """Say what arrived switched off, and how to switch it on."""
+    """Print what arrived disabled, and how to enable it."""
     items = list(held)
     if not items:
         return
-    click.echo(f"Disabled until you approve: {counted(len(items), 'item')}.")
+    click.echo(f"Disabled until you approve: {pluralize(len(items), 'item')}.")
     for each in items:
         click.echo(f"  {each}")
     click.echo("Review them, then run `nexus automations approve`.")
 
 
-def waiting_settings(home: Home) -> dict[str, dict[str, Any]]:
-    """The imported settings that wait for approval, by section."""
+def load_waiting_settings(home: Home) -> dict[str, dict[str, Any]]:
+    """Load the imported settings that wait for approval, by section."""
     file = quarantine.imported_settings(home)
     if not file.is_file():
         return {}
@@ -38,7 +38,7 @@ def waiting_settings(home: Home) -> dict[str, dict[str, Any]]:
 
 def approve_settings(home: Home) -> int:
     """Write the imported settings to config.toml; returns how many there were."""
-    waiting = waiting_settings(home)
+    waiting = load_waiting_settings(home)
     text = home.config_file.read_text(encoding="utf-8")
     document = cast("dict[str, Any]", tomlkit.parse(text))
     wanted = tomllib.loads(text)
@@ -54,8 +54,8 @@ def approve_settings(home: Home) -> int:
     return sum(map(len, waiting.values()))
 
 
-def unheld(name: str) -> NexusError:
-    """The error for a name that waits for no approval."""
+def not_waiting_error(name: str) -> NexusError:
+    """Return the error for a name that isn't waiting for approval."""
     return NexusError(
         f"`{name}` isn't waiting for approval", hint="`nexus automations approve` lists what is."
     )

@@ -1,7 +1,6 @@
-"""Histories: what would come, the import with its progress, the list of imports, and the way out."""
+"""Histories: their preview, import and list, and the export to Markdown."""
 
 import asyncio
-import json
 import sys
 import tomllib
 from collections.abc import Awaitable, Callable
@@ -12,14 +11,14 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from nexus import history
-from nexus.cli.place import counted, opened_home, size, with_ledgers
+from nexus.cli.place import format_size, open_home, pluralize, print_json, with_ledgers
 from nexus.cli.progress import steps_shown
 from nexus.cli.terminal import printable
 from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.history import markdown
 from nexus.history.files import total_bytes
-from nexus.history.source import zone
+from nexus.history.source import find_zone
 from nexus.ledgers import Ledgers
 from nexus.ledgers.events import imports
 from nexus.memory.operations import Memory
@@ -29,7 +28,7 @@ T = TypeVar("T")
 _EXAMPLES = 5
 
 
-def bring(
+def import_history(
     ctx: click.Context,
     path: str,
     *,
@@ -42,24 +41,27 @@ def bring(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Import a history into the home, or say what would come."""
+    """Import a history into the home, or print what would be imported."""
     options = history.Options(
-        owner=owner, timezone=zone(timezone or ""), mapping=_mapping(mapping), trusts_from=trust_from
+        owner=owner,
+        timezone=find_zone(timezone or ""),
+        mapping=_read_mapping(mapping),
+        trusts_from=trust_from,
     )
-    source = history.opened(Path(path), options, format_)
+    source = history.open_source(Path(path), options, format_)
     if dry_run:
         seen = _run(ctx, _preview, source)
-        _show_preview(seen, as_json=as_json)
+        _print_preview(seen, as_json=as_json)
         return
-    done = _run(ctx, _import, opened_home(ctx)[1], source, not without_attachments)
-    _show_import(done, as_json=as_json)
+    done = _run(ctx, _import, open_home(ctx)[1], source, not without_attachments)
+    _print_import(done, as_json=as_json)
 
 
-def show_list(ctx: click.Context, *, as_json: bool) -> None:
+def print_imports(ctx: click.Context, *, as_json: bool) -> None:
     """Print all imports."""
-    found = _run(ctx, _listed)
+    found = _run(ctx, lambda ledgers: ledgers.events.read(imports.list_imports))
     if as_json:
-        click.echo(json.dumps([each.record() for each in found], indent=2))
+        print_json([each.record() for each in found])
         return
     if not found:
         click.echo("No imports yet.")
@@ -69,29 +71,25 @@ def show_list(ctx: click.Context, *, as_json: bool) -> None:
         )
         click.echo(
             f"{each.id}  {each.created_at[:16].replace('T', ' ')}  {each.source:<12} "
-            f"{counted(each.messages, 'message'):>18}  {printable(each.location)}  ({state})"
+            f"{pluralize(each.messages, 'message'):>18}  {printable(each.location)}  ({state})"
         )
 
 
 def export_markdown(ctx: click.Context, folder: str, *, as_json: bool) -> None:
     """Write the home to a folder of Markdown."""
-    written = _run(ctx, _write, Path(folder))
+    written = _run(ctx, _write_markdown, Path(folder))
     if as_json:
-        click.echo(json.dumps({"folder": folder, **asdict(written)}, indent=2))
+        print_json({"folder": folder, **asdict(written)})
         return
     people = "1 person" if written.people == 1 else f"{written.people:,} people"
     click.echo(
-        f"Exported {people}, {counted(written.topics, 'topic')} and {counted(written.messages, 'message')} "
-        f"on {counted(written.days, 'day')} to {folder}."
+        f"Exported {people}, {pluralize(written.topics, 'topic')} "
+        f"and {pluralize(written.messages, 'message')} on {pluralize(written.days, 'day')} to {folder}."
     )
     click.echo("Open the folder as a vault in Obsidian, or read it with any editor.")
 
 
-async def _listed(ledgers: Ledgers) -> list[imports.Import]:
-    return await ledgers.events.read(imports.listed)
-
-
-async def _write(ledgers: Ledgers, folder: Path) -> markdown.Written:
+async def _write_markdown(ledgers: Ledgers, folder: Path) -> markdown.Written:
     with steps_shown("Exporting messages") as progress:
         return await markdown.write(ledgers, folder, lambda messages: progress(messages, 0))
 
@@ -120,43 +118,44 @@ async def _import(
         return await importer.run()
 
 
-def _show_preview(seen: history.Preview, *, as_json: bool) -> None:
+def _print_preview(seen: history.Preview, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(seen.record(), indent=2))
+        print_json(seen.record())
         return
-    click.echo(f"{seen.title}, {size(seen.size_bytes)}:")
-    click.echo(f"  {counted(seen.messages, 'message')} in {counted(seen.threads, 'thread')}")
+    click.echo(f"{seen.title}, {format_size(seen.size_bytes)}:")
+    click.echo(f"  {pluralize(seen.messages, 'message')} in {pluralize(seen.threads, 'thread')}")
     if seen.known:
-        click.echo(f"  {counted(seen.known, 'message')} of these already imported")
+        click.echo(f"  {pluralize(seen.known, 'message')} of these already imported")
     click.echo(f"  {'1 person' if seen.people == 1 else f'{seen.people:,} people'}")
     if seen.attachments:
         absent = f" ({seen.attachments_absent:,} by name only)" if seen.attachments_absent else ""
-        click.echo(f"  {counted(seen.attachments, 'attachment')}{absent}")
+        click.echo(f"  {pluralize(seen.attachments, 'attachment')}{absent}")
     if seen.first and seen.last:
         click.echo(f"  from {seen.first[:10]} to {seen.last[:10]}")
     if seen.undated:
-        click.echo(f"  {counted(seen.undated, 'message')} without a time")
+        click.echo(f"  {pluralize(seen.undated, 'message')} without a time")
     if seen.unverified:
-        click.echo(f"  {counted(seen.unverified, 'mail')} from your address without proof that you sent it")
-    _show_set_aside(seen.set_aside)
+        click.echo(f"  {pluralize(seen.unverified, 'mail')} from your address without proof that you sent it")
+    _print_set_aside(seen.set_aside)
     click.echo("Nothing imported. Run the command without --dry-run to import.")
 
 
-def _show_import(done: imports.Import, *, as_json: bool) -> None:
+def _print_import(done: imports.Import, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(done.record(), indent=2))
+        print_json(done.record())
         return
     click.echo(
-        f"Imported {counted(done.messages, 'message')} in {counted(done.threads, 'new thread')} as {done.id}."
+        f"Imported {pluralize(done.messages, 'message')} in {pluralize(done.threads, 'new thread')} "
+        f"as {done.id}."
     )
     if done.known:
-        click.echo(f"  {counted(done.known, 'message')} skipped: already imported")
-    _show_set_aside(done.set_aside)
+        click.echo(f"  {pluralize(done.known, 'message')} skipped: already imported")
+    _print_set_aside(done.set_aside)
     click.echo("They can be searched by words now, and by meaning once embedded (`nexus memory embeddings`).")
     click.echo(f"Undo: `nexus forget import {done.id}`.")
 
 
-def _show_set_aside(found: imports.SetAsides) -> None:
+def _print_set_aside(found: imports.SetAsides) -> None:
     for reason, count in found.counts.most_common():
         click.echo(f"  {count:,} set aside: {printable(reason)}")
         places = [place for why, place in found.examples if why == reason][:_EXAMPLES]
@@ -164,7 +163,7 @@ def _show_set_aside(found: imports.SetAsides) -> None:
             click.echo(f"    {printable(place)}")
 
 
-def _mapping(path: str | None) -> dict[str, Any]:
+def _read_mapping(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -9,12 +12,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from nexus import heap
-from nexus.cli import host_fleet
 from nexus.errors import HomeBusyError, UsageError
 from nexus.home import Home
 from nexus.serving import serving
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from nexus.hosting.fleet.records import FleetHost
+    from nexus.hosting.fleet.registry import FleetRegistry
     from nexus.hosting.registry import HostedHome, Registry, TokenScope
 
 _PAGE = 1_000
@@ -33,6 +39,30 @@ _fleet = click.option(
     envvar="NEXUS_FLEET",
     default="",
     help="Postgres that several hosts share: postgresql://…. Default: $NEXUS_FLEET.",
+)
+
+_POLL_S = 0.5
+_shared_fleet = click.option(
+    "--fleet",
+    metavar="URL",
+    envvar="NEXUS_FLEET",
+    required=True,
+    help="Postgres that the hosts share. Default: $NEXUS_FLEET.",
+)
+_audit_root = click.option(
+    "--root",
+    metavar="DIR",
+    envvar="NEXUS_HOST",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of a host, for its audit log. Default: $NEXUS_HOST.",
+)
+_wait = click.option(
+    "--wait-s",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    default=600.0,
+    show_default=True,
+    help="How long to wait for it. 0: don't wait.",
 )
 
 
@@ -143,7 +173,7 @@ def serve(
     Each is at NAME.localhost, or at a subdomain of the public URL.
     A home is opened when a request, a message or a schedule needs it, and closed when it is idle.
     """
-    heap.bound()
+    heap.limit()
     # Imported here, because the libraries behind it take longer than a refusal or `--help` may.
     from nexus.cli.host_running import run
     from nexus.hosting.fleet.fleet import FleetSettings
@@ -160,7 +190,7 @@ def serve(
         root=root.absolute(),
         bounds=bounds,
         copies=copies,
-        scrape_token=_scrape_token(scrape_token_file),
+        scrape_token=_read_scrape_token(scrape_token_file),
         otlp_url=otlp_url,
         fleet=member if fleet else None,
     )
@@ -181,10 +211,10 @@ def add(name: str, root: Path, fleet: str, settings: Path | None) -> None:
     """Create a home and print its API token, which is shown once."""
     from nexus.hosting import audit, homes
 
-    with _registry(root, fleet) as registry:
+    with _open_registry(root, fleet) as registry:
         with audit.Audit(registry.root).act("home.add", who=audit.by_user(), home=name):
             made = homes.add(registry, name, settings)
-        token = _new_token(registry, made, "full")
+        token = _create_token(registry, made, "full")
         place = "in the fleet" if fleet else f"at {registry.home(name).root}"
         click.echo(f"Created {name} {place}", err=True)
         click.echo(token)
@@ -196,7 +226,7 @@ def add(name: str, root: Path, fleet: str, settings: Path | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per home.")
 def list_(root: Path, fleet: str, as_json: bool) -> None:
     """List the homes, whether each is open, and what is wrong with it."""
-    with _registry(root, fleet) as registry:
+    with _open_registry(root, fleet) as registry:
         after = ""
         while found := registry.listed(after, _PAGE):
             for each in found:
@@ -223,7 +253,7 @@ def remove(name: str, root: Path, fleet: str, copies: str, yes: bool) -> None:
     """Delete a home with everything in it. This can't be undone."""
     from nexus.hosting import audit, homes, replication
 
-    with _registry(root, fleet) as registry:
+    with _open_registry(root, fleet) as registry:
         found = registry.named(name)
         if found.host is not None or serving(Home(root.absolute())) is not None:
             raise HomeBusyError(
@@ -252,10 +282,10 @@ def token(name: str | None, root: Path, fleet: str, admin: bool, read_only: bool
         raise click.UsageError("Give either the name of a home or --admin.")
     if admin and read_only:
         raise click.UsageError("--read-only is for tokens of homes.")
-    with _registry(root, fleet) as registry:
+    with _open_registry(root, fleet) as registry:
         home = None if name is None else registry.named(name)
         scope = "admin" if admin else "read" if read_only else "full"
-        click.echo(_new_token(registry, home, scope, rotate=rotate))
+        click.echo(_create_token(registry, home, scope, rotate=rotate))
 
 
 @host.command()
@@ -275,7 +305,7 @@ def limit(name: str, root: Path, fleet: str, **given: Any) -> None:
     """Show the limits of a home, or change some. Changes apply when it is next opened."""
     from nexus.hosting import audit
 
-    with _registry(root, fleet) as registry:
+    with _open_registry(root, fleet) as registry:
         found = registry.named(name)
         changes = {key: value for key, value in given.items() if value is not None}
         limits = found.limits.changed(changes)
@@ -286,7 +316,7 @@ def limit(name: str, root: Path, fleet: str, **given: Any) -> None:
             click.echo(f"{key:<12} {value:g}")
 
 
-def _new_token(
+def _create_token(
     registry: "Registry", home: "HostedHome | None", scope: "TokenScope", *, rotate: bool = False
 ) -> str:
     from nexus.hosting import audit
@@ -296,7 +326,7 @@ def _new_token(
         return registry.new_token(home.id if home else None, scope, rotate=rotate)
 
 
-def _scrape_token(file: TextIO | None) -> str:
+def _read_scrape_token(file: TextIO | None) -> str:
     token = "" if file is None else file.read().strip()
     if file is not None and len(token) < _TOKEN_CHARACTERS:
         raise UsageError(
@@ -306,7 +336,7 @@ def _scrape_token(file: TextIO | None) -> str:
     return token
 
 
-def _registry(root: Path, fleet: str) -> "Registry":
+def _open_registry(root: Path, fleet: str) -> "Registry":
     from nexus.hosting.fleet.registry import FleetRegistry
     from nexus.hosting.local import LocalRegistry
 
@@ -315,5 +345,102 @@ def _registry(root: Path, fleet: str) -> "Registry":
     return LocalRegistry(root.absolute())
 
 
-for _command in (host_fleet.hosts, host_fleet.move, host_fleet.drain, host_fleet.evacuate):
-    host.add_command(_command)
+@host.command()
+@_shared_fleet
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per host.")
+def hosts(fleet: str, as_json: bool) -> None:
+    """List the hosts of the fleet and their load."""
+    with _open_fleet(fleet) as registry:
+        found = registry.hosts()
+    if not as_json and found:
+        click.echo(f"{'host':<16} {'state':<9} {'homes':>6} {'open':>5} {'cpu':>5} {'memory':>9}  version")
+    for each in found:
+        click.echo(json.dumps(asdict(each)) if as_json else _format_host(each))
+
+
+@host.command()
+@click.argument("name")
+@click.option("--to", "host", metavar="HOST", required=True, help="The host that is to have it.")
+@_shared_fleet
+@_audit_root
+@_wait
+def move(name: str, host: str, fleet: str, root: Path | None, wait_s: float) -> None:
+    """Move a home to another host once nobody uses it. No request fails."""
+    with _open_fleet(fleet) as registry:
+        home = registry.named(name)
+        with _record_act(root, "home.move", home=name, host=host):
+            registry.place(home.id, host)
+        _wait_until(lambda: registry.named(name).host == host, wait_s, f"{name} is still in use")
+    click.echo(f"{name} is on {host}." if wait_s else f"{name} moves to {host}.", err=True)
+
+
+@host.command()
+@click.argument("host")
+@_shared_fleet
+@_audit_root
+@_wait
+@click.option("--undo", is_flag=True, help="Let the host take homes again.")
+def drain(host: str, fleet: str, root: Path | None, wait_s: float, undo: bool) -> None:
+    """Move all homes off a host, before it is upgraded or removed. No request fails."""
+    from nexus.hosting.fleet import moves
+
+    with _open_fleet(fleet) as registry:
+        if undo:
+            with _record_act(root, "host.resume", host=host):
+                moves.resume(registry, host)
+            click.echo(f"{host} takes homes again.", err=True)
+            return
+        with _record_act(root, "host.drain", host=host):
+            count = moves.drain(registry, host)
+        # What a host that died in the meantime was to have goes to another one.
+        _wait_until(lambda: moves.drain(registry, host) == 0, wait_s, f"{host} still has homes in use")
+    click.echo(f"{count} homes moved off {host}." if wait_s else f"{count} homes move off {host}.", err=True)
+
+
+@host.command()
+@click.argument("host")
+@_shared_fleet
+@click.option("--force", is_flag=True, help="Wait for the host's lease to end if it is still alive.")
+@_audit_root
+@_wait
+def evacuate(host: str, fleet: str, force: bool, root: Path | None, wait_s: float) -> None:
+    """Give all homes of a dead host to the others."""
+    from nexus.hosting.fleet import moves
+
+    with _open_fleet(fleet) as registry:
+        if force:
+            _wait_until(lambda: not registry.host_named(host).is_alive, wait_s, f"{host} renews its lease")
+        with _record_act(root, "host.evacuate", host=host):
+            count = moves.evacuate(registry, host)
+    click.echo(f"{count} homes moved off {host}.", err=True)
+
+
+def _format_host(host: "FleetHost") -> str:
+    state = "dead" if not host.is_alive else "draining" if host.is_draining else "alive"
+    load = host.load
+    return (
+        f"{host.name:<16} {state:<9} {host.homes:>6} {load.open_homes:>5} {load.cpu_share:>5.0%} "
+        f"{load.resident_mib:>5} MiB  {host.version}"
+    )
+
+
+def _record_act(root: Path | None, what: str, **about: str) -> "AbstractContextManager[None]":
+    """Record what is done in the audit log of a host, if one was given."""
+    from nexus.hosting import audit
+
+    return audit.Audit(root.absolute()).act(what, who=audit.by_user(), **about) if root else nullcontext()
+
+
+def _wait_until(met: Callable[[], bool], wait_s: float, otherwise: str) -> None:
+    until = time.monotonic() + wait_s
+    while wait_s and not met():
+        if time.monotonic() > until:
+            raise HomeBusyError(otherwise, hint="It goes on by itself; `nexus host hosts` shows how far.")
+        time.sleep(_POLL_S)
+
+
+def _open_fleet(fleet: str) -> "AbstractContextManager[FleetRegistry]":
+    from nexus.hosting.fleet.registry import FleetRegistry
+
+    # Commands have no folder of homes.
+    return FleetRegistry(Path(), fleet)

@@ -1,4 +1,4 @@
-"""A host while it runs, and what a person is told about it."""
+"""Running a host, and printing its state."""
 
 import asyncio
 import json
@@ -12,9 +12,9 @@ import click
 
 from nexus import __version__
 from nexus.broker.tools import sandbox
-from nexus.cli.up_running import STOPPING, asked_to_stop, exposure_warnings
+from nexus.cli.up_running import STOPPING, exposure_warnings, stop_on_signal
 from nexus.gateway.hosted import HostGateway
-from nexus.gateway.listener import bound, raise_descriptor_limit
+from nexus.gateway.listener import bind_socket, raise_descriptor_limit
 from nexus.home import Home
 from nexus.hosting import cgroups
 from nexus.hosting.cgroups import CgroupError, Cgroups
@@ -25,19 +25,19 @@ _log = logging.getLogger("nexus.host")
 
 
 async def run(settings: HostSettings, address: str, port: int, public_url: str, *, as_json: bool) -> None:
-    """Run until a signal asks for the end; a second one ends the process at once."""
-    stop = asked_to_stop()
+    """Run until a signal; a second one ends the process immediately."""
+    stop = stop_on_signal()
     raise_descriptor_limit()
     settings.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     (settings.root / "logs").mkdir(mode=0o700, exist_ok=True)
-    found, lacking = await asyncio.to_thread(_cgroups)
-    with bound(address, port) as listening:
-        host = Host(replace(_reachable(settings, listening), cgroups=found))
+    found, lacking = await asyncio.to_thread(_take_over_cgroups)
+    with bind_socket(address, port) as listening:
+        host = Host(replace(_add_internal_url(settings, listening), cgroups=found))
         await _run(host, listening, address, public_url, stop, lacking, as_json=as_json)
 
 
-def _cgroups() -> tuple[Cgroups | None, str]:
-    """The cgroups of the homes, and what can't be limited with them."""
+def _take_over_cgroups() -> tuple[Cgroups | None, str]:
+    """Take over the cgroups of the homes; also return what can't be limited with them."""
     try:
         found = cgroups.take_over(cgroups.own())
     except CgroupError as error:
@@ -46,8 +46,8 @@ def _cgroups() -> tuple[Cgroups | None, str]:
     return found, missing and f"some limits of homes. Controllers that were not delegated: {missing}."
 
 
-def _reachable(settings: HostSettings, listening: socket.socket) -> HostSettings:
-    """With the URL that the other hosts of a fleet reach this one at."""
+def _add_internal_url(settings: HostSettings, listening: socket.socket) -> HostSettings:
+    """Add the URL at which the other hosts of a fleet reach this one."""
     if settings.fleet is None or settings.fleet.internal_url:
         return settings
     address, port = listening.getsockname()[:2]
@@ -72,16 +72,16 @@ async def _run(
             _log.info("the host runs", extra={"version": __version__, "pid": os.getpid()})
             if lacking:
                 _log.warning("off: %s", lacking)
-            picture = {
+            summary = {
                 "root": str(settings.root),
                 "pid": os.getpid(),
                 "url": gateway.address.url,
                 "port": gateway.port,
                 "homes": host.registry.count(),
-                "off": [*await _off(), *filter(None, [lacking])],
+                "off": [*await _list_disabled(), *filter(None, [lacking])],
                 "warnings": [] if public_url else exposure_warnings(address),
             }
-            _tell(picture, gateway.address.of_home("NAME"), as_json=as_json)
+            _print_summary(summary, gateway.address.of_home("NAME"), as_json=as_json)
             await stop.wait()
             _log.info("stopping")
             if not as_json:
@@ -89,8 +89,8 @@ async def _run(
             await host.step_down()
 
 
-async def _off() -> list[str]:
-    """What doesn't work here, and why: without a sandbox a host runs no code of its homes at all."""
+async def _list_disabled() -> list[str]:
+    """List what doesn't work here: without a sandbox a host runs no code of its homes."""
     missing = await sandbox.availability()
     if missing is None:
         return []
@@ -98,15 +98,15 @@ async def _off() -> list[str]:
     return [f"{reason} A host runs no code of homes outside the sandbox. {missing.hint}"]
 
 
-def _tell(picture: dict[str, Any], home_url: str, *, as_json: bool) -> None:
+def _print_summary(summary: dict[str, Any], home_url: str, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(picture))
+        click.echo(json.dumps(summary))
         return
-    click.secho(f"Nexus is hosting {picture['root']} (pid {picture['pid']}).", bold=True)
-    click.echo(f"  homes        {picture['homes']}, each at {home_url}")
-    click.echo(f"  admin        {picture['url']}/api/homes")
-    for off in picture["off"]:
+    click.secho(f"Nexus is hosting {summary['root']} (pid {summary['pid']}).", bold=True)
+    click.echo(f"  homes        {summary['homes']}, each at {home_url}")
+    click.echo(f"  admin        {summary['url']}/api/homes")
+    for off in summary["off"]:
         click.secho(f"  off          {off}", fg="yellow")
-    for warning in picture["warnings"]:
+    for warning in summary["warnings"]:
         click.secho(f"Warning: {warning}", fg="red", err=True)
     click.echo("Press Ctrl-C to stop.")

@@ -1,29 +1,34 @@
-"""`nexus init`: make a home, or complete one; at a terminal, choose its model and start it."""
+"""`nexus init`: create or complete a home; at a terminal, choose its model and start it."""
 
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nexus import config, config_file, ledgers
 from nexus.broker.agent.providers import PROVIDERS, Choice
-from nexus.cli import init_language, init_model, models
-from nexus.cli.init_providers import Asking, Defaults, KeyWish, Person, Wishes
-from nexus.cli.place import chosen_home
+from nexus.cli import init_model, models
+from nexus.cli.init_providers import Defaults, KeyWish, Person, Prompter, Wishes
+from nexus.cli.place import locate_home
 from nexus.cli.terminal import printable
 from nexus.config_file import Change
 from nexus.demo import place
-from nexus.errors import NexusError
+from nexus.errors import ModelFileError, NexusError
 from nexus.home import Home
 from nexus.ledgers import attach
 from nexus.serving import serving
 from nexus.settings import variable
 
+if TYPE_CHECKING:
+    from nexus.memory.embedding import Model
+
 _INTERRUPTED = 130
+
+Download = Callable[["Model"], object]
 
 
 @click.command()
@@ -69,69 +74,75 @@ def init(
 
     Run it again to complete a home. It changes config.toml only where you say so.
     """
-    home = chosen_home(ctx)
-    asking: Asking = Person() if sys.stdin.isatty() and sys.stdout.isatty() and not yes else Defaults()
-    wishes = _wishes(**about_model)
+    home = locate_home(ctx)
+    prompter: Prompter = Person() if sys.stdin.isatty() and sys.stdout.isatty() and not yes else Defaults()
+    wishes = _read_wishes(**about_model)
     try:
-        if not _is_meant(home, asking):
+        if not _confirm_demo_home(home, prompter):
             return
-        choice = _choice(home, wishes, asking, test=test) if asking.is_person or wishes.any or yes else None
+        choice = (
+            _choose_models(home, wishes, prompter, test=test)
+            if prompter.is_person or wishes.any or yes
+            else None
+        )
     except (click.Abort, KeyboardInterrupt):
         click.echo("\nStopped. Nothing was created or changed.", err=True)
         ctx.exit(_INTERRUPTED)
     is_new = not home.exists
     try:
-        with _uninterrupted():
-            is_new = _make(home, unchanged=choice is None and not language)
+        with _defer_interrupt():
+            is_new = _create_home(home, unchanged=choice is None and not language)
             if choice is not None:
-                _save(home, choice)
-                models.keep(home, config.load(home.config_file), choice.trials)
-                _tell_cost(config.load(home.config_file))
+                _save_choice(home, choice)
+                models.keep_trials(home, config.load(home.config_file), choice.trials)
+                _print_writer_cost(config.load(home.config_file))
         if language or is_new:
-            _choose_embedding(home, language, asking, download=yes)
+            _choose_embedding(home, language, prompter, download=yes)
         if not no_mcp:
-            _offer_memory(ctx, clients, asking)
+            _connect_clients(ctx, clients, prompter)
         if start is None:
-            start = asking.is_person and serving(home) is None and asking.yes("Start it now?", default=True)
+            start = (
+                prompter.is_person and serving(home) is None and prompter.yes("Start it now?", default=True)
+            )
     except (click.Abort, KeyboardInterrupt):
         click.echo(f"\nStopped. The home at {home.root} was created.")
-        _tell_next(has_model=choice is not None, is_new=is_new)
+        _print_next_steps(has_model=choice is not None, is_new=is_new)
         ctx.exit(_INTERRUPTED)
     if start:
         from nexus.cli.up import up
 
         ctx.invoke(up, host=None, port=None, as_json=False)
     else:
-        _tell_next(has_model=choice is not None, is_new=is_new)
+        _print_next_steps(has_model=choice is not None, is_new=is_new)
 
 
-def _tell_next(*, has_model: bool, is_new: bool) -> None:
+def _print_next_steps(*, has_model: bool, is_new: bool) -> None:
     if has_model:
         click.echo("Next: `nexus chat` to talk to it, or `nexus up` to run it with the dashboard.")
     elif is_new:
         click.echo("Next: `nexus doctor` to check it, or `nexus status` for a summary.")
 
 
-def _tell_cost(settings: config.Config) -> None:
+def _print_writer_cost(settings: config.Config) -> None:
     from nexus.roles.memory_writer import describe_cost
 
-    if told := describe_cost(settings):
-        click.echo(f'{printable(told)}. `writer = "none"` in [models] turns this off.')
+    if cost := describe_cost(settings):
+        click.echo(f'{printable(cost)}. `writer = "none"` in [models] turns this off.')
 
 
-def _is_meant(home: Home, asking: Asking) -> bool:
-    """False where it is the demonstration's, and the person would rather have another."""
+def _confirm_demo_home(home: Home, prompter: Prompter) -> bool:
+    """Ask before using the home of `nexus demo`; False if the person wants another."""
     if not place.file(home).exists():
         return True
     click.echo(f"The home at {home.root} contains the `nexus demo` month.")
     click.echo("Use a separate home for your own data: `nexus --home DIR init`.")
-    if not asking.is_person or asking.yes("Use this one anyway?", default=False):
+    if not prompter.is_person or prompter.yes("Use this one anyway?", default=False):
         return True
     click.echo("Nothing changed.")
     return False
 
 
-def _wishes(
+def _read_wishes(
     provider: str | None,
     model: str,
     worker_model: str,
@@ -150,22 +161,22 @@ def _wishes(
     )
 
 
-def _choice(home: Home, wishes: Wishes, asking: Asking, *, test: bool) -> Choice | None:
+def _choose_models(home: Home, wishes: Wishes, prompter: Prompter, *, test: bool) -> Choice | None:
     settings = config.load(home.config_file)
-    if asking.is_person and not home.exists:
+    if prompter.is_person and not home.exists:
         click.echo(f"This creates a home for your agent at {home.root}.")
         click.echo(
             "Press Enter to accept a default, or Ctrl-C to stop. Nothing is created until you choose a model."
         )
-    choice = init_model.chosen(settings, wishes, asking, test=test)
-    if choice is None and wishes.any and settings.models.manager and not asking.is_person:
+    choice = init_model.choose_models(settings, wishes, prompter, test=test)
+    if choice is None and wishes.any and settings.models.manager and not prompter.is_person:
         click.echo(f"Keeping the model {settings.models.manager[0]}. Change it with `--model`.")
     return choice
 
 
 @contextmanager
-def _uninterrupted() -> Generator[None]:
-    """What is made in here is made whole: a Ctrl-C waits for the end of it."""
+def _defer_interrupt() -> Generator[None]:
+    """Hold a Ctrl-C back until the end of the block, so that what it creates is complete."""
     pressed: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
@@ -176,8 +187,8 @@ def _uninterrupted() -> Generator[None]:
         raise KeyboardInterrupt
 
 
-def _make(home: Home, *, unchanged: bool) -> bool:
-    """Make what is missing; False where nothing was."""
+def _create_home(home: Home, *, unchanged: bool) -> bool:
+    """Create what is missing; False if nothing was."""
     made = home.create()
     databases = ledgers.create(home)
     made += attach.ensure(home)
@@ -195,24 +206,24 @@ def _make(home: Home, *, unchanged: bool) -> bool:
     return True
 
 
-def _save(home: Home, choice: Choice) -> None:
-    # What the file says by itself: a variable of this moment is no reason to leave something out of it.
+def _save_choice(home: Home, choice: Choice) -> None:
+    # Compare with the file alone: an environment variable of this moment may be gone tomorrow.
     changes = list(choice.keep_key(home).changes(config.load(home.config_file, {})))
     if not changes:
         click.echo(f"{home.config_file} is already up to date.")
         return
-    _write(home, changes)
+    _save_changes(home, changes)
 
 
-def _choose_embedding(home: Home, language: str, asking: Asking, *, download: bool) -> None:
-    """Set the embedding model for the language that was named, or for the locale's."""
-    spoken = language or init_language.of_locale()
-    name = init_language.embedding_model(spoken, asking, download=download or bool(language))
+def _choose_embedding(home: Home, language: str, prompter: Prompter, *, download: bool) -> None:
+    """Set the embedding model for the given language, or for the locale's."""
+    spoken = language or locale_language()
+    name = choose_embedding_model(spoken, prompter, download=download or bool(language))
     if name != config.load(home.config_file, {}).memory.embedding_model:
-        _write(home, [Change(section="memory", key="embedding_model", value=name)])
+        _save_changes(home, [Change(section="memory", key="embedding_model", value=name)])
 
 
-def _write(home: Home, changes: list[Change]) -> None:
+def _save_changes(home: Home, changes: list[Change]) -> None:
     config_file.save(home.config_file, changes)
     click.echo(f"Saved to {home.config_file}:")
     for change in changes:
@@ -222,20 +233,68 @@ def _write(home: Home, changes: list[Change]) -> None:
             click.echo(f"  The environment variable {name} is set and overrides it.")
 
 
-def _offer_memory(ctx: click.Context, named: tuple[str, ...], asking: Asking) -> None:
-    """Connect the agents that were named or that the person agrees to; one that fails stops no other."""
+def _connect_clients(ctx: click.Context, named: tuple[str, ...], prompter: Prompter) -> None:
+    """Connect the agents that were named or that the person agrees to. A failure doesn't stop the others."""
     from nexus.cli.mcp import install as install_into
     from nexus.cli.mcp_clients import find_installed
 
     wanted = list(named)
-    if not named and asking.is_person:
+    if not named and prompter.is_person:
         wanted = [
             client.name
             for client in find_installed()
-            if asking.yes(f"Connect {client.title} to this memory?", default=True)
+            if prompter.yes(f"Connect {client.title} to this memory?", default=True)
         ]
     for name in wanted:
         try:
             ctx.invoke(install_into, client=name, project=None, only_print=False, replace=False)
         except (NexusError, OSError) as error:
             click.echo(f"nexus: {printable(str(error))}", err=True)
+
+
+def locale_language(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the language of the locale, as `de_DE.UTF-8`, or nothing if none is set."""
+    names = ("LC_ALL", "LC_MESSAGES", "LANG")
+    return next((environment[name] for name in names if environment.get(name)), "")
+
+
+def choose_embedding_model(
+    language: str, prompter: Prompter, *, download: bool, fetch: Download | None = None
+) -> str:
+    """Name the embedding model for a language, and say which it is unless it is the default.
+
+    A model that is not installed is downloaded if a person agrees or `download` says so; without it,
+    the home gets the default model.
+    """
+    # Imported here, because it brings numpy with it.
+    from nexus.memory.embedding import DEFAULT_MODEL, MODELS, locate, model_for
+
+    name = model_for(language)
+    model = MODELS[name]
+    if name == DEFAULT_MODEL:
+        return name
+    if locate(model) is None and not _download_if_agreed(model, prompter, download, fetch or models.download):
+        click.echo(
+            f"Embedding model: {DEFAULT_MODEL}, which reads English. For other languages run "
+            f"`nexus models pull {name}`, then `nexus init --language {printable(language)}`."
+        )
+        return DEFAULT_MODEL
+    click.echo(f"Embedding model: {name}, for the language {printable(language)}.")
+    return name
+
+
+def _download_if_agreed(model: "Model", prompter: Prompter, download: bool, fetch: Download) -> bool:
+    build = model.hub_build
+    if build is None:
+        return False
+    question = (
+        f"Download {model.name} ({build.size_bytes / 1e6:.0f} MB) to search in languages other than English?"
+    )
+    if not prompter.yes(question, default=prompter.is_person or download):
+        return False
+    try:
+        fetch(model)
+    except ModelFileError as error:
+        click.echo(printable(f"{error.message}."), err=True)
+        return False
+    return True

@@ -13,7 +13,7 @@ from nexus.broker.agent import providers
 from nexus.broker.agent.providers import Choice
 from nexus.broker.agent.roles import nearest_model
 from nexus.cli import models
-from nexus.cli.init_providers import Asking, Earlier, EarlierKey, Wishes, keyed
+from nexus.cli.init_providers import PreviousKey, PreviousSetup, Prompter, Wishes, choose_key
 from nexus.cli.terminal import printable
 from nexus.config import Config, ProviderConfig
 from nexus.errors import ModelError, ModelFileError, NexusError, SecretError, UsageError
@@ -37,51 +37,53 @@ _SCHEMES: Final = ("http://", "https://")
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A model that did not answer."""
+    """A model that failed its test."""
 
     message: str
     choices: str
-    """What a person can choose or type next."""
+    """What a person can do next."""
     hint: str
     """What a script can do."""
     is_key_refused: bool
 
 
-def tried(settings: Config, choice: Choice) -> "Failure | tuple[Trial, ...]":
-    """Try the manager's model, and the writer's where it is another; what they did where all answer."""
+def try_models(settings: Config, choice: Choice) -> "Failure | tuple[Trial, ...]":
+    """Test the manager's model, and the writer's if it differs; return the trials if all answer."""
     asked, environ = choice.on_trial(settings)
     done: list[Trial] = []
     for model in choice.tried_models:
         try:
-            done.append(models.run(asked, model, environ))
+            done.append(models.try_model(asked, model, environ))
         except NexusError as error:
-            return _failure(error, model, asked, choice)
+            return _make_failure(error, model, asked, choice)
     return tuple(done)
 
 
-def _failure(error: NexusError, model: str, settings: Config, choice: Choice) -> Failure:
+def _make_failure(error: NexusError, model: str, settings: Config, choice: Choice) -> Failure:
     section = model.partition("/")[0]
     provider = settings.providers.get(section, ProviderConfig())
-    is_refused = _status(error) in _REFUSED
+    is_refused = _status_code(error) in _REFUSED
     is_chosen = section == choice.name
     is_typed = is_refused and is_chosen and bool(choice.typed_key)
     return Failure(
         message=error.message,
-        choices=_TYPED_REFUSED if is_typed else _choices(error, section, provider, is_chosen=is_chosen),
+        choices=_TYPED_REFUSED
+        if is_typed
+        else _suggest_next_step(error, section, provider, is_chosen=is_chosen),
         hint="The API key on standard input was rejected. Pipe in a valid one." if is_typed else error.hint,
         is_key_refused=is_refused and is_chosen,
     )
 
 
-def _choices(error: NexusError, section: str, provider: ProviderConfig, *, is_chosen: bool) -> str:
-    """What `nexus init` itself can mend. Of another provider than the chosen one it changes nothing."""
+def _suggest_next_step(error: NexusError, section: str, provider: ProviderConfig, *, is_chosen: bool) -> str:
+    """Suggest what to do in `nexus init`. It changes nothing of other providers than the chosen one."""
     if isinstance(error, SecretError):
-        return f"{error.hint} Or choose again: {_other_key(is_chosen=is_chosen)}."
-    match _status(error):
+        return f"{error.hint} Or choose again: {_suggest_other_key(is_chosen=is_chosen)}."
+    match _status_code(error):
         case 401 | 403:
-            return f"{_refused(provider)} Choose again: {_other_key(is_chosen=is_chosen)}."
+            return f"{_describe_refusal(provider)} Choose again: {_suggest_other_key(is_chosen=is_chosen)}."
         case 404:
-            return f"Try again with another model name.{_other_address(section, provider)}"
+            return f"Try again with another model name.{_suggest_other_url(section, provider)}"
         case 402 | 429:
             return "Check your account with the provider, or try again later."
         case None if provider.base_url:
@@ -94,22 +96,22 @@ def _choices(error: NexusError, section: str, provider: ProviderConfig, *, is_ch
             return "Try again, or choose another model."
 
 
-def _status(error: NexusError) -> int | None:
-    """What the provider answered with; None where nobody did."""
+def _status_code(error: NexusError) -> int | None:
+    """Return the provider's status code; None if it didn't respond."""
     return getattr(error.__cause__, "status_code", None)
 
 
-def _refused(provider: ProviderConfig) -> str:
+def _describe_refusal(provider: ProviderConfig) -> str:
     source = provider.auth_token or provider.api_key
     return f"The API key in {source} was rejected." if source else "An API key is required."
 
 
-def _other_key(*, is_chosen: bool) -> str:
+def _suggest_other_key(*, is_chosen: bool) -> str:
     return "enter another API key or where it is stored" if is_chosen else "choose another model"
 
 
-def _other_address(section: str, provider: ProviderConfig) -> str:
-    """A wrong address looks like an unknown model to whoever asks a server of one's own."""
+def _suggest_other_url(section: str, provider: ProviderConfig) -> str:
+    """Mention the URL of an own server: with a wrong one, every model looks unknown."""
     if providers.section_of(section) != "compatible":
         return ""
     return f" Or the URL {provider.base_url} is wrong: check the server's documentation."
@@ -122,121 +124,126 @@ class Questions:
     settings: Config
     name: str
     """The section of the provider."""
-    asking: Asking
+    prompter: Prompter
     proposed: Mapping[str, str]
     served: Sequence[str]
-    """What the server was seen to have; nothing where that is not known."""
-    earlier: Earlier | None
+    """The models that the server lists; empty if unknown."""
+    previous: PreviousSetup | None
     writer_follows: bool
     """Whether the manager's model is proposed for the writer."""
 
-    def models(self, wished: Mapping[str, str]) -> dict[str, str]:
-        """The model of each role. What config.toml says of a role is the default, where it still fits."""
+    def ask_models(self, wished: Mapping[str, str]) -> dict[str, str]:
+        """Ask for the model of each role. The one in config.toml is the default if it still fits."""
         models: dict[str, str] = {}
         manager = ""
         for role in ROLES:
-            current = self._current(role)
+            current = self._current_model(role)
             nobody = _NOBODY.get(role, "")
-            answer = wished.get(role) or self._answer(role, manager)
+            answer = wished.get(role) or self._ask_model(role, manager)
             manager = manager or answer
             if role == "writer" and answer == nobody:
                 models[role] = nobody
             elif role == "manager" or answer != (current or nobody):
-                models[role] = "" if answer == nobody else _full(answer, self.name, self.settings)
+                models[role] = "" if answer == nobody else _add_provider(answer, self.name, self.settings)
         if not models["manager"]:
             hint = f"Pass `--model`, such as `--model {self.name}/NAME`."
             raise UsageError("No model given", hint=hint)
         return models
 
-    def _current(self, role: str) -> str:
+    def _current_model(self, role: str) -> str:
         current = "".join(getattr(self.settings.models, role)[:1])
         return "" if (role, current) == ("writer", "manager") else current
 
-    def _answer(self, role: str, manager: str) -> str:
-        default = self._default(role, manager)
+    def _ask_model(self, role: str, manager: str) -> str:
+        default = self._default_model(role, manager)
         while True:
-            answer = self.asking.text(_QUESTIONS[role], default)
+            answer = self.prompter.text(_QUESTIONS[role], default)
             if not self._is_unknown(role, answer):
                 return answer
             question = f"The server doesn't list a model named {printable(answer)!r}. Use it anyway?"
-            if self.asking.yes(question, default=False):
+            if self.prompter.yes(question, default=False):
                 return answer
 
-    def _default(self, role: str, manager: str) -> str:
-        nobody, current = _NOBODY.get(role, ""), self._current(role)
-        before = self.earlier.model(role, self.name) if self.earlier else None
+    def _default_model(self, role: str, manager: str) -> str:
+        nobody, current = _NOBODY.get(role, ""), self._current_model(role)
+        before = self.previous.model(role, self.name) if self.previous else None
         if before is not None:
             return before or nobody
-        stays = current == nobody or current.startswith(f"{self.name}/") or not self.asking.is_person
+        stays = current == nobody or current.startswith(f"{self.name}/") or not self.prompter.is_person
         fits = role != "manager" and stays
         follows = manager if role == "writer" and self.writer_follows else ""
         proposed = (current if fits else "") or follows or self.proposed.get(role)
         return proposed or (manager if role == "writer" else nobody)
 
     def _is_unknown(self, role: str, answer: str) -> bool:
-        """Whether a person names what the server, whose models were just shown, does not have."""
-        if not self.asking.is_person or not self.served or answer == _NOBODY.get(role):
+        """Whether a person names a model that the server, whose models were just shown, doesn't have."""
+        if not self.prompter.is_person or not self.served or answer == _NOBODY.get(role):
             return False
-        section, _, model = _full(answer, self.name, self.settings).partition("/")
+        section, _, model = _add_provider(answer, self.name, self.settings).partition("/")
         return section == self.name and model not in self.served
 
 
-def _full(model: str, name: str, settings: Config) -> str:
-    """`provider/model`: what is typed may leave the provider out, and a model's own name may have a slash."""
+def _add_provider(model: str, name: str, settings: Config) -> str:
+    """Return `provider/model`. The provider may be left out, and a model's own name may have a slash."""
     head, slash, _ = model.partition("/")
     return model if slash and head in {name, *settings.providers} else f"{name}/{model}"
 
 
-def chosen(settings: Config, wishes: Wishes, asking: Asking, *, test: bool) -> Choice | None:
-    """What the person wants, tried where it is to be; None where the models stay as they are."""
+def choose_models(settings: Config, wishes: Wishes, prompter: Prompter, *, test: bool) -> Choice | None:
+    """Ask for the models and test them; None if they stay as they are."""
     current = ", then ".join(settings.models.manager)
     stays = current and not wishes.manager
-    if stays and not asking.yes(f"Current model: {current}. Choose another?", default=False):
+    if stays and not prompter.yes(f"Current model: {current}. Choose another?", default=False):
         return None
-    earlier = None
+    previous = None
     while True:
-        choice = _asked(settings, wishes, asking, earlier)
+        choice = _ask_choice(settings, wishes, prompter, previous)
         if choice is None or not test:
             return choice
-        failure = tried(settings, choice)
+        failure = try_models(settings, choice)
         if not isinstance(failure, Failure):
             return replace(choice, trials=failure)
-        if not asking.is_person:
-            raise _unusable(failure)
-        decision = _after(failure, asking)
+        if not prompter.is_person:
+            raise ModelError(
+                f"Nothing created or changed: the model test failed. {failure.message}",
+                hint=f"{failure.hint} Pass `--no-test` to save it anyway, or `--provider none` for no model.",
+            )
+        decision = _ask_after_failure(failure, prompter)
         if decision != "again":
             return choice if decision == "save" else None
-        wishes, earlier = Wishes(), Earlier(choice=choice, is_key_refused=failure.is_key_refused)
+        wishes, previous = Wishes(), PreviousSetup(choice=choice, is_key_refused=failure.is_key_refused)
 
 
-def _asked(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | None) -> Choice | None:
-    provider = providers.PROVIDERS[wishes.provider or _provider(settings, wishes, asking, earlier)]
+def _ask_choice(
+    settings: Config, wishes: Wishes, prompter: Prompter, previous: PreviousSetup | None
+) -> Choice | None:
+    provider = providers.PROVIDERS[wishes.provider or _choose_provider(settings, wishes, prompter, previous)]
     if provider.name == "none":
         return None
-    name, config = _section(settings, provider, wishes, asking, earlier)
+    name, config = _choose_section(settings, provider, wishes, prompter, previous)
     if provider.name == "builtin":
         model = wishes.manager.removeprefix("builtin/")
         if model.endswith(".gguf"):
             model = str(Path(model).expanduser().absolute())
             wishes = replace(wishes, models={**wishes.models, "manager": model})
-        _install(model, asking)
-    key = earlier.key(name) if earlier else EarlierKey()
-    config, typed = keyed(provider, config, wishes.key, asking, key)
-    served = _on_server(config, typed) if provider.is_local and not wishes.manager else []
+        _install_builtin(model, prompter)
+    key = previous.key(name) if previous else PreviousKey()
+    config, typed = choose_key(provider, config, wishes.key, prompter, key)
+    served = _list_served_models(config, typed) if provider.is_local and not wishes.manager else []
     questions = Questions(
         settings=settings,
         name=name,
-        asking=asking,
+        prompter=prompter,
         proposed={"manager": served[0]} if served else provider.models,
         served=served,
-        earlier=earlier,
+        previous=previous,
         writer_follows=provider.is_local,
     )
-    return Choice(name=name, provider=config, typed_key=typed, models=questions.models(wishes.models))
+    return Choice(name=name, provider=config, typed_key=typed, models=questions.ask_models(wishes.models))
 
 
-def _install(name: str, asking: Asking) -> None:
-    """Download a model that Nexus runs itself if it is missing; saying no to that ends the setup."""
+def _install_builtin(name: str, prompter: Prompter) -> None:
+    """Download a built-in model if it is missing. Declining ends the setup."""
     # Imported here, because it takes longer than the questions before may.
     from nexus.broker.agent import builtin
     from nexus.cli.models import download
@@ -246,12 +253,14 @@ def _install(name: str, asking: Asking) -> None:
         builtin.weights(name or model.name)
     except ModelFileError:
         size = f"{model.build.size_bytes / 1e9:.1f} GB, {model.licence}"
-        if not asking.yes(f"Download {model.name} ({size})?", default=True):
+        if not prompter.yes(f"Download {model.name} ({size})?", default=True):
             raise click.Abort from None
         download(model, os.environ.get("HF_ENDPOINT"))
 
 
-def _provider(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | None) -> str:
+def _choose_provider(
+    settings: Config, wishes: Wishes, prompter: Prompter, previous: PreviousSetup | None
+) -> str:
     named = wishes.manager.partition("/")[0] if "/" in wishes.manager else ""
     if named in providers.PROVIDERS:
         return named
@@ -264,23 +273,24 @@ def _provider(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier
     options = {name: each.title for name, each in providers.PROVIDERS.items()}
     options |= {name: f"{options[name]} ({printable(each.told)})" for name, each in found.items()}
     default = next((name for name, each in found.items() if each.is_usable), "none")
-    if earlier:
-        default = providers.section_of(earlier.choice.name)
-    answer = asking.choice("\nChoose a provider:", options, default)
+    if previous:
+        default = providers.section_of(previous.choice.name)
+    answer = prompter.choice("\nChoose a provider:", options, default)
     if answer == "none" and wishes.any:
         raise UsageError("No provider given", hint="Pass `--provider NAME`.")
     return answer
 
 
-def _section(
+def _choose_section(
     settings: Config,
     provider: providers.Provider,
     wishes: Wishes,
-    asking: Asking,
-    earlier: Earlier | None,
+    prompter: Prompter,
+    previous: PreviousSetup | None,
 ) -> tuple[str, ProviderConfig]:
-    """The provider's section, and what it holds. A server that is new gets a name that is free."""
-    again = earlier.choice if earlier and providers.section_of(earlier.choice.name) == provider.name else None
+    """Choose the provider's section and settings. A new server gets a free name."""
+    is_same = previous is not None and providers.section_of(previous.choice.name) == provider.name
+    again = previous.choice if previous and is_same else None
     if again and provider.name != "compatible":
         return again.name, again.provider
     named = wishes.manager.partition("/")[0]
@@ -288,38 +298,38 @@ def _section(
     if name in settings.providers:
         known = settings.providers[name]
         if provider.has_own_address and not known.base_url:
-            return name, replace(known, base_url=_address(wishes, asking, ""))
+            return name, replace(known, base_url=_ask_url(wishes, prompter, ""))
         return name, replace(known, base_url=wishes.base_url or known.base_url)
-    url = _address(wishes, asking, again.provider.base_url if again else "")
+    url = _ask_url(wishes, prompter, again.provider.base_url if again else "")
     if again and again.provider.base_url == url:
         return again.name, again.provider
     new = replace(again.provider if again else ProviderConfig(), base_url=url)
     return providers.server_section(settings, new)
 
 
-def _address(wishes: Wishes, asking: Asking, default: str) -> str:
+def _ask_url(wishes: Wishes, prompter: Prompter, default: str) -> str:
     url = wishes.base_url
     while not url.startswith(_SCHEMES):
-        if not asking.is_person:
-            raise _no_address(url)
+        if not prompter.is_person:
+            raise _no_url_error(url)
         if url:
             click.echo("It must start with http:// or https://.")
             default = url if "://" in url else f"http://{url}"
-        url = asking.text("Server URL, such as http://localhost:8080/v1", default)
+        url = prompter.text("Server URL, such as http://localhost:8080/v1", default)
     refuse_credentials(url, "Server URL")
     return url
 
 
-def _no_address(url: str) -> UsageError:
-    told = "doesn't start with http:// or https://" if url else "is missing"
+def _no_url_error(url: str) -> UsageError:
+    problem = "doesn't start with http:// or https://" if url else "is missing"
     return UsageError(
-        f"The server URL {told}",
+        f"The server URL {problem}",
         hint="Pass `--base-url`, such as `--base-url http://localhost:8080/v1`.",
     )
 
 
-def _on_server(config: ProviderConfig, typed: str) -> list[str]:
-    """Models of a server of one's own, shown; none where it does not tell, which is said."""
+def _list_served_models(config: ProviderConfig, typed: str) -> list[str]:
+    """Print and return the models of an own server; none if it doesn't list them."""
     key = typed or (secrets.read(config.api_key) if providers.key_found(config) else "")
     try:
         models = providers.served_models(config.base_url, key)
@@ -338,18 +348,11 @@ def _on_server(config: ProviderConfig, typed: str) -> list[str]:
     return models
 
 
-def _after(failure: Failure, asking: Asking) -> str:
+def _ask_after_failure(failure: Failure, prompter: Prompter) -> str:
     click.echo(f"Test failed: {printable(failure.message)}\n  {printable(failure.choices)}")
     options = {
         "again": "Try again",
         "save": "Save it anyway",
         "skip": "Continue without a model",
     }
-    return asking.choice("What now?", options, "again")
-
-
-def _unusable(failure: Failure) -> ModelError:
-    return ModelError(
-        f"Nothing created or changed: the model test failed. {failure.message}",
-        hint=f"{failure.hint} Pass `--no-test` to save it anyway, or `--provider none` for no model.",
-    )
+    return prompter.choice("What now?", options, "again")

@@ -1,4 +1,4 @@
-"""`nexus init`: questions in a terminal, and what its command line says already."""
+"""`nexus init`: questions in a terminal, and the answers that its options give."""
 
 import sys
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from nexus.config import ProviderConfig
 from nexus.errors import UsageError
 
 
-class Asking(Protocol):
-    """Answers to questions. Each has a default, which is what Enter gives."""
+class Prompter(Protocol):
+    """Asks questions. Each has a default, which Enter accepts."""
 
     is_person: bool
 
@@ -26,12 +26,12 @@ class Asking(Protocol):
     def secret(self, question: str) -> str: ...
 
     def choice(self, question: str, options: Mapping[str, str], default: str) -> str:
-        """The name of an option; the values say what each is."""
+        """Choose the name of an option; the values describe them."""
         ...
 
 
 class Person:
-    """Somebody at a terminal."""
+    """A person at a terminal."""
 
     is_person = True
 
@@ -39,7 +39,7 @@ class Person:
         return click.confirm(question, default=default)
 
     def text(self, question: str, default: str) -> str:
-        # Without a default it is asked until there is an answer.
+        # Without a default, Click asks until there is an answer.
         return str(click.prompt(question, default=default or None)).strip()
 
     def secret(self, question: str) -> str:
@@ -48,8 +48,8 @@ class Person:
     def choice(self, question: str, options: Mapping[str, str], default: str) -> str:
         names = list(options)
         click.echo(question)
-        for number, told in enumerate(options.values(), start=1):
-            click.echo(f"  {number}  {told}")
+        for number, description in enumerate(options.values(), start=1):
+            click.echo(f"  {number}  {description}")
         while True:
             typed = self.text("Choose", str(names.index(default) + 1))
             if typed.isdecimal() and 1 <= int(typed) <= len(names):
@@ -58,7 +58,7 @@ class Person:
 
 
 class Defaults:
-    """Nobody: every question gets its default."""
+    """Answers every question with its default."""
 
     is_person = False
 
@@ -77,7 +77,7 @@ class Defaults:
 
 @dataclass(frozen=True, kw_only=True)
 class KeyWish:
-    """What the command line says about the key. Empty: it is asked."""
+    """What the command line says about the key. Empty: ask."""
 
     env: str = ""
     file: str = ""
@@ -89,66 +89,66 @@ class KeyWish:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EarlierKey:
-    """What is known of the key from before the trial failed."""
+class PreviousKey:
+    """What is known of the key from before the test failed."""
 
     typed: str = ""
-    """One that was typed, and not refused."""
+    """A key that was typed and not rejected."""
     is_source_refused: bool = False
-    """Whether the one at the place that the settings name was."""
+    """Whether the key at the configured source was rejected."""
 
 
-def keyed(
-    provider: Provider, config: ProviderConfig, wish: KeyWish, asking: Asking, earlier: EarlierKey
+def choose_key(
+    provider: Provider, config: ProviderConfig, wish: KeyWish, prompter: Prompter, previous: PreviousKey
 ) -> tuple[ProviderConfig, str]:
-    """The provider with the place of its key, or with a key that was typed and has no place yet."""
+    """Return the provider with the source of its key, or with a typed key that isn't stored yet."""
     if wish.stdin:
-        return config, _from_stdin()
+        return config, _read_key()
     if wish.env:
-        return _at(config, f"env:{wish.env}"), ""
+        return _with_source(config, f"env:{wish.env}"), ""
     if wish.file:
-        return _at(config, f"file:{Path(wish.file).expanduser().absolute()}"), ""
-    if not provider.needs_key or not asking.is_person:
+        return _with_source(config, f"file:{Path(wish.file).expanduser().absolute()}"), ""
+    if not provider.needs_key or not prompter.is_person:
         return config, ""
-    if earlier.typed and asking.yes("Use the API key you entered before?", default=True):
-        return config, earlier.typed
+    if previous.typed and prompter.yes("Use the API key you entered before?", default=True):
+        return config, previous.typed
     source = key_found(config)
-    if source and asking.yes(f"Use the API key in {source}?", default=not earlier.is_source_refused):
+    if source and prompter.yes(f"Use the API key in {source}?", default=not previous.is_source_refused):
         return config, ""
-    return _asked(config, asking)
+    return _ask_key(config, prompter)
 
 
-def _from_stdin() -> str:
-    # At a terminal, what is typed there would be shown.
+def _read_key() -> str:
+    # At a terminal, a typed line would be shown.
     typed = click.prompt("API key", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
     if not str(typed).strip():
         raise UsageError("No API key on standard input", hint="Pipe it in: `… --key-stdin < FILE`.")
     return str(typed).strip()
 
 
-def _asked(config: ProviderConfig, asking: Asking) -> tuple[ProviderConfig, str]:
+def _ask_key(config: ProviderConfig, prompter: Prompter) -> tuple[ProviderConfig, str]:
     kept = "this machine's keyring" if secrets.keyring_usable() else "a file that only you can read"
     click.echo(f"Your API key is not shown and is stored in {kept}.")
-    typed = asking.secret("API key (press Enter to skip)")
+    typed = prompter.secret("API key (press Enter to skip)")
     if typed:
         return config, typed
     while True:
         question = "Where is the API key? (env:NAME, file:PATH, keyring:SERVICE/USER or none)"
-        source = asking.text(question, config.api_key or "none")
+        source = prompter.text(question, config.api_key or "none")
         if source == "none":
-            return _at(config, ""), ""
+            return _with_source(config, ""), ""
         if secrets.is_source(source):
-            return _at(config, source), ""
+            return _with_source(config, source), ""
         click.echo("Use env:MY_KEY, file:/path/to/key or keyring:service/user.")
 
 
-def _at(config: ProviderConfig, source: str) -> ProviderConfig:
+def _with_source(config: ProviderConfig, source: str) -> ProviderConfig:
     return replace(config, api_key=source, auth_token="")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What the command line says already. Empty: it is asked."""
+    """What the command line says. Empty: ask."""
 
     provider: str = ""
     models: dict[str, str] = field(default_factory=dict[str, str])
@@ -165,21 +165,21 @@ class Wishes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Earlier:
-    """What was answered before the trial failed: the defaults of the next round."""
+class PreviousSetup:
+    """The answers from before the test failed: the defaults of the next round."""
 
     choice: Choice
     is_key_refused: bool
 
-    def key(self, name: str) -> EarlierKey:
-        """What is known of the provider's key."""
+    def key(self, name: str) -> PreviousKey:
+        """Return what is known of the provider's key."""
         if name != self.choice.name:
-            return EarlierKey()
+            return PreviousKey()
         if self.is_key_refused:
-            return EarlierKey(is_source_refused=not self.choice.typed_key)
-        return EarlierKey(typed=self.choice.typed_key)
+            return PreviousKey(is_source_refused=not self.choice.typed_key)
+        return PreviousKey(typed=self.choice.typed_key)
 
     def model(self, role: str, name: str) -> str | None:
-        """The model of a role, empty for nobody; None where nothing was said of it."""
+        """Return the model of a role, empty for none; None if nothing was said about it."""
         model = self.choice.models.get(role) if name == self.choice.name else None
         return model and model.removeprefix(f"{name}/")

@@ -1,4 +1,4 @@
-"""What `nexus doctor` checks in the ledgers, and a finding of any check."""
+"""What `nexus doctor` checks in the ledgers, and the type of any check's finding."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from nexus import clock, config, ledgers
-from nexus.cli.place import size
+from nexus.cli.place import format_size
 from nexus.errors import LedgerError
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import backup, health, migrate, sql
@@ -32,7 +32,7 @@ _TOLERATED = timedelta(minutes=5)
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One result of a check. `fix` mends it, where that can be done without a decision; `fixed` says how."""
+    """One result of a check. `fix` repairs it if that needs no decision; `fixed` says how it was repaired."""
 
     check: str
     level: Level
@@ -42,65 +42,69 @@ class Finding:
     fixed: str = ""
 
 
-def examine_ledgers(home: Home, *, thorough: bool, creates_empty: bool = False) -> Iterator[Finding]:
-    """Every finding about the ledgers. One that has no backup is replaced only with `creates_empty`."""
+def check_ledgers(home: Home, *, thorough: bool, creates_empty: bool = False) -> Iterator[Finding]:
+    """Yield every finding about the ledgers. One without a backup is replaced only with `creates_empty`."""
     for name in LEDGERS:
         path = home.ledger(name)
         problems = list(health.inspect(path, name, thorough=thorough))
-        yield from (_problem(home, problem, creates_empty=creates_empty) for problem in problems)
+        yield from (_problem_finding(home, problem, creates_empty=creates_empty) for problem in problems)
         if not problems:
             schema = migrate.latest(name)
-            yield _finding("ok", f"{name}: schema {schema}, intact, {size(path.stat().st_size)}")
-    yield from _clock(home)
+            yield _ledger_finding(
+                "ok", f"{name}: schema {schema}, intact, {format_size(path.stat().st_size)}"
+            )
+    yield from _check_clock(home)
 
 
-def _problem(home: Home, problem: health.Problem, *, creates_empty: bool) -> Finding:
-    name, path, told = problem.ledger, home.ledger(problem.ledger), problem.message
+def _problem_finding(home: Home, problem: health.Problem, *, creates_empty: bool) -> Finding:
+    name, path, message = problem.ledger, home.ledger(problem.ledger), problem.message
     match problem.kind:
         case "missing" if name == REBUILT:
             remedy = "Run `nexus up` or `nexus doctor --fix` to rebuild it."
-            return _finding("warning", told, remedy, lambda: ledgers.create(home))
+            return _ledger_finding("warning", message, remedy, lambda: ledgers.create(home))
         case "damaged" if name == REBUILT:
             remedy = "Run `nexus up` or `nexus doctor --fix` to set the file aside and rebuild it."
-            return _finding("warning", told, remedy, lambda: _replace(home, name, backup.rebuild))
+            return _ledger_finding(
+                "warning", message, remedy, lambda: _replace_ledger(home, name, backup.rebuild)
+            )
         case "missing" | "damaged":
-            return _lost(home, problem, creates_empty=creates_empty)
+            return _loss_finding(home, problem, creates_empty=creates_empty)
         case "dangling":
-            return _finding("error", told, _RECOVER)
+            return _ledger_finding("error", message, _RECOVER)
         case "stale-index":
             remedy = "Run `nexus doctor --fix` to rebuild the indexes."
-            return _finding("error", told, remedy, lambda: health.reindex(path))
+            return _ledger_finding("error", message, remedy, lambda: health.reindex(path))
         case "unreadable":
-            return _finding("error", told, problem.hint)
+            return _ledger_finding("error", message, problem.hint)
         case "old-schema":
             remedy = "Run `nexus doctor --fix` to do it now."
-            return _finding("warning", told, remedy, lambda: _migrate(home, name))
+            return _ledger_finding("warning", message, remedy, lambda: _migrate_ledger(home, name))
         case "drift":
             remedy = "Run `nexus doctor --fix` to restore missing indexes, triggers and views."
-            return _finding("error", told, remedy, lambda: health.repair_drift(path, name))
+            return _ledger_finding("error", message, remedy, lambda: health.repair_drift(path, name))
         case "large-wal":
-            return _finding("warning", told, "Stop the process with the open query.")
+            return _ledger_finding("warning", message, "Stop the process with the open query.")
         case "broken-seal":
             remedy = (
                 "Compare with a backup (`nexus restore` into another folder). If the facts are right as they "
                 "are, run `nexus memory seals --accept`."
             )
-            return _finding("error", told, remedy)
+            return _ledger_finding("error", message, remedy)
         case "unfinished-forget":
-            return _finding("warning", told, "Run `nexus forget resume`.")
+            return _ledger_finding("warning", message, "Run `nexus forget resume`.")
 
 
-def _finding(
+def _ledger_finding(
     level: Level, message: str, remedy: str = "", fix: Callable[[], object] | None = None
 ) -> Finding:
     return Finding(check="ledgers", level=level, message=message, remedy=remedy, fix=fix)
 
 
-def _migrate(home: Home, name: str) -> None:
+def _migrate_ledger(home: Home, name: str) -> None:
     connect(home.ledger(name), name, config.LedgersConfig(), writes=True).close()
 
 
-def _lost(home: Home, problem: health.Problem, *, creates_empty: bool) -> Finding:
+def _loss_finding(home: Home, problem: health.Problem, *, creates_empty: bool) -> Finding:
     name, found = problem.ledger, backup.newest(home)
     kept = "" if problem.kind == "missing" else " The damaged file is kept in data/."
     if found is not None:
@@ -120,19 +124,19 @@ def _lost(home: Home, problem: health.Problem, *, creates_empty: bool) -> Findin
         level="error",
         message=problem.message,
         remedy=remedy,
-        fix=fix and partial(_replace, home, name, fix),
+        fix=fix and partial(_replace_ledger, home, name, fix),
         fixed=fixed,
     )
 
 
-def _replace(home: Home, name: str, replace: Callable[[Home, str], None]) -> None:
+def _replace_ledger(home: Home, name: str, replace: Callable[[Home, str], None]) -> None:
     if any(each.kind in {"missing", "damaged"} for each in health.inspect(home.ledger(name), name)):
         replace(home, name)  # otherwise it is done already: one damage may have several findings
 
 
-def _clock(home: Home) -> Iterator[Finding]:
-    """A clock that was set back: what is recorded now would stand before what was recorded earlier."""
-    newest = _newest_event(home)
+def _check_clock(home: Home) -> Iterator[Finding]:
+    """Find a clock that was set back: new events would sort before earlier ones."""
+    newest = _load_newest_event(home)
     if newest is None or clock.parse(newest) - clock.now() < _TOLERATED:
         return
     now = clock.timestamp(clock.now())
@@ -144,9 +148,9 @@ def _clock(home: Home) -> Iterator[Finding]:
     )
 
 
-def _newest_event(home: Home) -> str | None:
+def _load_newest_event(home: Home) -> str | None:
     try:
-        with health.reading(home.ledger("events"), "events") as connection:
+        with health.open_to_read(home.ledger("events"), "events") as connection:
             return connection.execute(sql.queries("events")["newest_created_at"]).get
     except LedgerError:
         return None  # reported above

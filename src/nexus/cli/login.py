@@ -1,15 +1,11 @@
-"""`nexus login`: ways into a home that is served, for a browser and for programs."""
+"""`nexus login`: a dashboard login link, or the API token."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import click
 
-from nexus.cli.place import note, opened_home
+from nexus.cli.place import note, open_home
 from nexus.serving import serving
-
-if TYPE_CHECKING:
-    from nexus.client import Client
 
 
 @click.command()
@@ -20,7 +16,7 @@ def login(ctx: click.Context, token: bool) -> None:
 
     Nexus must be running: `nexus up`.
     """
-    home, _ = opened_home(ctx)
+    home, _ = open_home(ctx)
     if token:
         click.echo(home.token())
         return
@@ -29,9 +25,8 @@ def login(ctx: click.Context, token: bool) -> None:
     # Imported here, because it takes longer than `nexus login --token` may.
     from nexus.client import Client
 
-    asyncio.run(_link(Client.connect(home, notify=note)))
+    async def print_link() -> None:
+        async with Client.connect(home, notify=note) as client:
+            click.echo(await client.login_url())
 
-
-async def _link(client: "Client") -> None:
-    async with client:
-        click.echo(await client.login_url())
+    asyncio.run(print_link())

@@ -1,4 +1,4 @@
-"""`nexus logs`: what the process that serves a home has logged."""
+"""`nexus logs`: the log of the process that serves a home."""
 
 import json
 import time
@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import click
 
 from nexus import logs as written
-from nexus.cli.place import opened_home
+from nexus.cli.place import open_home
 from nexus.cli.terminal import printable
 
 _LOOK_S: Final = 0.25
@@ -34,18 +34,18 @@ def logs(ctx: click.Context, follow: bool, level: str, lines: int, as_json: bool
 
     The log has names, ids and numbers, never message content.
     """
-    home, _ = opened_home(ctx)
+    home, _ = open_home(ctx)
     tail = written.Tail(home)
     wanted = [line for line in written.read(home) if _is_serious(line, level)]
     for line in wanted[-lines:] if lines else []:
-        show(line, as_json=as_json)
+        print_line(line, as_json=as_json)
     if not wanted and not follow:
         click.echo("The log is empty. `nexus up` writes it.", err=True)
     try:
         while follow:
             for line in tail.next():
                 if _is_serious(line, level):
-                    show(line, as_json=as_json)
+                    print_line(line, as_json=as_json)
             time.sleep(_LOOK_S)
     except KeyboardInterrupt:
         return
@@ -54,32 +54,32 @@ def logs(ctx: click.Context, follow: bool, level: str, lines: int, as_json: bool
 
 
 def _is_serious(line: str, level: str) -> bool:
-    found = parsed(line).get("level", "")
+    found = parse_line(line).get("level", "")
     return found not in written.LEVELS or written.LEVELS.index(found) >= written.LEVELS.index(level)
 
 
-def show(line: str, *, as_json: bool) -> None:
+def print_line(line: str, *, as_json: bool) -> None:
     """Print a line of the log."""
-    told = parsed(line)
-    if as_json or not told:
+    entry = parse_line(line)
+    if as_json or not entry:
         click.echo(printable(line))
         return
-    level = str(told.get("level", ""))
-    more = " ".join(f"{name}={_short(value)}" for name, value in told.items() if name not in _FIRST)
-    head = f"{str(told.get('at', ''))[:19].replace('T', ' ')}  {level:<7}  {told.get('from', ''):<12}"
-    click.secho(printable(f"{head}  {told.get('message', '')}  {more}".rstrip()), fg=_COLORS.get(level))
+    level = str(entry.get("level", ""))
+    more = " ".join(f"{name}={_format_value(value)}" for name, value in entry.items() if name not in _FIRST)
+    head = f"{str(entry.get('at', ''))[:19].replace('T', ' ')}  {level:<7}  {entry.get('from', ''):<12}"
+    click.secho(printable(f"{head}  {entry.get('message', '')}  {more}".rstrip()), fg=_COLORS.get(level))
 
 
-def _short(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, list):
         return " < ".join(str(part) for part in reversed(cast("list[object]", value)))
     return str(value)
 
 
-def parsed(line: str) -> dict[str, Any]:
-    """A line of the log as an object; empty if it is none."""
+def parse_line(line: str) -> dict[str, Any]:
+    """Parse a line of the log; empty if it isn't a JSON object."""
     try:
-        told = json.loads(line)
+        entry = json.loads(line)
     except ValueError:
         return {}
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    return cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}

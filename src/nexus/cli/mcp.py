@@ -1,4 +1,4 @@
-"""`nexus mcp`: the memory for agents elsewhere."""
+"""`nexus mcp`: connect other agents to this memory."""
 
 import asyncio
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from nexus.cli.place import chosen_home, opened_home
+from nexus.cli.place import locate_home, open_home
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 
@@ -31,7 +31,7 @@ def serve(ctx: click.Context) -> None:
     Clients start it after `nexus mcp install`. It works with or without `nexus up`,
     which also serves MCP over HTTP at /mcp.
     """
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
     # Imported here, because the libraries behind it take longer than `nexus mcp --help` may.
     from nexus.gateway.mcp.server import serve as serving
 
@@ -52,14 +52,14 @@ def install(ctx: click.Context, client: str, project: Path | None, only_print: b
     """
     from nexus.cli import mcp_clients as clients
 
-    found, home = clients.client(client), str(chosen_home(ctx).require().root)
-    launch = clients.Launch(command=_program(), args=("--home", home, "mcp", "serve"))
-    file = clients.place(found, project)
+    found, home = clients.get(client), str(locate_home(ctx).require().root)
+    launch = clients.Launch(command=_locate_program(), args=("--home", home, "mcp", "serve"))
+    file = clients.locate_file(found, project)
     if only_print:
         click.echo(f"In {file}:", err=True)
-        click.echo(clients.alone(found, launch), nl=False)
+        click.echo(clients.format_entry(found, launch), nl=False)
         return
-    text = clients.listed(found, file, launch)
+    text = clients.add_entry(found, file, launch)
     if text is None:
         click.echo(f"{found.title} is already connected ({file}).")
         return
@@ -74,7 +74,7 @@ def install(ctx: click.Context, client: str, project: Path | None, only_print: b
         if not click.confirm(question, default=False):
             click.echo("Nothing changed.")
             return
-    _written(file, clients.write(file, text))
+    _print_written(file, clients.write(file, text))
     click.echo(f"Connected {found.title}. {found.after}")
 
 
@@ -85,13 +85,13 @@ def uninstall(client: str, project: Path | None) -> None:
     """Disconnect CLIENT."""
     from nexus.cli import mcp_clients as clients
 
-    found = clients.client(client)
-    file = clients.place(found, project)
-    text = clients.unlisted(found, file)
+    found = clients.get(client)
+    file = clients.locate_file(found, project)
+    text = clients.remove_entry(found, file)
     if text is None:
         click.echo(f"{found.title} is not connected ({file}).")
         return
-    _written(file, clients.write(file, text))
+    _print_written(file, clients.write(file, text))
     click.echo(f"Disconnected {found.title}. Restart it to apply.")
 
 
@@ -110,11 +110,11 @@ def list_clients() -> None:
     print_table(("client", "program", "home", "your file", "file of a project"), rows)
 
 
-def _written(file: Path, kept: Path | None) -> None:
-    click.echo(f"Wrote {file}" + (f"; backup in {kept.name}" if kept else ""))
+def _print_written(file: Path, backup: Path | None) -> None:
+    click.echo(f"Wrote {file}" + (f"; backup in {backup.name}" if backup else ""))
 
 
-def _program() -> str:
-    """Where this program is: clients start it without a shell, and often without its PATH."""
+def _locate_program() -> str:
+    """Locate this program: clients start it without a shell, and often without its PATH."""
     beside = Path(sys.executable).with_name("nexus")
     return str(beside) if beside.exists() else shutil.which("nexus") or "nexus"

@@ -47,15 +47,15 @@ class Client:
     """What the person does next."""
 
 
-def _plain(launch: Launch) -> dict[str, Any]:
+def _untyped_entry(launch: Launch) -> dict[str, Any]:
     return {"command": launch.command, "args": list(launch.args)}
 
 
-def _typed(launch: Launch) -> dict[str, Any]:
-    return {"type": "stdio", **_plain(launch)}
+def _typed_entry(launch: Launch) -> dict[str, Any]:
+    return {"type": "stdio", **_untyped_entry(launch)}
 
 
-def _opencode(launch: Launch) -> dict[str, Any]:
+def _opencode_entry(launch: Launch) -> dict[str, Any]:
     return {"type": "local", "command": [launch.command, *launch.args], "enabled": True}
 
 
@@ -87,7 +87,7 @@ CLIENTS: Final[dict[str, Client]] = {
             file=_home(".claude.json"),
             project_file=".mcp.json",
             key="mcpServers",
-            entry=_typed,
+            entry=_typed_entry,
             after="Restart `claude`; `/mcp` lists it.",
         ),
         Client(
@@ -95,7 +95,7 @@ CLIENTS: Final[dict[str, Client]] = {
             title="Claude Desktop",
             file=_settings("Claude", "claude_desktop_config.json"),
             key="mcpServers",
-            entry=_plain,
+            entry=_untyped_entry,
             after="Quit and reopen the program.",
         ),
         Client(
@@ -104,7 +104,7 @@ CLIENTS: Final[dict[str, Client]] = {
             file=_home(".cursor", "mcp.json"),
             project_file=".cursor/mcp.json",
             key="mcpServers",
-            entry=_plain,
+            entry=_untyped_entry,
         ),
         Client(
             name="vscode",
@@ -112,7 +112,7 @@ CLIENTS: Final[dict[str, Client]] = {
             file=_settings("Code", "User", "mcp.json"),
             project_file=".vscode/mcp.json",
             key="servers",
-            entry=_typed,
+            entry=_typed_entry,
             after="Run `MCP: List Servers` and start it there.",
         ),
         Client(
@@ -121,7 +121,7 @@ CLIENTS: Final[dict[str, Client]] = {
             file=lambda: Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml",
             project_file=".codex/config.toml",
             key="mcp_servers",
-            entry=_plain,
+            entry=_untyped_entry,
             form="toml",
             after="Restart `codex`; `/mcp` lists it.",
         ),
@@ -131,7 +131,7 @@ CLIENTS: Final[dict[str, Client]] = {
             file=_home(".gemini", "settings.json"),
             project_file=".gemini/settings.json",
             key="mcpServers",
-            entry=_plain,
+            entry=_untyped_entry,
             after="Restart `gemini`; `/mcp` lists it.",
         ),
         Client(
@@ -139,7 +139,7 @@ CLIENTS: Final[dict[str, Client]] = {
             title="Windsurf",
             file=_home(".codeium", "windsurf", "mcp_config.json"),
             key="mcpServers",
-            entry=_plain,
+            entry=_untyped_entry,
         ),
         Client(
             name="opencode",
@@ -147,7 +147,7 @@ CLIENTS: Final[dict[str, Client]] = {
             file=lambda: _config() / "opencode" / "opencode.json",
             project_file="opencode.json",
             key="mcp",
-            entry=_opencode,
+            entry=_opencode_entry,
         ),
     )
 }
@@ -165,28 +165,23 @@ _PROGRAMS: Final = {
 
 
 def find_installed() -> Iterator[Client]:
-    """Those whose program is on the PATH, or that have left settings of their own."""
+    """Find clients whose program is on the PATH, or that have settings."""
     for name, each in CLIENTS.items():
-        program = _PROGRAMS.get(name)
-        if (program and shutil.which(program)) or _has_settings(each):
+        program, file = _PROGRAMS.get(name), each.file()
+        has_folder = file.parent != Path.home() and file.parent.is_dir()
+        if (program and shutil.which(program)) or file.is_file() or has_folder:
             yield each
 
 
-def _has_settings(client: Client) -> bool:
-    file = client.file()
-    own_folder = file.parent != Path.home() and file.parent.is_dir()
-    return file.is_file() or own_folder
-
-
-def client(name: str) -> Client:
-    """The program of that name."""
+def get(name: str) -> Client:
+    """Return the client of that name; raise an error that lists all if there is none."""
     if name not in CLIENTS:
         raise UsageError(f"Unknown client `{name}`", hint=f"Known: {', '.join(CLIENTS)}.")
     return CLIENTS[name]
 
 
-def place(found: Client, project: Path | None) -> Path:
-    """The file to write: the person's own, or a project's."""
+def locate_file(found: Client, project: Path | None) -> Path:
+    """Return the file to write: the user's own, or a project's."""
     if project is None:
         return found.file()
     if found.project_file is None:
@@ -194,19 +189,19 @@ def place(found: Client, project: Path | None) -> Path:
     return project / found.project_file
 
 
-def listed(client: Client, file: Path, launch: Launch) -> str | None:
-    """The file's text with the entry in it; None where it is there already."""
+def add_entry(client: Client, file: Path, launch: Launch) -> str | None:
+    """Return the file's text with the entry; None if it is there already."""
     document = _read(client, file)
     servers = _servers(client, file, document)
     entry = client.entry(launch)
     if servers.get(NAME) == entry:
         return None
     servers[NAME] = entry
-    return _text(client, document)
+    return _format_document(client, document)
 
 
 def find_home(client: Client, file: Path) -> str | None:
-    """The home that the program's entry starts the server of; None without an entry."""
+    """Return the home that the client's entry names; None without an entry."""
     entry: object = _servers(client, file, _read(client, file)).get(NAME)
     if not isinstance(entry, MutableMapping):
         return None
@@ -219,19 +214,19 @@ def _as_list(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
-def unlisted(client: Client, file: Path) -> str | None:
-    """The file's text without the entry; None where it is not there."""
+def remove_entry(client: Client, file: Path) -> str | None:
+    """Return the file's text without the entry; None if it isn't there."""
     document = _read(client, file)
     servers = _servers(client, file, document)
     if NAME not in servers:
         return None
     del servers[NAME]
-    return _text(client, document)
+    return _format_document(client, document)
 
 
-def alone(client: Client, launch: Launch) -> str:
-    """The entry by itself, to be put into a file by hand."""
-    return _text(client, {client.key: {NAME: client.entry(launch)}})
+def format_entry(client: Client, launch: Launch) -> str:
+    """Return the entry alone, to add to a file by hand."""
+    return _format_document(client, {client.key: {NAME: client.entry(launch)}})
 
 
 def write(file: Path, text: str) -> Path | None:
@@ -247,9 +242,9 @@ def write(file: Path, text: str) -> Path | None:
 
 def _replace(file: Path, text: str) -> Path | None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    # A list that is a link to somewhere (people keep their settings under version control) stays one.
+    # A file that is a symbolic link (people keep settings under version control) stays one.
     target = file.resolve()
-    kept = _keep(target) if target.exists() else None
+    kept = _back_up(target) if target.exists() else None
     descriptor, building = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -263,7 +258,7 @@ def _replace(file: Path, text: str) -> Path | None:
     return kept
 
 
-def _keep(file: Path) -> Path:
+def _back_up(file: Path) -> Path:
     number = 1
     while (backup := file.with_name(f"{file.name}.nexus-backup-{number}")).exists():
         number += 1
@@ -273,8 +268,8 @@ def _keep(file: Path) -> Path:
 
 def _read(client: Client, file: Path) -> Document:
     try:
-        text = _content(file)
-        return tomlkit.parse(text) if client.form == "toml" else _parsed(text)
+        text = _read_text(file)
+        return tomlkit.parse(text) if client.form == "toml" else _parse_json(text)
     except OSError as error:
         raise _unreadable(client, file, error.strerror or str(error)) from None
     except UnicodeError:
@@ -285,7 +280,7 @@ def _read(client: Client, file: Path) -> Document:
         raise _unreadable(client, file, str(error)) from None
 
 
-def _content(file: Path) -> str:
+def _read_text(file: Path) -> str:
     if file.is_symlink() and not file.exists():
         raise ValueError(f"it is a link to {file.readlink()}, which does not exist")
     if not file.exists():
@@ -295,17 +290,17 @@ def _content(file: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def _parsed(text: str) -> Document:
-    found: object = json.loads(text, object_pairs_hook=_once) if text.strip() else {}
+def _parse_json(text: str) -> Document:
+    found: object = json.loads(text, object_pairs_hook=_refuse_duplicates) if text.strip() else {}
     if not isinstance(found, dict):
         raise ValueError("it isn't a JSON object")
-    # An escape may stand for half a character, which no file can be written with.
+    # An escape may stand for half a character, which can't be written to a file.
     json.dumps(found, ensure_ascii=False).encode()
     return cast("Document", found)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object. Of a key that is there twice one value would be lost when the file is written again."""
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object; refuse a key that appears twice, of which one value would be lost on writing."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key in found if sum(key == other for other, _ in pairs) > 1)
@@ -320,7 +315,7 @@ def _servers(client: Client, file: Path, document: Document) -> Document:
     return cast("Document", servers)
 
 
-def _text(client: Client, document: Document) -> str:
+def _format_document(client: Client, document: Document) -> str:
     if client.form == "toml":
         return tomlkit.dumps(document)
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""The commands of `nexus memory` about what is concluded from facts."""
+"""The commands of `nexus memory` about conclusions from facts: observations, mental models, the profile."""
 
 import asyncio
 import sys
@@ -7,22 +7,29 @@ from typing import Any
 import click
 
 from nexus import config
-from nexus.cli.memory_views import as_json_option, limit_option, print_json
-from nexus.cli.place import answering_home, counted, opened_home, with_ledgers
+from nexus.cli.memory_views import limit_option, print_found
+from nexus.cli.place import (
+    json_option,
+    open_answering_home,
+    open_home,
+    pluralize,
+    print_unicode_json,
+    with_ledgers,
+)
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
-from nexus.memory import views
 from nexus.memory.conclusions import mental_models
 from nexus.memory.conclusions import observations as stored
 from nexus.memory.profile import OwnerProfile, Version, versions
+from nexus.memory.views.names import find_family
 
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Show the batches without calling a model.")
 @click.option("--again", is_flag=True, help="Also retry facts that were set aside.")
-@as_json_option
+@json_option
 @click.pass_context
 def consolidate(ctx: click.Context, dry_run: bool, again: bool, as_json: bool) -> None:
     """Turn pending facts into observations now.
@@ -33,31 +40,31 @@ def consolidate(ctx: click.Context, dry_run: bool, again: bool, as_json: bool) -
     if dry_run:
         _print_plan(ctx, as_json)
         return
-    home, settings = answering_home(ctx, "", "consolidation")
-    report = asyncio.run(_consolidated(home, settings, again=again))
+    home, settings = open_answering_home(ctx, "", "consolidation")
+    report = asyncio.run(_consolidate(home, settings, again=again))
     if as_json:
-        print_json(report)
+        print_unicode_json(report)
         return
-    click.echo(_told(report))
+    click.echo(_describe_consolidation(report))
 
 
-def _told(report: dict[str, Any]) -> str:
+def _describe_consolidation(report: dict[str, Any]) -> str:
     lines = [
-        f"{counted(report['facts'], 'fact')}: {counted(report['added'], 'new observation')}, "
+        f"{pluralize(report['facts'], 'fact')}: {pluralize(report['added'], 'new observation')}, "
         f"{report['revised']} revised, {report['confirmed']} confirmed."
     ]
     if report.get("refused"):
         lines.append(
-            f"{counted(report['refused'], 'observation')} refused: not supported by the facts it cites."
+            f"{pluralize(report['refused'], 'observation')} refused: not supported by the facts it cites."
         )
     if report["set_aside"]:
-        lines.append(f"{counted(report['set_aside'], 'fact')} set aside: `--dry-run` shows why.")
+        lines.append(f"{pluralize(report['set_aside'], 'fact')} set aside: `--dry-run` shows why.")
     if report["stopped"]:
         lines.append(f"Stopped early: {report['stopped']}.")
     return "\n".join(lines)
 
 
-async def _consolidated(home: Home, settings: config.Config, *, again: bool) -> dict[str, Any]:
+async def _consolidate(home: Home, settings: config.Config, *, again: bool) -> dict[str, Any]:
     # Imported here, because the libraries behind it take longer than `nexus memory --help` may.
     from nexus.app import App
 
@@ -69,12 +76,12 @@ async def _consolidated(home: Home, settings: config.Config, *, again: bool) -> 
 def _print_plan(ctx: click.Context, as_json: bool) -> None:
     from nexus.roles.consolidation.plan import planned
 
-    _, settings = opened_home(ctx)
+    _, settings = open_home(ctx)
     plan = with_ledgers(ctx, planned, settings)
     if as_json:
-        print_json(plan)
+        print_unicode_json(plan)
         return
-    waiting = "1 fact pending" if plan["waiting"] == 1 else f"{counted(plan['waiting'], 'fact')} pending"
+    waiting = "1 fact pending" if plan["waiting"] == 1 else f"{pluralize(plan['waiting'], 'fact')} pending"
     click.echo(f"{waiting}. Off: {plan['off']}." if plan["off"] else f"{waiting}.")
     if plan["batches"]:
         print_table(
@@ -82,8 +89,8 @@ def _print_plan(ctx: click.Context, as_json: bool) -> None:
             [
                 (
                     len(each["fact_ids"]),
-                    f"{counted(len(each['observation_ids']), 'observation')}, "
-                    f"{counted(len(each['known_ids']), 'known fact')}",
+                    f"{pluralize(len(each['observation_ids']), 'observation')}, "
+                    f"{pluralize(len(each['known_ids']), 'known fact')}",
                     each["tokens"],
                     each["root_request_id"] or "its own request",
                 )
@@ -100,7 +107,7 @@ def _print_plan(ctx: click.Context, as_json: bool) -> None:
 @click.argument("what", required=False)
 @click.option("--stale", is_flag=True, help="Only stale ones.")
 @limit_option
-@as_json_option
+@json_option
 @click.pass_context
 def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, as_json: bool) -> None:
     """List observations, newest first.
@@ -108,36 +115,32 @@ def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, 
     WHAT is an entity, to list observations about it, or an observation id, to show its facts and versions.
     """
     if what and what.startswith("obs_"):
-        _print_one(ctx, what, as_json)
+        _print_observation(ctx, what, as_json)
         return
 
     async def work(ledgers: Ledgers) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        same = await views.find(ledgers, what) if what else None
+        same = await find_family(ledgers, what) if what else None
         found = await stored.listed(ledgers, entities=same, stale=stale, limit=limit)
         return found, await stored.counts(ledgers)
 
     found, counts = with_ledgers(ctx, work)
+    print_found(found, _print_observations, as_json=as_json)
     if as_json:
-        print_json(found)
         return
-    if found:
-        _print_observations(found)
-    else:
-        click.echo("No results.")
     if counts["waiting"] or counts["set_aside"]:
         click.echo(
-            f"{counted(counts['waiting'], 'fact')} not consolidated yet, {counts['set_aside']} set aside: "
+            f"{pluralize(counts['waiting'], 'fact')} not consolidated yet, {counts['set_aside']} set aside: "
             "see `nexus memory consolidate --dry-run`.",
             err=True,
         )
 
 
-def _print_one(ctx: click.Context, id_: str, as_json: bool) -> None:
+def _print_observation(ctx: click.Context, id_: str, as_json: bool) -> None:
     found = with_ledgers(ctx, stored.shown, id_)
     if found is None:
         raise UsageError(f"Unknown observation {id_}", hint="List them with `nexus memory observations`.")
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
         return
     stale = f"  stale since {found['stale_at'][:10]}" if found["stale_at"] else ""
     click.echo(f"{click.style(found['subject'] or 'no subject', bold=True)}  {found['id']}{stale}")
@@ -172,7 +175,7 @@ def _print_observations(found: list[dict[str, Any]]) -> None:
 @click.argument("words", metavar="[NAME]", nargs=-1)
 @click.option("--stale", is_flag=True, help="Only stale ones.")
 @limit_option
-@as_json_option
+@json_option
 @click.pass_context
 def models(ctx: click.Context, words: tuple[str, ...], stale: bool, limit: int, as_json: bool) -> None:
     """List mental models, newest first, or show one with its sources and versions.
@@ -189,7 +192,7 @@ def models(ctx: click.Context, words: tuple[str, ...], stale: bool, limit: int, 
         click.echo(str(error), err=True)
         ctx.exit(2)
     if as_json:
-        print_json(found)
+        print_unicode_json(found)
         return
     since = f"  stale since {found['stale_at'][:10]}" if found["stale_at"] else ""
     click.echo(f"{click.style(found['name'], bold=True)}  {found['id']}{since}")
@@ -210,12 +213,7 @@ def print_models(ctx: click.Context, as_json: bool, *, stale: bool = False, limi
     """Print the mental models in their newest versions."""
     listed = with_ledgers(ctx, mental_models.listed, stale=stale, limit=limit)
     found = [each.to_json() for each in listed]
-    if as_json:
-        print_json(found)
-    elif found:
-        _print_model_table(found)
-    else:
-        click.echo("No results.")
+    print_found(found, _print_model_table, as_json=as_json)
 
 
 def _print_model_table(found: list[dict[str, Any]]) -> None:
@@ -241,7 +239,7 @@ def _print_model_table(found: list[dict[str, Any]]) -> None:
 @click.option("--set", "text", metavar="TEXT", help="Replace it with TEXT; `-` reads standard input.")
 @click.option("--reset", is_flag=True, help="Drop your edit and build it from facts again.")
 @click.option("--versions", "all_versions", is_flag=True, help="List its versions.")
-@as_json_option
+@json_option
 @click.pass_context
 def profile(
     ctx: click.Context, edit: bool, text: str | None, reset: bool, all_versions: bool, as_json: bool
@@ -254,29 +252,29 @@ def profile(
     if sum((edit, text is not None, reset, all_versions)) > 1:
         raise UsageError("Use one of --edit, --set, --reset and --versions")
     if edit:
-        text = _edited(with_ledgers(ctx, _current))
+        text = _edit_profile(with_ledgers(ctx, _load_profile))
     if text is not None:
         written = sys.stdin.read() if text == "-" else text
-        _print(ctx, with_ledgers(ctx, _revised, written), as_json)
+        _print_profile(ctx, with_ledgers(ctx, _revise_profile, written), as_json)
     elif reset:
-        _print(ctx, with_ledgers(ctx, _revised, None), as_json)
+        _print_profile(ctx, with_ledgers(ctx, _revise_profile, None), as_json)
     elif all_versions:
         _print_versions(with_ledgers(ctx, versions.listed), as_json)
     else:
-        _print(ctx, with_ledgers(ctx, _current), as_json)
+        _print_profile(ctx, with_ledgers(ctx, _load_profile), as_json)
 
 
-async def _current(ledgers: Ledgers) -> Version | None:
+async def _load_profile(ledgers: Ledgers) -> Version | None:
     return await versions.newest(ledgers) or await OwnerProfile(ledgers).refresh()
 
 
-async def _revised(ledgers: Ledgers, text: str | None) -> Version | None:
-    """The profile with the owner's text, or without one derived from the memory again."""
+async def _revise_profile(ledgers: Ledgers, text: str | None) -> Version | None:
+    """Save the owner's text as the profile; without one, derive it from the memory again."""
     profile = OwnerProfile(ledgers)
     return await (profile.reset() if text is None else profile.write(text))
 
 
-def _edited(version: Version | None) -> str | None:
+def _edit_profile(version: Version | None) -> str | None:
     before = "" if version is None else version.content
     after = click.edit(before, extension=".md")
     if after is None or after.strip() == before.strip():
@@ -285,39 +283,46 @@ def _edited(version: Version | None) -> str | None:
     return after
 
 
-def _print(ctx: click.Context, version: Version | None, as_json: bool) -> None:
+def _print_profile(ctx: click.Context, version: Version | None, as_json: bool) -> None:
     if version is None:
         click.echo("{}" if as_json else "The profile is empty. Write it yourself with --edit.")
         return
     cited = with_ledgers(ctx, versions.citations, version.id)
     if as_json:
         facts = [{"line": each.line, "fact_id": each.fact_id, "fact": each.fact} for each in cited]
-        print_json({**_json(version), "citations": facts})
+        print_unicode_json({**_version_document(version), "citations": facts})
         return
     for number, line in enumerate(version.content.splitlines(), start=1):
         sources = [each.fact_id for each in cited if each.line == number]
         click.echo(f"{line}  {click.style(' '.join(sources), dim=True)}".rstrip())
-    click.echo(f"\nVersion {version.version}, {_by(version)}, {version.created_at[:10]}.", err=True)
+    click.echo(
+        f"\nVersion {version.version}, {_describe_origin(version)}, {version.created_at[:10]}.", err=True
+    )
 
 
 def _print_versions(found: list[Version], as_json: bool) -> None:
     if as_json:
-        print_json([_json(each) for each in found])
+        print_unicode_json([_version_document(each) for each in found])
         return
     lines = [
-        (each.version, each.created_at[:16].replace("T", " "), _by(each), each.content.replace("\n", " "))
+        (
+            each.version,
+            each.created_at[:16].replace("T", " "),
+            _describe_origin(each),
+            each.content.replace("\n", " "),
+        )
         for each in found
     ]
     print_table(("version#", "made", "by", "profile"), lines)
 
 
-def _by(version: Version) -> str:
+def _describe_origin(version: Version) -> str:
     made = {"facts": "built from facts", "consolidation": "written by consolidation", "owner": "your edit"}
     merged = version.written is not None and version.origin != "owner"
     return f"{made[version.origin]} around your edit" if merged else made[version.origin]
 
 
-def _json(version: Version) -> dict[str, object]:
+def _version_document(version: Version) -> dict[str, object]:
     return {
         "id": version.id,
         "version": version.version,

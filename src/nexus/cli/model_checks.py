@@ -7,9 +7,9 @@ from nexus import config, secrets
 from nexus.automations.condition import Condition, Surroundings, condition, used_up
 from nexus.automations.improvement import lessons
 from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
-from nexus.broker.agent.roles import models_of, unknown_model
+from nexus.broker.agent.roles import unknown_model
 from nexus.cli.ledger_checks import Finding
-from nexus.cli.place import counted
+from nexus.cli.place import pluralize
 from nexus.config import Config, LedgersConfig
 from nexus.errors import ConfigError, LedgerError, ModelFileError
 from nexus.home import Home
@@ -19,8 +19,8 @@ from nexus.ledgers.runtime.automations import Automation
 from nexus.roles.bundled import switched_off
 
 
-def problems(config: Config) -> Iterator[ConfigError]:
-    """What would keep a model that the settings name from being asked."""
+def find_problems(config: Config) -> Iterator[ConfigError]:
+    """Find what keeps a model that the settings name from being used."""
     for name in sorted(config.models.roles):
         provider, slash, model = name.partition("/")
         known = config.providers.get(provider)
@@ -28,7 +28,7 @@ def problems(config: Config) -> Iterator[ConfigError]:
             yield unknown_model(name, config.providers)
             continue
         if known.kind == "builtin":
-            yield from _builtin(name, model)
+            yield from _check_builtin(name, model)
         for source in filter(None, (known.api_key, known.auth_token)):
             try:
                 secrets.read(source)
@@ -43,7 +43,7 @@ def problems(config: Config) -> Iterator[ConfigError]:
             )
 
 
-def _builtin(name: str, model: str) -> Iterator[ConfigError]:
+def _check_builtin(name: str, model: str) -> Iterator[ConfigError]:
     # Imported here, because it takes longer than a command that names no such model may.
     from nexus.broker.agent.builtin import weights
 
@@ -53,8 +53,8 @@ def _builtin(name: str, model: str) -> Iterator[ConfigError]:
         yield ConfigError(f"{name}: {error.message}", hint=error.hint)
 
 
-def unlimited(config: Config) -> Iterator[ConfigError]:
-    """The models that no budget in money limits, because their price is not known."""
+def find_unlimited(config: Config) -> Iterator[ConfigError]:
+    """Find models that no budget in money limits, because their price is unknown."""
     # Imported here, because the list of prices is long.
     from nexus.broker.agent import prices
 
@@ -67,60 +67,56 @@ def unlimited(config: Config) -> Iterator[ConfigError]:
         )
 
 
-def warnings(config: Config) -> list[str]:
-    """The same in a sentence each, with what to do."""
-    return [f"{problem.message}. {problem.hint}" for problem in unlimited(config)]
+def describe_unlimited(config: Config) -> list[str]:
+    """Describe what `find_unlimited` finds, each with what to do."""
+    return [f"{problem.message}. {problem.hint}" for problem in find_unlimited(config)]
 
 
-def chosen(config: Config) -> str:
-    """The manager's models in a line; an error that says what to do where there is none."""
-    return ", then ".join(models_of(config.models, "manager"))
-
-
-def examine_automations(home: Home) -> Iterator[Finding]:
-    """Every finding about a home's automations."""
+def check_automations(home: Home) -> Iterator[Finding]:
+    """Yield every finding about a home's automations."""
     for name, count in lessons.waiting(home).items():
         yield Finding(
             check="automations",
             level="warning",
-            message=f"{counted(count, 'lesson')} of {name} waiting for your approval",
+            message=f"{pluralize(count, 'lesson')} of {name} waiting for your approval",
             remedy=f"Review with `nexus automations lessons {name}`.",
         )
-    for name, found in troubled(home, _registered(home)):
+    registered = _load_automations(home)
+    for name, found in find_troubled(home, registered):
         yield Finding(
             check="automations",
             level=found.level if found.level == "error" else "warning",
             message=f"{name}: {found.text}",
             remedy=found.remedy,
         )
-    scripts = [each for each in _registered(home) if not (each.script_path or "").startswith(IN_PROCESS)]
+    scripts = [each for each in registered if not (each.script_path or "").startswith(IN_PROCESS)]
     if scripts:
         inside = sum(bool(each.config.get(SANDBOX)) for each in scripts)
-        message = f"{counted(len(scripts), 'script')} registered, {inside} of them sandboxed"
+        message = f"{pluralize(len(scripts), 'script')} registered, {inside} of them sandboxed"
         yield Finding(check="automations", level="ok", message=message)
 
 
-def troubled(home: Home, registered: list[Automation]) -> list[tuple[str, Condition]]:
-    """The automations that need attention, and why. Reads their scripts: call it on a thread."""
+def find_troubled(home: Home, registered: list[Automation]) -> list[tuple[str, Condition]]:
+    """Find automations that need attention, and why. Reads their scripts: call it on a thread."""
     try:
         settings = config.load(home.config_file)
     except ConfigError:
-        return []  # told already
+        return []  # another check reports it
     try:
         connection = connect(home.ledger("runtime"), "runtime", LedgersConfig(), writes=False)
     except LedgerError:
-        return []  # told already
+        return []  # another check reports it
     with closing(connection):
         spent = used_up(connection, settings.budgets)
     around = Surroundings(off=switched_off(settings), settings=settings.automations, used_up=spent)
     found = [(each.name, condition(home, each, around)) for each in registered]
-    return [(name, told) for name, told in found if told.needs_attention]
+    return [(name, state) for name, state in found if state.needs_attention]
 
 
-def _registered(home: Home) -> list[Automation]:
+def _load_automations(home: Home) -> list[Automation]:
     try:
         connection = connect(home.ledger("runtime"), "runtime", LedgersConfig(), writes=False)
     except LedgerError:
-        return []  # told already
+        return []  # another check reports it
     with closing(connection):
-        return automations.listed(connection)
+        return automations.list_current(connection)

@@ -1,9 +1,10 @@
-"""`nexus models`: what the home's models can do, and the models that run on this machine."""
+"""`nexus models`: list, test and download models."""
 
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import click
 from nexus import config
 from nexus.broker.agent.capabilities import concerns, facts
 from nexus.broker.agent.roles import models_of
-from nexus.cli.place import opened_home
+from nexus.cli.place import open_home
 from nexus.cli.terminal import printable
 from nexus.config import Config
 from nexus.errors import NexusError
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
     from nexus.memory.embedding import Model
 
 
-def run(settings: Config, name: str, environ: Mapping[str, str] = os.environ) -> "Trial":
-    """Try a model and print what came of it."""
+def try_model(settings: Config, name: str, environ: Mapping[str, str] = os.environ) -> "Trial":
+    """Test a model, and print what it can do."""
     # Imported here, because the providers' libraries take seconds.
     from nexus.broker.agent import trial
 
     last = ""
 
-    def tell(step: str) -> None:
+    def print_step(step: str) -> None:
         nonlocal last
         if step != last:
             click.echo(f" {printable(step)}…", nl=False)
@@ -40,7 +41,7 @@ def run(settings: Config, name: str, environ: Mapping[str, str] = os.environ) ->
 
     click.echo(f"Testing {printable(name)}…", nl=False)
     try:
-        done = asyncio.run(trial.try_model(settings, name, environ, on_progress=tell))
+        done = asyncio.run(trial.try_model(settings, name, environ, on_progress=print_step))
     finally:
         click.echo()
     click.echo(f"  Answered in {done.duration_ms / 1000:.1f} s: {', '.join(facts(done.known))}.")
@@ -49,19 +50,18 @@ def run(settings: Config, name: str, environ: Mapping[str, str] = os.environ) ->
     return done
 
 
-def keep(home: Home, settings: Config, trials: "Sequence[Trial]") -> None:
-    """Keep in a home what trials showed."""
-    if trials:
-        asyncio.run(_kept(home, settings, trials))
-
-
-async def _kept(home: Home, settings: Config, trials: "Sequence[Trial]") -> None:
+def keep_trials(home: Home, settings: Config, trials: "Sequence[Trial]") -> None:
+    """Store in a home what trials of its models showed."""
     from nexus.broker.agent import trial
     from nexus.ledgers import Ledgers
 
-    async with Ledgers(home, settings.ledgers) as ledgers:
-        for each in trials:
-            await trial.keep(ledgers.runtime, each)
+    async def keep() -> None:
+        async with Ledgers(home, settings.ledgers) as ledgers:
+            for each in trials:
+                await trial.keep(ledgers.runtime, each)
+
+    if trials:
+        asyncio.run(keep())
 
 
 @click.group(invoke_without_command=True)
@@ -70,8 +70,8 @@ def models(ctx: click.Context) -> None:
     """Show this home's models and their capabilities; test and download models."""
     if ctx.invoked_subcommand is not None:
         return
-    home, settings = opened_home(ctx)
-    known = asyncio.run(_known(home, settings))
+    home, settings = open_home(ctx)
+    known = asyncio.run(_load_capabilities(home, settings))
     used = settings.models.roles
     for name, roles in used.items():
         click.echo(f"{click.style(printable(name), bold=True)}: {', '.join(roles)}")
@@ -95,14 +95,14 @@ def test(ctx: click.Context, names: tuple[str, ...]) -> None:
     Each is asked a question, a tool call and a JSON answer, which costs a few hundred tokens. NAME is
     `provider/model`. Without one, all models of this home are tested.
     """
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
     tried = names or tuple(settings.models.roles)
     if not tried:
         models_of(settings.models, "manager")  # says that none is set, and what to do
     failed = False
     for name in tried:
         try:
-            keep(home, settings, [run(settings, name)])
+            keep_trials(home, settings, [try_model(settings, name)])
         except NexusError as error:
             click.echo(f"  {printable(error.message)}\n  {printable(error.hint)}".rstrip(), err=True)
             failed = True
@@ -110,7 +110,7 @@ def test(ctx: click.Context, names: tuple[str, ...]) -> None:
         ctx.exit(1)
 
 
-async def _known(home: Home, settings: config.Config) -> dict[str, Capabilities]:
+async def _load_capabilities(home: Home, settings: config.Config) -> dict[str, Capabilities]:
     from nexus.broker.agent.knowledge import Knowledge
     from nexus.broker.agent.models import Models
     from nexus.ledgers import Ledgers
@@ -121,7 +121,7 @@ async def _known(home: Home, settings: config.Config) -> dict[str, Capabilities]
         Models(settings, knowledge=Knowledge(ledgers.runtime)) as models,
     ):
         for name in settings.models.roles:
-            with suppress(NexusError):  # a missing key is told by `nexus doctor`
+            with suppress(NexusError):  # `nexus doctor` reports a missing key
                 found[name] = await models.capabilities(name)
     return found
 
@@ -184,9 +184,7 @@ def download(model: "Model | BuiltinModel", endpoint: str | None = None) -> Path
         build = model.hub_build if isinstance(model, Model) else model.build
         task = progress.add_task(model.name, total=build.size_bytes if build else None)
 
-        def told(count: int) -> None:
-            progress.advance(task, count)
-
+        advance = partial(progress.advance, task)
         if isinstance(model, Model):
-            return fetch(model, endpoint=endpoint, told=told)
-        return model.pull(endpoint=endpoint, told=told).parent
+            return fetch(model, endpoint=endpoint, told=advance)
+        return model.pull(endpoint=endpoint, told=advance).parent

@@ -1,5 +1,6 @@
-"""What every command needs first: which home is meant, and its settings."""
+"""What every command needs: the chosen home and its settings, the ledgers, and how values are printed."""
 
+import json
 import os
 import sys
 import threading
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TextIO, TypeVar, cast
 
 import click
 
@@ -27,20 +28,32 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
-def chosen_home(ctx: click.Context) -> Home:
-    """The home that `--home`, NEXUS_HOME or the default names. It may not exist yet."""
+
+def locate_home(ctx: click.Context) -> Home:
+    """Locate the home that `--home`, NEXUS_HOME or the default names. It may not exist yet."""
     given = cast("str | None", ctx.obj)
     return locate(Path(given) if given else None)
 
 
+def print_json(value: Any) -> None:
+    """Print a value for a program to read, in ASCII."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def print_unicode_json(value: Any) -> None:
+    """Print a value for a program to read, with its text in any alphabet as it is."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
 def note(text: str) -> None:
-    """Tell the person something beside what was asked for."""
+    """Print a note beside what was asked for."""
     click.secho(text, err=True, dim=True)
 
 
-def moment(text: str | None) -> datetime | None:
-    """A time that was typed, if one was."""
+def parse_time(text: str | None) -> datetime | None:
+    """Parse a time from the command line, if one was given."""
     if text is None:
         return None
     try:
@@ -51,11 +64,11 @@ def moment(text: str | None) -> datetime | None:
         ) from None
 
 
-def opened_home(ctx: click.Context) -> "tuple[Home, Config]":
-    """An existing home and its settings, or an error that says what to do."""
-    from nexus import config  # what a served home answers needs no settings
+def open_home(ctx: click.Context) -> "tuple[Home, Config]":
+    """Open an existing home and load its settings; raise an error that says what to do if there is none."""
+    from nexus import config  # asking a served home needs no settings
 
-    home = chosen_home(ctx).require()
+    home = locate_home(ctx).require()
     if hosted.has_copies(home) and serving(home) is not None:
         home = replace(home, is_copied=True)
     settings = config.load(home.config_file)
@@ -66,14 +79,14 @@ def opened_home(ctx: click.Context) -> "tuple[Home, Config]":
     return home, settings
 
 
-def answering_home(ctx: click.Context, model: str, role: str = "manager") -> "tuple[Home, Config]":
-    """The home and its settings, or an error where no model is set that could answer in a role.
+def open_answering_home(ctx: click.Context, model: str, role: str = "manager") -> "tuple[Home, Config]":
+    """Open a home in which a model can answer in a role; raise an error if none is set.
 
-    An error, too, if the process that serves it is stopped. If it doesn't respond, the person is told.
+    Also raise one if the process that serves the home is stopped. If it doesn't respond, print a note.
     """
     from nexus.broker.agent.roles import models_of
 
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
     if (service := serving(home)) is not None:
         service.await_response(note)
     try:
@@ -87,7 +100,7 @@ def answering_home(ctx: click.Context, model: str, role: str = "manager") -> "tu
 
 @contextmanager
 def tell_if_stopped(home: Home) -> Generator[None]:
-    """Tell the person if this takes a while and the serving process is stopped: it may hold a lock."""
+    """Print a note if this takes a while and the serving process is stopped: it may hold a lock."""
 
     def tell() -> None:
         if (service := serving(home)) is not None and service.is_stopped:
@@ -109,23 +122,23 @@ def with_ledgers(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """Run something on the ledgers of the chosen home."""
+    """Run work on the ledgers of the chosen home."""
     import asyncio
 
     from nexus.ledgers import Ledgers
 
-    home, settings = opened_home(ctx)
+    home, settings = open_home(ctx)
 
-    async def opened() -> T:
+    async def run() -> T:
         async with Ledgers(home, settings.ledgers) as ledgers:
             return await work(ledgers, *args, **kwargs)
 
     with tell_if_stopped(home):
-        return asyncio.run(opened())
+        return asyncio.run(run())
 
 
 def user_name() -> str:
-    """Who runs the command."""
+    """Name the user who runs the command."""
     import getpass
 
     try:
@@ -136,19 +149,19 @@ def user_name() -> str:
 
 
 def lenient_input() -> TextIO:
-    """Standard input, in which bytes that are no text are shown as such instead of ending the program."""
+    """Return standard input, in which bytes that aren't text are replaced instead of ending the program."""
     stream = cast("TextIOWrapper", sys.stdin)
     stream.reconfigure(errors="replace")
     return stream
 
 
-def counted(count: int, what: str) -> str:
-    """`1 row`, `1,200 rows`."""
+def pluralize(count: int, what: str) -> str:
+    """Format a count with its noun: `1 row`, `1,200 rows`."""
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def size(count: float) -> str:
-    """A number of bytes as people read it."""
+def format_size(count: float) -> str:
+    """Format a number of bytes for people."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""`nexus recall`: ask the memory, and see why it answers as it does."""
+"""`nexus recall`: search the memory, and see why each result was found."""
 
 import json
 import textwrap
@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import click
 
-from nexus.cli.place import chosen_home, moment, note, opened_home
+from nexus.cli.place import json_option, locate_home, note, open_home, parse_time
 from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.memory.recall.item import (
@@ -45,7 +45,7 @@ _ARMS: Final = {
 
 
 def ask_service(service: Service, token: str, query: Query, scope: str | None) -> Matches:
-    """The answer of a home that is served. `scope` names the kinds of the query."""
+    """Ask the process that serves the home. `scope` names the kinds of the query."""
     options = {
         "scope": scope,
         "entity": query.entity_id,
@@ -68,58 +68,59 @@ def ask_service(service: Service, token: str, query: Query, scope: str | None) -
                 return await client.recall(query.text, **given)
 
         found = asyncio.run(ask())
-    return answer(found)
+    return parse_answer(found)
 
 
-def answer(told: dict[str, Any]) -> Matches:
-    """An answer from the gateway's JSON."""
+def parse_answer(document: dict[str, Any]) -> Matches:
+    """Parse the gateway's JSON."""
     # By hand, because Pydantic takes longer to import than the gateway to answer.
-    window = [datetime.fromisoformat(each) for each in told["window"] or ()]
+    window = [datetime.fromisoformat(each) for each in document["window"] or ()]
     parsed: dict[str, Any] = {
-        "results": tuple(_result(each) for each in told["results"]),
-        "threads": tuple((id_, score) for id_, score in told["threads"]),
-        "late_arms": tuple(told["late_arms"]),
+        "results": tuple(_parse_match(each) for each in document["results"]),
+        "threads": tuple((id_, score) for id_, score in document["threads"]),
+        "late_arms": tuple(document["late_arms"]),
         "window": tuple(window) or None,
         "named": {
-            id_: Named(**(each | {"words": frozenset(each["words"])})) for id_, each in told["named"].items()
+            id_: Named(**(each | {"words": frozenset(each["words"])}))
+            for id_, each in document["named"].items()
         },
     }
-    return Matches(**(told | parsed))
+    return Matches(**(document | parsed))
 
 
-def _result(told: dict[str, Any]) -> Match:
+def _parse_match(document: dict[str, Any]) -> Match:
     parsed: dict[str, Any] = {
-        "item": _item(told["item"]),
-        "reasons": _reasons(told["reasons"]),
-        "also": tuple(told["also"]),
+        "item": _parse_item(document["item"]),
+        "reasons": _parse_reasons(document["reasons"]),
+        "also": tuple(document["also"]),
     }
-    return Match(**(told | parsed))
+    return Match(**(document | parsed))
 
 
-def _item(told: dict[str, Any]) -> Item:
-    replaced = told["replaced_by"]
+def _parse_item(document: dict[str, Any]) -> Item:
+    replaced = document["replaced_by"]
     parsed: dict[str, Any] = {
-        "entity_ids": tuple(told["entity_ids"]),
+        "entity_ids": tuple(document["entity_ids"]),
         "replaced_by": None
         if replaced is None
         else Replacement(**(replaced | {"signals": tuple(replaced["signals"])})),
-        "caused_by": tuple(Link(**link) for link in told["caused_by"]),
-        "leads_to": tuple(Link(**link) for link in told["leads_to"]),
-        "outdated_by": Link(**told["outdated_by"]) if told["outdated_by"] else None,
+        "caused_by": tuple(Link(**link) for link in document["caused_by"]),
+        "leads_to": tuple(Link(**link) for link in document["leads_to"]),
+        "outdated_by": Link(**document["outdated_by"]) if document["outdated_by"] else None,
     }
-    return Item(**(told | parsed))
+    return Item(**(document | parsed))
 
 
-def _reasons(told: dict[str, Any]) -> Reasons:
+def _parse_reasons(document: dict[str, Any]) -> Reasons:
     parsed: dict[str, Any] = {
-        "arms": {arm: (rank, score) for arm, (rank, score) in told["arms"].items()},
-        "matched_words": tuple(told["matched_words"]),
-        "matched_names": tuple(told["matched_names"]),
+        "arms": {arm: (rank, score) for arm, (rank, score) in document["arms"].items()},
+        "matched_words": tuple(document["matched_words"]),
+        "matched_names": tuple(document["matched_names"]),
     }
-    return Reasons(**(told | parsed))
+    return Reasons(**(document | parsed))
 
 
-def show(answer: Matches, *, explain: bool) -> None:
+def print_answer(answer: Matches, *, explain: bool) -> None:
     """Print the answer for a person."""
     if not answer.results:
         click.echo("No matches.")
@@ -127,12 +128,12 @@ def show(answer: Matches, *, explain: bool) -> None:
     for at, result in enumerate(answer.results):
         if at == weak:
             click.echo("Weak matches:")
-        _show_result(at + 1, result, explain=explain)
+        _print_match(at + 1, result, explain=explain)
     if explain:
-        _show_course(answer)
+        _print_search(answer)
 
 
-def _show_result(place: int, result: Match, *, explain: bool) -> None:
+def _print_match(place: int, result: Match, *, explain: bool) -> None:
     item = result.item
     who = f"{item.speaker}: " if item.speaker else ""
     kind = "" if item.kind == "event" else f"[{item.kind.replace('_', ' ')}] "
@@ -144,14 +145,14 @@ def _show_result(place: int, result: Match, *, explain: bool) -> None:
         note = textwrap.shorten(f"{note[0].upper()}{note[1:]}", 300, placeholder=" …")
         click.echo(textwrap.fill(note, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT))
     if explain:
-        for label, words in _why(result):
+        for label, words in _explain_match(result):
             lines = textwrap.wrap(words, _WIDTH - len(_INDENT) - 10)
             for line in lines:
                 shown_label = label if line is lines[0] else ""
                 click.echo(f"{_INDENT}{click.style(f'{shown_label:<9}', dim=True)} {line}")
 
 
-def _why(result: Match) -> list[tuple[str, str]]:
+def _explain_match(result: Match) -> list[tuple[str, str]]:
     reasons, item = result.reasons, result.item
     found = [f"{_ARMS.get(arm, arm)} (#{rank})" for arm, (rank, _) in reasons.arms.items() if rank]
     if reasons.neighbour_of:
@@ -177,26 +178,26 @@ def _why(result: Match) -> list[tuple[str, str]]:
             ("says", ", ".join(matched)),
             ("about", ", ".join(reasons.matched_names)),
             ("score", ", ".join([f"{result.score:.2f}", *added])),
-            ("age", _age(reasons.age_days)),
+            ("age", _describe_age(reasons.age_days)),
             # The same words as on the fact's page.
             (
                 "replaced",
                 "" if by is None else "as stated" if by.basis == "stated" else ", ".join(by.signals),
             ),
-            ("because", "; ".join(_link(link) for link in item.caused_by)),
-            ("led to", "; ".join(_link(link) for link in item.leads_to)),
+            ("because", "; ".join(_describe_link(link) for link in item.caused_by)),
+            ("led to", "; ".join(_describe_link(link) for link in item.leads_to)),
             ("source", "; ".join(source)),
         )
         if pair[1]
     ]
 
 
-def _link(link: Link) -> str:
+def _describe_link(link: Link) -> str:
     relation = "" if link.relation == "caused" else f" [{link.relation}]"
     return f"{textwrap.shorten(link.text, 160, placeholder=' …')}{relation} ({link.id})"
 
 
-def _age(days: float) -> str:
+def _describe_age(days: float) -> str:
     for size, unit in ((365.25, "year"), (30.4, "month"), (7, "week"), (1, "day")):
         if days >= size:
             count = round(days / size)
@@ -204,7 +205,7 @@ def _age(days: float) -> str:
     return "less than a day"
 
 
-def _show_course(answer: Matches) -> None:
+def _print_search(answer: Matches) -> None:
     click.echo()
     for said, names in answer.meant.items():
         click.echo(f"{said} → {', '.join(names)}")
@@ -233,7 +234,7 @@ _LONGEST_ASKED: Final = 2_000
 @click.command()
 @click.argument("text")
 @click.option("--explain", is_flag=True, help="Explain each result.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("--budget", type=click.Choice(["low", "mid", "high"]), default="mid", show_default=True)
 @click.option(
     "--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="Maximum number of results."
@@ -257,7 +258,7 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
 
     Asks `nexus up` if it is running.
     """
-    home = chosen_home(ctx).require()
+    home = locate_home(ctx).require()
     query = Query(
         text=text,
         deadline_ms=_DEADLINE_MS,
@@ -267,45 +268,45 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
         max_results=options["limit"],
         max_tokens=options["max_tokens"],
         channel=options["channel"],
-        time_after=moment(options["after"]),
-        time_before=moment(options["before"]),
+        time_after=parse_time(options["after"]),
+        time_before=parse_time(options["before"]),
     )
     service = serving(home)
     if service is not None and service.url and len(text) <= _LONGEST_ASKED:
         service.check()
         answer = ask_service(service, home.token(), query, options["scope"])
-        notes = [] if "embed" in answer.timings_ms else _missing_model(opened_home(ctx)[1])
+        notes = [] if "embed" in answer.timings_ms else _check_model(open_home(ctx)[1])
     else:
         import asyncio
 
-        answer, notes = asyncio.run(_ask(*opened_home(ctx), query))
+        answer, notes = asyncio.run(_search_home(*open_home(ctx), query))
     if as_json:
-        click.echo(json.dumps({"notes": notes, **asdict(answer)}, indent=2, default=_plain))
+        click.echo(json.dumps({"notes": notes, **asdict(answer)}, indent=2, default=_to_json))
         return
     for each in notes:
         click.echo(each, err=True)
-    show(answer, explain=explain)
+    print_answer(answer, explain=explain)
 
 
-def _plain(value: object) -> object:
+def _to_json(value: object) -> object:
     return sorted(cast("frozenset[str]", value)) if isinstance(value, frozenset) else str(value)
 
 
-def _missing_model(settings: "Config") -> list[str]:
+def _check_model(settings: "Config") -> list[str]:
     from nexus.memory.embedding import installed
 
     try:
         installed(settings.memory)
     except ModelFileError as error:
-        return [_by_words(error)]
+        return [_describe_words_only(error)]
     return []
 
 
-def _by_words(error: ModelFileError) -> str:
+def _describe_words_only(error: ModelFileError) -> str:
     return f"Searching by words only: {error.message}. {error.hint}"
 
 
-async def _ask(home: Home, settings: "Config", query: Query) -> tuple[Matches, list[str]]:
+async def _search_home(home: Home, settings: "Config", query: Query) -> tuple[Matches, list[str]]:
     # Imported here, because a home that is served needs none of it.
     import asyncio
 
@@ -324,6 +325,6 @@ async def _ask(home: Home, settings: "Config", query: Query) -> tuple[Matches, l
             await derive(ledgers, vectors)
             await vectors.mirror.refresh()
         except ModelFileError as error:
-            notes.append(_by_words(error))
+            notes.append(_describe_words_only(error))
         reranker = await asyncio.to_thread(installed_reranker)
         return await Recall(ledgers, vectors, reranker=reranker).find(query), notes

@@ -1,14 +1,13 @@
-"""`nexus reflect`: a question answered from the memory, with sources, and kept if so wished."""
+"""`nexus reflect`: answer a question from the memory, with sources, and optionally save the answer."""
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nexus import config
 from nexus.cli.memory_conclusions import print_models
-from nexus.cli.place import answering_home, counted
+from nexus.cli.place import json_option, open_answering_home, pluralize, print_unicode_json
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.home import Home
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--refresh", metavar="ID", help="Answer a saved question again: id or name.")
 @click.option("--list", "listing", is_flag=True, help="List saved mental models.")
 @click.option("--model", metavar="PROVIDER/MODEL", default="", help="Model to use instead of [models].")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def reflect(
     ctx: click.Context, question: tuple[str, ...], *, listing: bool, as_json: bool, **options: Any
@@ -32,24 +31,24 @@ def reflect(
 
     The model must search before it answers. Citations it didn't find are removed and reported.
     """
-    asked = " ".join(question).strip()
+    text = " ".join(question).strip()
     if listing:
         print_models(ctx, as_json)
         return
-    if bool(asked) == bool(options["refresh"]):
+    if bool(text) == bool(options["refresh"]):
         raise UsageError(
             "Pass a question, or --refresh with a mental model",
             hint='For example: `nexus reflect "What changed?"`.',
         )
-    home, settings = answering_home(ctx, options["model"], "reflection")
-    found = asyncio.run(_answered(home, settings, asked, **options))
+    home, settings = open_answering_home(ctx, options["model"], "reflection")
+    found = asyncio.run(_reflect(home, settings, text, **options))
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+        print_unicode_json(found.to_json())
     else:
-        _print(found)
+        _print_answer(found)
 
 
-async def _answered(
+async def _reflect(
     home: Home,
     settings: config.Config,
     question: str,
@@ -68,7 +67,7 @@ async def _answered(
         return await app.reflect(question, save_as=save_as, asking=Asking(model=model))
 
 
-def _print(found: "Reflected") -> None:
+def _print_answer(found: "Reflected") -> None:
     click.echo(found.answer)
     if found.sources:
         click.echo("\nSources")
@@ -79,7 +78,7 @@ def _print(found: "Reflected") -> None:
         print_table(("when", "what", "id", ""), lines)
     if found.removed:
         click.echo(
-            f"{counted(len(found.removed), 'source')} cited without a match, removed: "
+            f"{pluralize(len(found.removed), 'source')} cited without a match, removed: "
             f"{', '.join(found.removed)}",
             err=True,
         )

@@ -1,6 +1,5 @@
-"""`nexus remind`: reminders in words, listed, paused and deleted."""
+"""`nexus remind`: set, list, pause and delete reminders."""
 
-import json
 import sys
 from dataclasses import asdict
 
@@ -9,23 +8,22 @@ import click
 from nexus import clock
 from nexus.automations import reminders
 from nexus.automations.reminders import Place, Reminder
-from nexus.cli.automations_place import opened
-from nexus.cli.place import opened_home
+from nexus.cli.automations_place import open_automations
+from nexus.cli.place import json_option, open_home, print_json
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _words = click.argument("words", nargs=-1, required=True)
 _OWNER = "owner"
 
 
-class _Words(click.Group):
-    """Takes what is not a command for a reminder: `nexus remind in two hours call Anna`."""
+class _RemindGroup(click.Group):
+    """Take words that aren't a command as a reminder: `nexus remind in two hours call Anna`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         is_reminder = args and args[0] not in {*self.commands, *ctx.help_option_names}
         return super().parse_args(ctx, ["add", *args] if is_reminder else args)
 
 
-@click.group(cls=_Words)
+@click.group(cls=_RemindGroup)
 def remind() -> None:
     """Set, list, pause and delete reminders: `nexus remind "in two hours call Anna"`.
 
@@ -39,7 +37,7 @@ def remind() -> None:
     "--session", metavar="LABEL", default="main", show_default=True, help="Session to deliver it in."
 )
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@_json
+@json_option
 @click.pass_context
 def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_json: bool) -> None:
     """Set a reminder. The word `add` can be left out.
@@ -47,7 +45,7 @@ def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_
     Nexus sends the text at its time. If the text begins with "tell me", "show me", "what" and the like, it is
     a question, and the agent answers it then. Both arrive in the session, in the terminal and the browser.
     """
-    _, config = opened_home(ctx)
+    _, config = open_home(ctx)
     now = clock.now()
     draft = reminders.draft(" ".join(words), now, reminders.zone_of(config.automations))
     for line in () if as_json else draft.described(now):
@@ -55,25 +53,25 @@ def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_
     if not yes and sys.stdin.isatty() and not click.confirm("Save it?", default=True):
         click.echo("Not saved.")
         return
-    place = Place(channel="cli", thread=session, session=session, sender=_OWNER, is_owner=True)
-    with opened(ctx) as home:
-        made = reminders.save(home.home, home.write, draft, place)
+    target = Place(channel="cli", thread=session, session=session, sender=_OWNER, is_owner=True)
+    with open_automations(ctx) as place:
+        made = reminders.save(place.home, place.write, draft, target)
     if as_json:
-        click.echo(json.dumps(asdict(reminders.reminder(made, now)), indent=2))
+        print_json(asdict(reminders.reminder(made, now)))
     else:
         click.echo("Saved. It arrives while `nexus up` or `nexus chat` is running.")
 
 
 @remind.command("list")
 @click.option("--ids", is_flag=True, help="Show the names under which they are automations.")
-@_json
+@json_option
 @click.pass_context
 def list_(ctx: click.Context, ids: bool, as_json: bool) -> None:
     """List reminders."""
-    with opened(ctx) as home:
-        found = [reminders.reminder(row, clock.now()) for row in home.write(reminders.listed)]
+    with open_automations(ctx) as place:
+        found = [reminders.reminder(row, clock.now()) for row in place.write(reminders.listed)]
     if as_json:
-        click.echo(json.dumps([asdict(each) for each in found], indent=2))
+        print_json([asdict(each) for each in found])
         return
     for each in found:
         click.echo(f"{line(each)}{f'  {each.name}' if ids else ''}")
@@ -106,7 +104,7 @@ def delete(ctx: click.Context, words: tuple[str, ...]) -> None:
 
 
 def line(reminder: Reminder) -> str:
-    """A reminder on one line."""
+    """Describe a reminder on one line."""
     state = "" if reminder.state == "active" else f" ({reminder.state})"
     by = "" if reminder.made_by == _OWNER else f", by {reminder.made_by}"
     return f"{reminder.when}{state}: {reminder.text} [{reminder.session}{by}]"
@@ -114,7 +112,7 @@ def line(reminder: Reminder) -> str:
 
 def _change(ctx: click.Context, words: tuple[str, ...], to: str, done: str) -> None:
     now = clock.now()
-    with opened(ctx) as home:
-        name = home.write(reminders.find, said=" ".join(words))
-        changed = reminders.reminder(reminders.change(home.home, home.write, name, to, now), now)
+    with open_automations(ctx) as place:
+        name = place.write(reminders.find, said=" ".join(words))
+        changed = reminders.reminder(reminders.change(place.home, place.write, name, to, now), now)
     click.echo(f"{done}: {changed.when}: {changed.text}")

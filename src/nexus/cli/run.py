@@ -7,7 +7,7 @@ import click
 
 from nexus import commands, ids
 from nexus.attachments import File
-from nexus.cli.place import answering_home, lenient_input, opened_home
+from nexus.cli.place import lenient_input, open_answering_home, open_home
 from nexus.errors import UsageError
 
 
@@ -51,7 +51,7 @@ def run(
     # A command needs no model, and concerns the chat rather than a session of its own.
     is_command = not paths and commands.parse(said) is not None
     task = said if is_command else _task(said, "" if sys.stdin.isatty() else lenient_input().read())
-    home, settings = opened_home(ctx) if is_command else answering_home(ctx, model)
+    home, settings = open_home(ctx) if is_command else open_answering_home(ctx, model)
     files = [File.read(path, settings.attachments.max_bytes) for path in paths]
     # Imported here, because the libraries behind it take longer than `nexus run --help` may.
     from nexus.cli.answer import answer

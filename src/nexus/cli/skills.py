@@ -1,14 +1,14 @@
-"""`nexus skills`: give a workspace what an agent needs to use the memory."""
+"""`nexus skills`: install the memory skill into a workspace."""
 
-import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from nexus.cli.place import counted, opened_home
+from nexus.cli.place import json_option, open_home, pluralize, print_json
 from nexus.errors import UsageError
 from nexus.skills import folder, memory
-from nexus.skills.folder import NEW, Seeded
+from nexus.skills.folder import NEW
 from nexus.skills.memory_socket import OWNER
 
 
@@ -19,30 +19,29 @@ def skills() -> None:
 
 @skills.command()
 @click.argument("workspace", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def seed(ctx: click.Context, workspace: Path, as_json: bool) -> None:
     """Install or update the memory skills in WORKSPACE.
 
     Files changed by you or an agent are kept; the new version is written as NAME.new.
     """
-    home, _ = opened_home(ctx)
+    home, _ = open_home(ctx)
     if not workspace.is_dir():
         raise UsageError(f"Folder not found: {workspace}", hint=f"Create it with `mkdir -p {workspace}`.")
-    done = [memory.lay(home, workspace.absolute(), home.run / OWNER), *folder.lay(workspace.absolute())]
+    done = [
+        memory.install(home, workspace.absolute(), home.run / OWNER),
+        *folder.install_pages(workspace.absolute()),
+    ]
     if as_json:
-        click.echo(json.dumps([_document(each) for each in done], indent=2))
+        print_json([{**asdict(each), "folder": str(each.folder)} for each in done])
         return
     for each in done:
         changed = len(each.laid) + len(each.replaced)
         click.echo(
-            f"{each.folder}: {counted(changed, 'file')} installed"
+            f"{each.folder}: {pluralize(changed, 'file')} installed"
             if changed
             else f"{each.folder} is up to date"
         )
         for name in each.edited:
             click.echo(f"  {name} was edited and kept; see {name}{NEW}")
-
-
-def _document(done: Seeded) -> dict[str, object]:
-    return {"folder": str(done.folder), "laid": done.laid, "replaced": done.replaced, "edited": done.edited}

@@ -8,7 +8,7 @@ from typing import Final
 import apsw
 import click
 
-from nexus.cli.place import opened_home
+from nexus.cli.place import open_home
 from nexus.home import Home
 from nexus.ledgers import attach, read_only
 
@@ -34,7 +34,7 @@ def sql(ctx: click.Context, write: bool, arguments: tuple[str, ...]) -> None:
     Tables need no prefix: `nexus sql "SELECT count(*) FROM events"`. Output options of sqlite3 work too:
     `nexus sql -json "SELECT * FROM entities LIMIT 3"`.
     """
-    home, _ = opened_home(ctx)
+    home, _ = open_home(ctx)
     attach.ensure(home)
     if write:
         _write(home, arguments)

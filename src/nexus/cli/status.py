@@ -1,63 +1,66 @@
-"""`nexus status`: a short picture of the home, to read or to paste."""
+"""`nexus status`: a summary of the home."""
 
 import asyncio
-import json
 from typing import Any, cast
 
 import apsw
 import click
 
 from nexus import __version__, config
-from nexus.cli.place import opened_home, size
+from nexus.cli.place import format_size, json_option, open_home, print_json
 from nexus.home import Home, holders
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import automations
-from nexus.ledgers.runtime.automations import Automation
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
     """Show a summary of the home."""
-    home, settings = opened_home(ctx)
-    picture = asyncio.run(_picture(home, settings))
+    home, settings = open_home(ctx)
+    summary = asyncio.run(_load_summary(home, settings))
     if as_json:
-        click.echo(json.dumps(picture, indent=2))
+        print_json(summary)
         return
-    click.echo(f"nexus {picture['version']} · {picture['home']} · {size(picture['bytes'])}")
-    for name, entry in picture["ledgers"].items():
+    click.echo(f"nexus {summary['version']} · {summary['home']} · {format_size(summary['bytes'])}")
+    for name, entry in summary["ledgers"].items():
         counts = ", ".join(f"{count:,} {what}" for what, count in entry["counts"].items())
-        click.echo(f"  {name:<11}{size(entry['bytes']):>11}  {counts}")
-    if picture["last_event_at"]:
-        click.echo(f"  last event  {picture['last_event_at']}")
-    if picture["embedding"]["waiting"] or picture["embedding"]["changes_model"]:
-        click.echo(f"  embedding   {_progress(picture['embedding'])}")
-    for name, count in picture["lessons"].items():
+        click.echo(f"  {name:<11}{format_size(entry['bytes']):>11}  {counts}")
+    if summary["last_event_at"]:
+        click.echo(f"  last event  {summary['last_event_at']}")
+    if summary["embedding"]["waiting"] or summary["embedding"]["changes_model"]:
+        click.echo(f"  embedding   {_describe_embedding(summary['embedding'])}")
+    for name, count in summary["lessons"].items():
         click.echo(f"  lessons     {count:,} waiting for approval: nexus automations lessons {name}")
-    for name, told in picture["automations"].items():
-        click.echo(f"  automation  {name}: {told}")
-    if picture["manager"] is None:
+    for name, trouble in summary["automations"].items():
+        click.echo(f"  automation  {name}: {trouble}")
+    if summary["manager"] is None:
         click.echo("  model       none: run `nexus init` to choose one")
     else:
-        writer = picture["writer"]
-        told = f"written by {writer} after each turn" if writer else "not written: the memory writer is off"
-        click.echo(f"  memory      {told}")
-    for holder in picture["used_by"]:
+        writer = summary["writer"]
+        memory = f"written by {writer} after each turn" if writer else "not written: the memory writer is off"
+        click.echo(f"  memory      {memory}")
+    for holder in summary["used_by"]:
         click.echo(f"  used by     process {holder['pid']} ({holder['command']})")
 
 
-async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
+async def _load_summary(home: Home, settings: config.Config) -> dict[str, Any]:
+    # Imported here, because `--help` needs none of it.
+    from nexus.automations.improvement import lessons
+    from nexus.cli.model_checks import find_troubled
+
     async with Ledgers(home, settings.ledgers) as ledgers:
         entries: dict[str, Any] = {}
         for database in ledgers:
-            counts = await database.read(_counts, database.ledger)
+            counts = await database.read(_count_rows, database.ledger)
             files = [database.path, database.path.with_name(database.path.name + "-wal")]
             bytes_ = sum(file.stat().st_size for file in files if file.is_file())
             entries[database.ledger] = {"bytes": bytes_, "counts": counts}
-        embedding = await _embedding(ledgers, settings)
-        registered = await ledgers.runtime.read(automations.listed)
+        embedding = await _load_embedding(ledgers, settings)
+        registered = await ledgers.runtime.read(automations.list_current)
         last = await ledgers.events.read(sql.value, sql.queries("events")["last_occurred_at"])
+    troubled = await asyncio.to_thread(find_troubled, home, registered)
     return {
         "version": __version__,
         "home": str(home.root),
@@ -67,26 +70,13 @@ async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
         "last_event_at": last,
         "manager": next(iter(settings.models.manager), None),
         "writer": next(iter(settings.models.writers), None),
-        "lessons": await asyncio.to_thread(_lessons, home),
-        "automations": await asyncio.to_thread(_troubled, home, registered),
+        "lessons": await asyncio.to_thread(lessons.waiting, home),
+        "automations": {name: found.text for name, found in troubled},
         "used_by": [{"pid": holder.pid, "command": holder.command} for holder in holders(home)],
     }
 
 
-def _lessons(home: Home) -> dict[str, int]:
-    from nexus.automations.improvement import lessons
-
-    return lessons.waiting(home)
-
-
-def _troubled(home: Home, registered: list[Automation]) -> dict[str, str]:
-    """The automations that need attention, and why."""
-    from nexus.cli.model_checks import troubled
-
-    return {name: found.text for name, found in troubled(home, registered)}
-
-
-async def _embedding(ledgers: Ledgers, settings: config.Config) -> dict[str, Any]:
+async def _load_embedding(ledgers: Ledgers, settings: config.Config) -> dict[str, Any]:
     # Imported here, because it brings numpy with it.
     from nexus.memory.embedding import backlog, chosen_id
 
@@ -101,7 +91,7 @@ async def _embedding(ledgers: Ledgers, settings: config.Config) -> dict[str, Any
     }
 
 
-def _progress(embedding: dict[str, Any]) -> str:
+def _describe_embedding(embedding: dict[str, Any]) -> str:
     share = embedding["embedded"] / max(1, embedding["total"])
     done = (
         f"{embedding['embedded']:,} of {embedding['total']:,} texts ({share:.0%}) by {embedding['model_id']}"
@@ -110,6 +100,6 @@ def _progress(embedding: dict[str, Any]) -> str:
     return done + until * embedding["changes_model"]
 
 
-def _counts(connection: apsw.Connection, ledger: str) -> dict[str, int]:
+def _count_rows(connection: apsw.Connection, ledger: str) -> dict[str, int]:
     rows = connection.execute(sql.queries(ledger)["counts"])
     return dict(cast("list[tuple[str, int]]", rows.fetchall()))

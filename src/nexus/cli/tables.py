@@ -11,7 +11,7 @@ _WIDTH_IN_A_FILE = 150
 
 
 def print_table(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
-    """A table without frame. A column whose name ends in `#` is set to the right."""
+    """Print a table without a frame. A column whose name ends in `#` is right-aligned."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in columns:
         table.add_column(
@@ -19,9 +19,6 @@ def print_table(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> No
         )
     for line in lines:
         table.add_row(*(Text("" if value is None else str(value)) for value in line))
-    console().print(table)
-
-
-def console() -> Console:
-    """Where tables go: standard output, coloured only on a terminal."""
-    return Console() if sys.stdout.isatty() else Console(width=_WIDTH_IN_A_FILE, highlight=False)
+    # Only a terminal gets colors.
+    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH_IN_A_FILE, highlight=False)
+    console.print(table)

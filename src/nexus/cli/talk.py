@@ -88,11 +88,11 @@ class Talk(Protocol):
 
     async def workers_at_work(self, execution_id: str) -> int: ...
 
-    async def unwritten(self, request_id: str) -> int:
-        """How many turns of a request this process has yet to write to the memory."""
+    async def count_unwritten(self, request_id: str) -> int:
+        """Count the turns of a request that this process has yet to write to the memory."""
         ...
 
-    async def recalled(self, text: str) -> list[Recalled]: ...
+    async def recall(self, text: str) -> list[Recalled]: ...
 
     async def cost(self, session_label: str) -> Totals: ...
 
@@ -185,10 +185,10 @@ class There:
     async def workers_at_work(self, execution_id: str) -> int:
         return (await self._client.execution(execution_id))["workers_at_work"]
 
-    async def unwritten(self, request_id: str) -> int:
-        return 0  # whoever serves the home goes on with it
+    async def count_unwritten(self, request_id: str) -> int:
+        return 0  # the process that serves the home writes them
 
-    async def recalled(self, text: str) -> list[Recalled]:
+    async def recall(self, text: str) -> list[Recalled]:
         answer = await self._client.recall(text, limit=MOST_RECALLED)
         items = [result["item"] for result in answer["results"]]
         return [Recalled(**{key: i[key] for key in ("kind", "id", "at", "speaker", "text")}) for i in items]
@@ -197,13 +197,13 @@ class There:
         return await self._client.cost(session_label)
 
     async def trace(self, request_id: str) -> "Node":
-        return _node((await self._client.request(request_id))["trace"])
+        return _parse_node((await self._client.request(request_id))["trace"])
 
 
 _OWN_KINDS: Final = frozenset({"request", "execution", "automation"})
 
 
-def _node(step: dict[str, Any]) -> "Node":
+def _parse_node(step: dict[str, Any]) -> "Node":
     from nexus.ledgers.runtime.trace import Node
 
     kind = step["kind"] if step["kind"] in _OWN_KINDS else "span"
@@ -217,5 +217,5 @@ def _node(step: dict[str, Any]) -> "Node":
         error=step["error"],
         detail=step["detail"] if kind == step["kind"] else {"kind": step["kind"], **step["detail"]},
         usage=Totals(**step["usage"]),
-        children=[_node(child) for child in step["children"]],
+        children=[_parse_node(child) for child in step["children"]],
     )

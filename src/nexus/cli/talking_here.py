@@ -70,7 +70,7 @@ class Here:
         await self._app.new_session(session_label, channel=CHANNEL)
 
     async def sessions(self, limit: int) -> list[Listed]:
-        found = (await sessions.listed(self._app.ledgers, kind="people", limit=limit)).items
+        found = (await sessions.load_page(self._app.ledgers, kind="people", limit=limit)).items
         return [Listed(label=each.label, updated_at=each.updated_at, title=each.title) for each in found]
 
     async def active_runs(self, session_label: str) -> Sequence[Run]:
@@ -84,12 +84,12 @@ class Here:
 
     async def sent_messages(self, session_label: str, limit: int) -> list[str]:
         return await self._app.ledgers.events.read(
-            events.said, channel=CHANNEL, external_id=session_label, limit=limit
+            events.list_said, channel=CHANNEL, external_id=session_label, limit=limit
         )
 
     async def scheduled_messages(self, session_label: str, after: int | None) -> list[Unasked]:
         return await self._app.ledgers.events.read(
-            events.unasked, channel=CHANNEL, external_id=session_label, after=after
+            events.list_unasked, channel=CHANNEL, external_id=session_label, after=after
         )
 
     async def draft(self, words: str) -> Draft:
@@ -107,12 +107,12 @@ class Here:
     async def workers_at_work(self, execution_id: str) -> int:
         return await self._app.broker.workers_at_work(execution_id)
 
-    async def unwritten(self, request_id: str) -> int:
+    async def count_unwritten(self, request_id: str) -> int:
         return await self._app.ledgers.runtime.read(
-            invocations.unfinished_of, automation=WRITER, root_request_id=request_id
+            invocations.count_unfinished_of, automation=WRITER, root_request_id=request_id
         )
 
-    async def recalled(self, text: str) -> list[Recalled]:
+    async def recall(self, text: str) -> list[Recalled]:
         answer = await (await self._app.open_recall()).find(Query(text=text, max_results=MOST_RECALLED))
         items = [result.item for result in answer.results]
         return [Recalled(kind=i.kind, id=i.id, at=i.at, speaker=i.speaker, text=i.text) for i in items]

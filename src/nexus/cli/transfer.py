@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from nexus.cli.held import TRUST, print_held
-from nexus.cli.place import chosen_home, counted
+from nexus.cli.place import json_option, locate_home, pluralize
 from nexus.cli.progress import lines_shown
 from nexus.errors import UsageError
 from nexus.ledgers import transfer
@@ -23,7 +23,7 @@ from nexus.ledgers import transfer
     help="One file that can be imported, or a folder for people and Obsidian.",
 )
 @click.option("--without-embeddings", is_flag=True, help="Leave out embeddings; they can be rebuilt.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool, as_json: bool) -> None:
     """Export the home to a JSONL FILE, even while it is in use.
@@ -35,8 +35,8 @@ def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool
 
         history.export_markdown(ctx, file, as_json=as_json)
         return
-    home = chosen_home(ctx)
-    with transfer.writing(file) as stream, lines_shown("Exporting") as progress:
+    home = locate_home(ctx)
+    with transfer.open_output(file) as stream, lines_shown("Exporting") as progress:
         done = transfer.write(home, stream, embeddings=not without_embeddings, progress=progress)
     # The file itself may be on standard output, so the rest must not be.
     aside = file == "-"
@@ -44,7 +44,7 @@ def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool
         outcome = {"home": str(home.root), "file": file, **done.tally.end(), "left_out": list(done.left_out)}
         _print_json(outcome, aside)
         return
-    click.echo(f"Exported {home.root} to {file}: {_contents(done.tally)}.", err=aside)
+    click.echo(f"Exported {home.root} to {file}: {_count_contents(done.tally)}.", err=aside)
     for part in done.left_out:
         click.echo(f"  skipped: {part}", err=True)
     if done.left_out:
@@ -68,7 +68,7 @@ def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool
 @click.option("--trust-from", is_flag=True, help="Take mail from your address for yours without proof.")
 @click.option("--without-attachments", is_flag=True, help="Record attachments by name, without their files.")
 @click.option("--trust", is_flag=True, help=TRUST)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def import_(
     ctx: click.Context, file: str | None, show_list: bool, trust: bool, as_json: bool, **choices: Any
@@ -86,32 +86,32 @@ def import_(
     from nexus.cli import history
 
     if show_list:
-        history.show_list(ctx, as_json=as_json)
+        history.print_imports(ctx, as_json=as_json)
     elif file is None:
         raise UsageError("Missing SOURCE", hint="Name a file or folder, or list imports with --list.")
     elif transfer.is_export(file):
-        _make_home(ctx, file, trust=trust, as_json=as_json)
+        _import_home(ctx, file, trust=trust, as_json=as_json)
     else:
         choices["owner"] = choices.pop("me")
-        history.bring(ctx, file, **choices, as_json=as_json)
+        history.import_history(ctx, file, **choices, as_json=as_json)
 
 
-def _make_home(ctx: click.Context, file: str, *, trust: bool, as_json: bool) -> None:
-    home = chosen_home(ctx)
-    with transfer.reading(file) as stream, lines_shown("Importing") as progress:
+def _import_home(ctx: click.Context, file: str, *, trust: bool, as_json: bool) -> None:
+    home = locate_home(ctx)
+    with transfer.open_input(file) as stream, lines_shown("Importing") as progress:
         imported = transfer.read(stream, home, progress, trust=trust)
     tally = imported.tally
     if as_json:
         held = [each.to_json() for each in imported.held]
         _print_json({"home": str(home.root), "file": file, **tally.end(), "held": held})
         return
-    click.echo(f"Created a home at {home.root} as of {tally.header.created_at}: {_contents(tally)}.")
+    click.echo(f"Created a home at {home.root} as of {tally.header.created_at}: {_count_contents(tally)}.")
     print_held(imported.held)
     click.echo("Next: `nexus status` for a summary.")
 
 
-def _contents(tally: transfer.Tally) -> str:
-    return f"{counted(tally.total_rows, 'row')} and {counted(tally.files, 'file')}"
+def _count_contents(tally: transfer.Tally) -> str:
+    return f"{pluralize(tally.total_rows, 'row')} and {pluralize(tally.files, 'file')}"
 
 
 def _print_json(outcome: dict[str, Any], aside: bool = False) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from nexus import heap
-from nexus.cli.place import opened_home
+from nexus.cli.place import open_home
 from nexus.serving import Serving
 
 _SWITCH_S = 0.0005
@@ -26,20 +26,20 @@ def up(ctx: click.Context, host: str | None, port: int | None, as_json: bool) ->
     When stopped, running work is finished or requeued. A second Ctrl-C stops immediately; the next `nexus up`
     resumes the work.
     """
-    home, config = opened_home(ctx)
+    home, config = open_home(ctx)
     gateway = replace(
         config.gateway,
         host=config.gateway.host if host is None else host,
         port=config.gateway.port if port is None else port,
     )
-    heap.bound()
+    heap.limit()
     # A thread that computes, such as one that ranks memories, would keep the event loop waiting for 5 ms each
     # time that the loop looks for something to do: with ten messages under way, half of the time.
     sys.setswitchinterval(_SWITCH_S)
     # Imported here, because the web server takes longer than `--help` may.
-    from nexus.gateway.listener import bound
+    from nexus.gateway.listener import bind_socket
 
-    with Serving(home) as serving, bound(gateway.host, gateway.port) as listening:
+    with Serving(home) as serving, bind_socket(gateway.host, gateway.port) as listening:
         # The libraries behind it take seconds: a port that is taken is reported before.
         from nexus.cli.up_running import run
 

@@ -1,4 +1,4 @@
-"""The home while it runs: all of its parts, what a person is told about them, and the stop."""
+"""Running a home: open all its parts, print their state, and stop on a signal."""
 
 import asyncio
 import json
@@ -17,8 +17,7 @@ from nexus.app import App
 from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import model_checks
-from nexus.cli.model_checks import troubled
-from nexus.cli.place import counted
+from nexus.cli.place import pluralize
 from nexus.cli.terminal import printable
 from nexus.config import Config, load
 from nexus.engine.owner import find_owner
@@ -42,15 +41,15 @@ _log = logging.getLogger("nexus.up")
 
 
 async def run(home: Home, config: Config, serving: Serving, listening: socket, *, as_json: bool) -> None:
-    """Run until a signal asks for the end; a second one ends the process at once.
+    """Run until a signal; a second one ends the process immediately.
 
-    The dashboard can have the home opened again with the settings that it saved. Requests wait meanwhile.
+    The dashboard can restart the home with settings that it saved. Requests wait meanwhile.
     """
-    stop, is_first = asked_to_stop(), True
+    stop, is_first = stop_on_signal(), True
     raise_descriptor_limit()
     while not stop.is_set():
         restart = asyncio.Event()
-        await _run_once(home, config, serving, listening, stop, restart, is_told=is_first, as_json=as_json)
+        await _run_once(home, config, serving, listening, stop, restart, is_first=is_first, as_json=as_json)
         is_first = False
         if not stop.is_set():
             stored = load(home.config_file)
@@ -67,7 +66,7 @@ async def _run_once(
     stop: asyncio.Event,
     restart: asyncio.Event,
     *,
-    is_told: bool,
+    is_first: bool,
     as_json: bool,
 ) -> None:
     app, token = App(home, config, memory_socket=True), home.token()
@@ -80,21 +79,21 @@ async def _run_once(
         async with app, Gateway(app, own, reopen) as gateway:
             serving.tell(gateway.url)
             _log.info("the home runs", extra={"version": __version__, "pid": os.getpid(), "url": gateway.url})
-            if is_told:
-                picture = await _picture(app, gateway)
-                _tell({**picture, "channels": app.channels.statuses()}, as_json=as_json)
+            if is_first:
+                summary = await _load_summary(app, gateway)
+                _print_summary({**summary, "channels": app.channels.statuses()}, as_json=as_json)
             elif not as_json:
                 click.echo("Running with the new settings.")
             if not as_json:
-                app.channels.changed = _tell_connected
-            await _wait_for_either(stop, restart)
+                app.channels.changed = _print_connected
+            await _wait_for_first(stop, restart)
             _log.info("stopping" if stop.is_set() else "restarting with new settings")
             if not as_json:
                 click.echo(STOPPING if stop.is_set() else "Restarting with new settings…")
         _log.info("stopped")
 
 
-async def _wait_for_either(*events: asyncio.Event) -> None:
+async def _wait_for_first(*events: asyncio.Event) -> None:
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -103,24 +102,24 @@ async def _wait_for_either(*events: asyncio.Event) -> None:
             each.cancel()
 
 
-def asked_to_stop() -> asyncio.Event:
-    """Set by the first signal. The next one is the system's: what a killed process leaves is taken over."""
+def stop_on_signal() -> asyncio.Event:
+    """Return an event that the first signal sets. A second one kills; the next process resumes the work."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
-    def asked() -> None:
+    def request_stop() -> None:
         for sign in _SIGNALS:
             loop.remove_signal_handler(sign)
             signal.signal(sign, signal.SIG_DFL)
         stop.set()
 
     for sign in _SIGNALS:
-        loop.add_signal_handler(sign, asked)
+        loop.add_signal_handler(sign, request_stop)
     return stop
 
 
-async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
+async def _load_summary(app: App, gateway: Gateway) -> dict[str, Any]:
     waiting = await app.embedding.backlog()
-    found = await app.ledgers.runtime.read(automations.listed)
+    found = await app.ledgers.runtime.read(automations.list_current)
     return {
         "home": str(app.home.root),
         "pid": os.getpid(),
@@ -128,23 +127,23 @@ async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
         "port_taken": app.config.gateway.port == 0 and not gateway.url.endswith(f":{PORT}"),
         "login_url": gateway.login_url(),
         "socket": str(app.socket_folder(OWNER) / SOCKET),
-        "models": _models(app.config),
+        "models": _list_models(app.config),
         "writer": describe_cost(app.config),
         "automations": [each.name for each in found if each.status == "active"],
         "embedding_model": waiting.model_id,
         "serving_embedding_model": waiting.serving_model_id,
         "waiting_to_be_embedded": waiting.depth,
-        "off": await _off(app, found),
+        "off": await _list_disabled(app, found),
         "warnings": [
             *exposure_warnings(app.config.gateway.host),
-            *model_checks.warnings(app.config),
+            *model_checks.describe_unlimited(app.config),
             *_owner_warnings(app),
         ],
     }
 
 
-def _models(config: Config) -> dict[str, list[str]]:
-    """Who answers in which role; nobody, where no model is set."""
+def _list_models(config: Config) -> dict[str, list[str]]:
+    """Return the models of each role; a role without one is left out."""
     found: dict[str, list[str]] = {}
     for role in _ROLES:
         with suppress(ConfigError):
@@ -152,8 +151,8 @@ def _models(config: Config) -> dict[str, list[str]]:
     return found
 
 
-async def _off(app: App, registered: list[Automation]) -> list[dict[str, str]]:
-    """What does not work, and why."""
+async def _list_disabled(app: App, registered: list[Automation]) -> list[dict[str, str]]:
+    """List what doesn't work, and why."""
     off: list[dict[str, str]] = []
     try:
         await app.broker.check_models("manager")
@@ -169,14 +168,14 @@ async def _off(app: App, registered: list[Automation]) -> list[dict[str, str]]:
         for name in (each.name for each in registered if each.status == "disabled")
     ]
     off += [
-        {"what": name, "why": told.text, "hint": told.remedy}
-        for name, told in await asyncio.to_thread(troubled, app.home, registered)
+        {"what": name, "why": state.text, "hint": state.remedy}
+        for name, state in await asyncio.to_thread(model_checks.find_troubled, app.home, registered)
     ]
     return off
 
 
 def _owner_warnings(app: App) -> list[str]:
-    """Say that another process does the work of this home, such as a `nexus chat` that was stopped."""
+    """Warn if another process does this home's work, such as a suspended `nexus chat`."""
     if app.engine.serving:
         return []
     owner = find_owner(app.engine.settings)
@@ -185,7 +184,7 @@ def _owner_warnings(app: App) -> list[str]:
 
 
 def exposure_warnings(host: str) -> list[str]:
-    """What a person should know who listens on an address."""
+    """Warn about an address that other machines can reach."""
     if is_loopback(host):
         return []
     return [
@@ -194,51 +193,55 @@ def exposure_warnings(host: str) -> list[str]:
     ]
 
 
-def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
+def _print_summary(summary: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(picture))
+        click.echo(json.dumps(summary))
         return
-    click.secho(f"Nexus is running at {picture['home']} (pid {picture['pid']}).", bold=True)
-    _line("address", picture["url"])
-    if picture["port_taken"]:
-        _line("", f"Port {PORT} is in use by another program. Pass `--port` for a fixed one.")
-    _line("dashboard", f"{picture['login_url']}")
-    _line("", "The link works once within ten minutes. Run `nexus login` for another.")
-    for models, roles in _together(picture["models"]).items():
-        _line("models", f"{models} ({', '.join(roles)})")
-    if picture["channels"]:
-        found = picture["channels"].items()
-        _line("channels", ", ".join(f"{name} ({_STATUSES.get(status, status)})" for name, status in found))
-    _line("automations", ", ".join(picture["automations"]) or "none")
-    waiting = counted(picture["waiting_to_be_embedded"], "text")
-    _line("memory", f"{picture['embedding_model']}, {waiting} waiting to be embedded")
-    if picture["writer"]:
-        _line("", f'{picture["writer"]}. `writer = "none"` in [models] turns this off.')
-    if picture["serving_embedding_model"] not in {None, picture["embedding_model"]}:
-        _line("", f"Searches use {picture['serving_embedding_model']} until everything is embedded again.")
-    _line("socket", picture["socket"])
-    for off in picture["off"]:
-        _line("off", f"{off['what']}: {off['why']}", fg="yellow")
+    click.secho(f"Nexus is running at {summary['home']} (pid {summary['pid']}).", bold=True)
+    _print_line("address", summary["url"])
+    if summary["port_taken"]:
+        _print_line("", f"Port {PORT} is in use by another program. Pass `--port` for a fixed one.")
+    _print_line("dashboard", f"{summary['login_url']}")
+    _print_line("", "The link works once within ten minutes. Run `nexus login` for another.")
+    for models, roles in _group_roles(summary["models"]).items():
+        _print_line("models", f"{models} ({', '.join(roles)})")
+    if summary["channels"]:
+        found = summary["channels"].items()
+        _print_line(
+            "channels", ", ".join(f"{name} ({_STATUSES.get(status, status)})" for name, status in found)
+        )
+    _print_line("automations", ", ".join(summary["automations"]) or "none")
+    waiting = pluralize(summary["waiting_to_be_embedded"], "text")
+    _print_line("memory", f"{summary['embedding_model']}, {waiting} waiting to be embedded")
+    if summary["writer"]:
+        _print_line("", f'{summary["writer"]}. `writer = "none"` in [models] turns this off.')
+    if summary["serving_embedding_model"] not in {None, summary["embedding_model"]}:
+        _print_line(
+            "", f"Searches use {summary['serving_embedding_model']} until everything is embedded again."
+        )
+    _print_line("socket", summary["socket"])
+    for off in summary["off"]:
+        _print_line("off", f"{off['what']}: {off['why']}", fg="yellow")
         if off["hint"]:
-            _line("", off["hint"])
-    for warning in picture["warnings"]:
+            _print_line("", off["hint"])
+    for warning in summary["warnings"]:
         click.secho(f"Warning: {warning}", fg="red", err=True)
     click.echo("Press Ctrl-C to stop. `nexus logs` shows the log.")
 
 
-def _tell_connected(name: str, status: Status) -> None:
-    """Say that a channel is there, or there again; the log says on the terminal that one reconnects."""
+def _print_connected(name: str, status: Status) -> None:
+    """Print that a channel is connected. The log prints that one reconnects."""
     if status == "connected":
         click.echo(f"Connected to {printable(name)}.")
 
 
-def _together(models: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Roles that the same models answer in, in one line."""
+def _group_roles(models: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Group the roles that have the same models."""
     found: dict[str, list[str]] = {}
     for role, names in models.items():
         found.setdefault(", then ".join(names), []).append(role)
     return found
 
 
-def _line(name: str, text: str, fg: str | None = None) -> None:
+def _print_line(name: str, text: str, fg: str | None = None) -> None:
     click.secho(f"  {name:<12} {printable(text)}", fg=fg)

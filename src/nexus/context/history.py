@@ -32,7 +32,7 @@ async def load(
 
     def read(connection: apsw.Connection, made_by: Sequence[str] | None) -> tuple[list[str], History | None]:
         """Who summed it up, and the history unless it must be asked first whose summaries count."""
-        found = history.summarisers(connection, session_label) if made_by is None else []
+        found = history.list_summary_requests(connection, session_label) if made_by is None else []
         if found:
             return found, None
         past = history.load(
@@ -75,7 +75,7 @@ async def _load_exchanges(
 ) -> dict[int, _Exchange]:
     """What was said in turns of others, by position, as far as the request may hear it."""
     runs = {turn.execution_id: turn for turn in turns if turn.execution_id and turn.request_id in authors}
-    told = await ledgers.runtime.read(executions.said_to, execution_ids=list(runs))
+    told = await ledgers.runtime.read(executions.load_said_to, execution_ids=list(runs))
 
     def filter_heard(event: Event | None) -> Event | None:
         known = event is not None and request.access.hears(request.event.thread_id, event.thread_id)
@@ -86,7 +86,7 @@ async def _load_exchanges(
         return [quoted(each.content, sender=each.sender, trust=trust) for each, trust in found if each]
 
     def answer(connection: apsw.Connection, run: str, author: StoredRequest) -> str | None:
-        found = filter_heard(events.delivered(connection, channel=author.channel or "", external_id=run))
+        found = filter_heard(events.find_delivered(connection, channel=author.channel or "", external_id=run))
         return found.content if found is not None and found.direction == "outbound" else None
 
     def read(connection: apsw.Connection) -> dict[int, _Exchange]:

@@ -44,40 +44,40 @@ class Scene:
 
 
 def plan(seed: int, until: datetime, scale: int = 1) -> list[Scene]:
-    """Every scene of the month that ends at `until`, in order."""
+    """Return every scene of the month that ends at `until`, in order."""
     start = start_of(until)
-    told = [_scene(each, start) for each in _read("story.toml")["scene"]]
+    planned = [_scene(each, start) for each in _read("story.toml")["scene"]]
     drawn = _errands(random.Random(seed), start, scale)  # noqa: S311 - a story, not a secret
-    return sorted((scene for scene in (*told, *drawn) if scene.at < until), key=lambda scene: scene.at)
+    return sorted((scene for scene in (*planned, *drawn) if scene.at < until), key=lambda scene: scene.at)
 
 
-def cast() -> list[dict[str, Any]]:
-    """Whom and what the month is about."""
+def load_cast() -> list[dict[str, Any]]:
+    """Return whom and what the month is about."""
     return _read("cast.toml")["entity"]
 
 
 def conclusions(until: datetime) -> list[tuple[datetime, str, dict[str, Any]]]:
-    """What is concluded in the month: when, whether it is an `observation` or a `model`, and what."""
+    """Return what is concluded in the month: when, whether it is an `observation` or a `model`, and what."""
     start, story = start_of(until), _read("story.toml")
     return [
-        (start + timedelta(days=each["day"]), kind, _dated(each, start))
+        (start + timedelta(days=each["day"]), kind, _fill_dates(each, start))
         for kind in ("observation", "model")
         for each in story[kind]
     ]
 
 
 def start_of(until: datetime) -> datetime:
-    """When a month begins that ends then."""
+    """Return when a month begins that ends then."""
     return (until - timedelta(days=DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _scene(told: Mapping[str, Any], start: datetime) -> Scene:
-    dated: Any = _dated(told, start)
+def _scene(entry: Mapping[str, Any], start: datetime) -> Scene:
+    dated: Any = _fill_dates(entry, start)
     work: Mapping[str, Any] = dated.get("work", {})
     return Scene(
-        at=start + timedelta(days=told["day"], hours=told["hour"]),
-        channel=told["channel"],
-        thread=told["thread"],
+        at=start + timedelta(days=entry["day"], hours=entry["hour"]),
+        channel=entry["channel"],
+        thread=entry["thread"],
         title=dated["title"],
         summary=dated["summary"],
         lines=_lines(dated["lines"]),
@@ -87,7 +87,7 @@ def _scene(told: Mapping[str, Any], start: datetime) -> Scene:
             workers=tuple(work.get("workers", ())),
             memories=tuple(work.get("memories", ())),
         ),
-        with_agent=told["channel"] == "cli",
+        with_agent=entry["channel"] == "cli",
     )
 
 
@@ -108,7 +108,7 @@ def _errands(draw: random.Random, start: datetime, scale: int) -> list[Scene]:
 
 
 def _errand(kind: Mapping[str, Any], draw: random.Random, at: datetime) -> Scene:
-    values = _drawn(draw)
+    values = _draw_values(draw)
     learned: list[Mapping[str, Any]] = []
     # What is said every day is not worth a fact every day.
     if "fact" in kind and draw.random() < 0.7:
@@ -125,7 +125,7 @@ def _errand(kind: Mapping[str, Any], draw: random.Random, at: datetime) -> Scene
     )
 
 
-def _drawn(draw: random.Random) -> dict[str, Any]:
+def _draw_values(draw: random.Random) -> dict[str, Any]:
     slots: dict[str, list[str]] = _read("errands.toml")["slots"]
     values: dict[str, Any] = {name: draw.choice(texts) for name, texts in slots.items()}
     values["item2"] = draw.choice([each for each in slots["item"] if each != values["item"]])
@@ -136,18 +136,18 @@ def _lines(lines: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple((who, text) for who, _, text in (line.partition(": ") for line in lines))
 
 
-def _dated(value: Any, start: datetime) -> Any:
-    """The same with every date written out."""
+def _fill_dates(value: Any, start: datetime) -> Any:
+    """Return the same with every date written out."""
     if isinstance(value, str):
-        return _DATE.sub(lambda found: _written(start, found[1], int(found[2])), value)
+        return _DATE.sub(lambda found: _format_date(start, found[1], int(found[2])), value)
     if isinstance(value, list):
-        return [_dated(each, start) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_fill_dates(each, start) for each in value]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, dict):
-        return {name: _dated(each, start) for name, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {name: _fill_dates(each, start) for name, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
     return value
 
 
-def _written(start: datetime, form: str, day: int) -> str:
+def _format_date(start: datetime, form: str, day: int) -> str:
     moment = start + timedelta(days=day)
     return f"{moment:%A}" if form == "weekday" else f"{moment.day} {moment:%B}"
 

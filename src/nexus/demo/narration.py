@@ -15,11 +15,11 @@ class Calendar:
         self._moment = start
 
     def now(self) -> datetime:
-        """The moment at which the story stands."""
+        """Return the moment at which the story stands."""
         return self._moment
 
     def now_us(self) -> int:
-        """The same in microseconds since 1970, as ids are made from it."""
+        """Return the same in microseconds since 1970, as ids are made from it."""
         return round(self._moment.timestamp() * 1_000_000)
 
     def reach(self, moment: datetime) -> None:
@@ -32,7 +32,7 @@ class Calendar:
 
 
 @dataclass(kw_only=True)
-class Telling:
+class Narrator:
     """A month while it is being written."""
 
     ledgers: Ledgers

@@ -25,7 +25,7 @@ def begin(home: Home) -> None:
 
 def end(home: Home) -> None:
     """Say that the month is written, and note all that there is."""
-    _write(home, _held(home))
+    _write(home, _describe_contents(home))
 
 
 def is_complete(home: Home) -> bool:
@@ -35,11 +35,11 @@ def is_complete(home: Home) -> bool:
 
 def is_untouched(home: Home) -> bool:
     """Whether the home holds what was written, and nothing else."""
-    return is_complete(home) and _read(home) == _held(home)
+    return is_complete(home) and _read(home) == _describe_contents(home)
 
 
 def file(home: Home) -> Path:
-    """Where the mark is."""
+    """Return where the mark is."""
     return home.state / "demo"
 
 
@@ -56,8 +56,8 @@ def _read(home: Home) -> Any:
         return None
 
 
-def _held(home: Home) -> dict[str, Any]:
-    """How many rows each table has and which one is the last; the files of agents and automations."""
+def _describe_contents(home: Home) -> dict[str, Any]:
+    """Count how many rows each table has and which one is the last; the files of agents and automations."""
     files = [found for folder in (home.meeseeks, home.state / "hooks") for found in _files(folder)]
     return {
         "files": {str(found.relative_to(home.root)): list(_stamp(found)) for found in files},

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from nexus import ids
 from nexus.automations import registration
-from nexus.demo.narration import Telling
+from nexus.demo.narration import Narrator
 from nexus.demo.tracing import Tracing
 from nexus.home import Home
 from nexus.ledgers.runtime import automations, injections
@@ -62,35 +62,35 @@ TAG_VERSIONS = tuple(_TAG.format(words=words) for words in _WORDS)
 
 
 async def remind(
-    telling: Telling, tracing: Tracing, automation: Automation, request: Request, keys: Sequence[str]
+    narrator: Narrator, tracing: Tracing, automation: Automation, request: Request, keys: Sequence[str]
 ) -> None:
     """Put memories before the message, and record each with one that was looked at and left out."""
-    text = "\n".join(f"- {telling.said[key]}" for key in keys)
+    text = "\n".join(f"- {narrator.said[key]}" for key in keys)
     request.enrichment["memories"] = text
-    took_ms = telling.draw.uniform(40, 160)
+    took_ms = narrator.draw.uniform(40, 160)
     invocation_id = await tracing.invoke(automation, took_ms, result={"enrich": {"memories": text}})
-    left_out = [key for key in telling.facts if key not in keys][:1]
+    left_out = [key for key in narrator.facts if key not in keys][:1]
     offered = [
-        _offered(telling, request, invocation_id, key, rank, injected=key in keys)
+        _offer(narrator, request, invocation_id, key, rank, injected=key in keys)
         for rank, key in enumerate((*keys, *left_out), start=1)
     ]
-    await telling.ledgers.runtime.write(injections.add, injections=offered)
-    await tracing.span("hook", automation.hook_point, telling.draw.uniform(1, 5))
+    await narrator.ledgers.runtime.write(injections.add, injections=offered)
+    await tracing.span("hook", automation.hook_point, narrator.draw.uniform(1, 5))
 
 
-async def used(telling: Telling, request: Request, keys: Sequence[str]) -> None:
+async def mark_used(narrator: Narrator, request: Request, keys: Sequence[str]) -> None:
     """Record which of them the answer used: all but the last of several."""
-    told: dict[str, injections.Sign | None] = {
-        telling.facts[key]: "words" if number == 0 or number < len(keys) - 1 else None
+    uses: dict[str, injections.Sign | None] = {
+        narrator.facts[key]: "words" if number == 0 or number < len(keys) - 1 else None
         for number, key in enumerate(keys)
     }
-    await telling.ledgers.runtime.write(injections.mark_used, request_id=request.request_id, used=told)
+    await narrator.ledgers.runtime.write(injections.mark_used, request_id=request.request_id, used=uses)
 
 
-def _offered(
-    telling: Telling, request: Request, invocation_id: str, key: str, rank: int, *, injected: bool
+def _offer(
+    narrator: Narrator, request: Request, invocation_id: str, key: str, rank: int, *, injected: bool
 ) -> Injection:
-    likely = telling.draw.uniform(0.62, 0.97) if injected else telling.draw.uniform(0.05, 0.3)
+    likely = narrator.draw.uniform(0.62, 0.97) if injected else narrator.draw.uniform(0.05, 0.3)
     return Injection(
         id=ids.new("inj"),
         invocation_id=invocation_id,
@@ -99,8 +99,8 @@ def _offered(
         execution_id=None,
         rank=rank,
         item_kind="fact",
-        item_id=telling.facts[key],
-        text_sha256=hashlib.sha256(telling.said[key].encode()).hexdigest(),
+        item_id=narrator.facts[key],
+        text_sha256=hashlib.sha256(narrator.said[key].encode()).hexdigest(),
         score=round(likely * 4 - 1, 4),
         probability=round(likely, 4),
         why="it fits (found by keyword, semantic)" if injected else "far behind the best (found by graph)",
@@ -168,16 +168,16 @@ _PROGRAMS = (
 )
 
 
-async def register(home: Home, telling: Telling) -> dict[str, Automation]:
+async def register(home: Home, narrator: Narrator) -> dict[str, Automation]:
     """Register every automation in its first version."""
-    write = registration.writer(telling.ledgers)
+    write = registration.writer(narrator.ledgers)
     return {program.name: await asyncio.to_thread(_register, home, write, program) for program in _PROGRAMS}
 
 
-async def revise(home: Home, telling: Telling, version: int) -> Automation:
+async def revise(home: Home, narrator: Narrator, version: int) -> Automation:
     """Register a later version of the automation that is worked on most."""
     program = _PROGRAMS[0]
-    write = registration.writer(telling.ledgers)
+    write = registration.writer(narrator.ledgers)
     changed = replace(program, source=TAG_VERSIONS[version - 1])
     return await asyncio.to_thread(_register, home, write, changed)
 

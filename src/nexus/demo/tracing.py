@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 
 from nexus import clock, ids
-from nexus.demo.narration import Telling
+from nexus.demo.narration import Narrator
 from nexus.ledgers.runtime import invocations, spans, usage
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation, Status
@@ -59,7 +59,7 @@ class Call:
     def row(
         self, request: Request, execution_id: str, span_id: str, role: str, caused: Caused | None = None
     ) -> UsageRow:
-        """What the ledger keeps of it."""
+        """Return what the ledger keeps of it."""
         return UsageRow(
             id=ids.new("use"),
             request_id=request.request_id,
@@ -82,45 +82,45 @@ class Call:
 class Tracing:
     """What is traced for one request."""
 
-    def __init__(self, telling: Telling, request: Request, error_limit: int) -> None:
-        self._telling = telling
+    def __init__(self, narrator: Narrator, request: Request, error_limit: int) -> None:
+        self._narrator = narrator
         self._request = request
         self._error_limit = error_limit
 
     def of(self, request: Request) -> "Tracing":
-        """The same for another request."""
-        return Tracing(self._telling, request, self._error_limit)
+        """Return the same for another request."""
+        return Tracing(self._narrator, request, self._error_limit)
 
     async def span(self, kind: str, name: str, duration_ms: float, **more: Any) -> str:
         """Record something that takes time, and let that time go by."""
         span = self._span(kind, name, duration_ms, **more)
-        await self._telling.ledgers.runtime.write(spans.record, span=span)
-        self._telling.calendar.spend(duration_ms)
+        await self._narrator.ledgers.runtime.write(spans.record, span=span)
+        self._narrator.calendar.spend(duration_ms)
         return span.id
 
     async def model(
         self, call: Call, execution_id: str, role: str, caused: Caused | None = None, error: str = ""
     ) -> None:
         """Record a request to a model with what it used."""
-        told: dict[str, Any] = {"first_delta_ms": round(call.duration_ms * 0.3, 1)}
+        attributes: dict[str, Any] = {"first_delta_ms": round(call.duration_ms * 0.3, 1)}
         if error:
-            told = {"error": error}
+            attributes = {"error": error}
         span = self._span(
             "model",
             f"{call.provider}/{call.model}",
             call.duration_ms,
             execution_id=execution_id,
             outcome="error" if error else "ok",
-            attributes=told,
+            attributes=attributes,
         )
         row = call.row(self._request, execution_id, span.id, role, caused)
-        self._telling.calendar.spend(call.duration_ms)
+        self._narrator.calendar.spend(call.duration_ms)
 
         def record(connection: apsw.Connection) -> None:
             spans.record(connection, span)
             usage.record(connection, row)
 
-        await self._telling.ledgers.runtime.write(record)
+        await self._narrator.ledgers.runtime.write(record)
 
     async def invoke(
         self,
@@ -133,8 +133,8 @@ class Tracing:
         output: str | None = None,
     ) -> str:
         """Record that an automation ran, which tells on its circuit."""
-        began = clock.timestamp(self._telling.calendar.now())
-        self._telling.calendar.spend(duration_ms)
+        began = clock.timestamp(self._narrator.calendar.now())
+        self._narrator.calendar.spend(duration_ms)
         done = Invocation(
             id=ids.new("inv"),
             automation_id=automation.id,
@@ -149,10 +149,10 @@ class Tracing:
             duration_ms=duration_ms,
             created_at=began,
             started_at=began,
-            ended_at=clock.timestamp(self._telling.calendar.now()),
+            ended_at=clock.timestamp(self._narrator.calendar.now()),
             output=output,
         )
-        await self._telling.ledgers.runtime.write(
+        await self._narrator.ledgers.runtime.write(
             invocations.record, ended=[done], error_limit=self._error_limit
         )
         return done.id
@@ -164,7 +164,7 @@ class Tracing:
             root_request_id=self._request.root_request_id,
             kind=kind,
             name=name,
-            started_at=clock.timestamp(self._telling.calendar.now()),
+            started_at=clock.timestamp(self._narrator.calendar.now()),
             duration_ms=round(duration_ms, 3),
             outcome=more.pop("outcome", "ok"),
             **more,

@@ -17,7 +17,7 @@ from nexus import clock
 from nexus.errors import UsageError
 from nexus.evaluation import life
 from nexus.evaluation.life import Life, Row
-from nexus.evaluation.playing import ASSISTANT, ME
+from nexus.evaluation.playback import ASSISTANT, ME
 
 _LANGUAGE: Final = "en"
 _SECONDS_BETWEEN: Final = 30
@@ -29,7 +29,7 @@ _NEVER_SAID: Final = frozenset({"adversarial", "abstention"})
 
 
 def read(path: Path) -> list[Life]:
-    """The lives at a path: one folder, or every conversation of a benchmark's file."""
+    """Return the lives at a path: one folder, or every conversation of a benchmark's file."""
     if path.is_dir():
         corpus = path / "corpus.jsonl.gz"
         return list(_conversations(path)) if corpus.exists() else [life.read(path)]
@@ -51,7 +51,7 @@ def read(path: Path) -> list[Life]:
 
 
 def _locomo(row: Row, number: int) -> Life:
-    """Two people talk; the first one is the owner, and everything is asked in the owner's name."""
+    """Read LoCoMo: two people talk, the first one is the owner and asks everything."""
     talk = row["conversation"]
     speakers = [str(talk["speaker_a"]), str(talk["speaker_b"])]
     messages: list[Row] = []
@@ -80,7 +80,7 @@ def _locomo(row: Row, number: int) -> Life:
 
 
 def _longmemeval(row: Row) -> Life:
-    """A person talks with an assistant; each question has a history of its own."""
+    """Read LongMemEval: a person talks with an assistant; each question has a history of its own."""
     messages: list[Row] = []
     evidence: list[str] = []
     sessions = zip(row["haystack_session_ids"], row["haystack_dates"], row["haystack_sessions"], strict=True)
@@ -106,7 +106,7 @@ def _longmemeval(row: Row) -> Life:
 
 
 def _conversations(folder: Path) -> Iterator[Life]:
-    """A folder with `corpus.jsonl.gz` and `queries.jsonl.gz`: turns and questions of many conversations."""
+    """Read a folder with `corpus.jsonl.gz` and `queries.jsonl.gz`: turns and questions of conversations."""
     turns: dict[str, list[Row]] = {}
     for row in _rows(folder / "corpus.jsonl.gz"):
         turns.setdefault(row["conversation"], []).append(row)
@@ -138,7 +138,7 @@ def _question(row: Row) -> Row:
 
 
 def _life(name: str, speakers: Sequence[str], messages: list[Row], questions: list[Row]) -> Life:
-    """A life whose facts are its messages: a question's evidence names the messages that answer it."""
+    """Return a life whose facts are its messages: a question's evidence names the messages that answer it."""
     known = {row["key"] for row in messages}
     last = max(clock.parse(row["time"]) for row in messages)
     persona = {"owner": speakers[0], "language": _LANGUAGE, "now": clock.timestamp(last + timedelta(days=1))}
@@ -169,7 +169,7 @@ def _speaker(name: object, speakers: Sequence[str]) -> str:
 
 
 def _ids(evidence: Iterable[object]) -> list[str]:
-    """Some of LoCoMo's evidence names several turns in one text."""
+    """Return the ids of some evidence; some of LoCoMo's names several turns in one text."""
     return [id_ for each in evidence for id_ in re.findall(r"D\d+:\d+", str(each))]
 
 

@@ -72,8 +72,8 @@ class Life:
         """The session of each message, by key."""
         return {row["key"]: str(row["session"]) for row in self.messages}
 
-    def shortened(self, sessions: int | None, questions: int | None) -> "Life":
-        """The first sessions, and the first of the questions that they can answer."""
+    def shorten(self, sessions: int | None, questions: int | None) -> "Life":
+        """Return the first sessions, and the first of the questions that they can answer."""
         kept = set(list(self.sessions)[:sessions])
         messages = [row for row in self.messages if str(row["session"]) in kept]
         said = {row["key"] for row in messages}
@@ -111,7 +111,7 @@ _FORMAT = "`nexus eval check FOLDER` validates a folder; the format is in docs/h
 
 
 def problems(life: Life) -> list[str]:
-    """Everything that makes a life unfit to measure with."""
+    """Return everything that makes a life unfit to measure with."""
     found = [*_references(life), *_dates(life), *_questions(life)]
     shared = [id_ for id_, words in _overlaps(life) if words]
     paraphrases = sum(question["kind"] == "paraphrase" for question in life.questions)
@@ -197,7 +197,7 @@ def _questions(life: Life) -> Iterator[str]:
 
 
 def _overlaps(life: Life) -> Iterator[tuple[str, set[str]]]:
-    """The beginnings of words that a paraphrase shares with its evidence, names left out."""
+    """Yield the beginnings of words that a paraphrase shares with its evidence, names left out."""
     facts = {row["key"]: row["text"] for row in life.facts}
     names = {
         word

@@ -28,12 +28,12 @@ questions that nothing answers, to which the agent says so. tokens: everything, 
 
 
 def results(run: Row, lives: Sequence[Row]) -> Row:
-    """Everything about a run: what was evaluated, each life, and the totals."""
+    """Return everything about a run: what was evaluated, each life, and the totals."""
     return {**run, "lives": {life["life"]: life for life in lives}, "total": total(lives)}
 
 
 def total(lives: Sequence[Row]) -> Row:
-    """The sum of every count; shares follow from those."""
+    """Return the sum of every count; shares follow from those."""
     added: Row = {"life": "total", "language": ""}
     for life in lives:
         _add(added, {key: value for key, value in life.items() if key not in {"life", "language", "refused"}})
@@ -49,7 +49,7 @@ def _add(into: Row, row: Mapping[str, Any]) -> None:
 
 
 def table(found: Row) -> Iterator[tuple[str, ...]]:
-    """One line for each life, and one for the total where there are several."""
+    """Yield one line for each life, and one for the total where there are several."""
     lives: Sequence[Row] = list(found["lives"].values())
     for life in [*lives, found["total"]] if len(lives) > 1 else lives:
         yield _line(life)
@@ -85,7 +85,7 @@ def _of(counts: Row, what: str) -> str:
 
 
 def markdown(found: Row) -> str:
-    """The run as a Markdown table."""
+    """Return the run as a Markdown table."""
     names = [name.removesuffix("#") for name in COLUMNS]
     judge = f", judged by {found['judge']}" if found["judge"] else ""
     lines = [

@@ -14,24 +14,24 @@ from typing import Any, Final, cast
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from nexus.config import GatewayConfig
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import HomeBusyError, HomeError, NexusError, UsageError
-from nexus.gateway.admin_fleet import FleetAdmin
 from nexus.gateway.admin_page import COOKIE, LOGIN, AdminPage, is_admin, login_form, who
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dashboard.render import MOST_AT_ONCE
-from nexus.gateway.guard import BodyLimits, Guard, Rules, forged, spellings
-from nexus.gateway.host_metrics import HostMetrics
+from nexus.gateway.guard import BodyLimits, Guard, Rules, check_forgery, spellings
+from nexus.gateway.host_telemetry import HostMetrics
 from nexus.gateway.internal import remove_at_owner
 from nexus.gateway.metrics import TYPE as METRICS_TYPE
 from nexus.gateway.refusals import refusal
 from nexus.hosting import homes
 from nexus.hosting.audit import Audit, by_token
+from nexus.hosting.fleet import moves
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.host import Host
 from nexus.hosting.limits import Limits
@@ -40,6 +40,11 @@ from nexus.hosting.registry import HostedHome, Registry
 METRICS: Final = "/metrics"
 _PAGE: Final = 100
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_ACTS: Final[dict[str, Callable[[FleetRegistry, str], int]]] = {
+    "drain": moves.drain,
+    "evacuate": moves.evacuate,
+    "resume": moves.resume,
+}
 
 
 class Admin:
@@ -52,10 +57,10 @@ class Admin:
         is_encrypted = url_of("x").startswith("https:")
         self.routes = [
             Route(METRICS, self._get_metrics, methods=["GET"]),
-            Route("/api/homes", self._list, methods=["GET"]),
-            Route("/api/homes", self._add, methods=["POST"]),
-            Route("/api/homes/{name}", self._remove, methods=["DELETE"]),
-            Route("/api/homes/{name}/limits", self._limit, methods=["PATCH"]),
+            Route("/api/homes", self._list_homes, methods=["GET"]),
+            Route("/api/homes", self._add_home, methods=["POST"]),
+            Route("/api/homes/{name}", self._remove_home, methods=["DELETE"]),
+            Route("/api/homes/{name}/limits", self._change_limits, methods=["PATCH"]),
             *AdminPage(host.registry, host.audit, is_encrypted=is_encrypted).routes,
         ]
         if isinstance(host.registry, FleetRegistry):
@@ -67,7 +72,7 @@ class Admin:
             rate_per_s=defaults.rate_per_s,
             body=BodyLimits(most_bytes=defaults.max_body_bytes, timeout_ms=defaults.body_timeout_ms),
         )
-        app = Starlette(routes=self.routes, exception_handlers={NexusError: _told})
+        app = Starlette(routes=self.routes, exception_handlers={NexusError: _answer_error})
         app.state.making = asyncio.Semaphore(MOST_AT_ONCE)
         self._guard = _AdminGuard(app, rules, host.registry, host.audit)
         self._scraping = _ScrapeGuard(app, rules, host)
@@ -78,18 +83,18 @@ class Admin:
     async def _get_metrics(self, request: Request) -> Response:
         return Response(await self._metrics.text(), media_type=METRICS_TYPE)
 
-    async def _list(self, request: Request) -> Response:
+    async def _list_homes(self, request: Request) -> Response:
         after = request.query_params.get("after", "")
         found = await asyncio.to_thread(self._host.registry.listed, after, _PAGE)
-        return JSONResponse({"homes": [self._shown(each) for each in found], "open": len(self._host.pool)})
+        return JSONResponse({"homes": [self._describe(each) for each in found], "open": len(self._host.pool)})
 
-    async def _add(self, request: Request) -> Response:
-        asked = await _fields(request)
+    async def _add_home(self, request: Request) -> Response:
+        asked = await _read_fields(request)
         name, by = str(asked.get("name", "")), who(request)
-        made, token = await asyncio.to_thread(self._made, name, asked.get("settings"), by)
-        return JSONResponse({**self._shown(made), "token": token}, 201)
+        made, token = await asyncio.to_thread(self._create_home, name, asked.get("settings"), by)
+        return JSONResponse({**self._describe(made), "token": token}, 201)
 
-    def _made(self, name: str, settings: Any, by: str) -> tuple[HostedHome, str]:
+    def _create_home(self, name: str, settings: Any, by: str) -> tuple[HostedHome, str]:
         """A new home is empty, so its first token opens nobody's words."""
         registry = self._host.registry
         with self._host.audit.act("home.add", who=by, home=name):
@@ -97,37 +102,83 @@ class Admin:
         with self._host.audit.act("token.create", who=by, home=name, scope="full"):
             return made, registry.new_token(made.id, "full")
 
-    async def _remove(self, request: Request) -> Response:
+    async def _remove_home(self, request: Request) -> Response:
         found = await asyncio.to_thread(self._host.registry.named, request.path_params["name"])
         fleet = self._host.fleet
         if fleet is None or not await remove_at_owner(fleet, found.id):
             await self._host.pool.evict(found.id)
-            await asyncio.to_thread(self._removed, found, who(request))
+            await asyncio.to_thread(self._delete_home, found, who(request))
         copies = self._host.pool.copies
         if copies is not None and request.query_params.get("copies") == "true":
             await copies.drop(found.id)
         return Response(status_code=204)
 
-    def _removed(self, found: HostedHome, by: str) -> None:
+    def _delete_home(self, found: HostedHome, by: str) -> None:
         with self._host.audit.act("home.remove", who=by, home=found.name):
             homes.remove(self._host.registry, found)
 
-    async def _limit(self, request: Request) -> Response:
+    async def _change_limits(self, request: Request) -> Response:
         found = await asyncio.to_thread(self._host.registry.named, request.path_params["name"])
-        asked = await _fields(request)
+        asked = await _read_fields(request)
         if unknown := asked.keys() - asdict(found.limits).keys():
             raise UsageError(f"Unknown limit: {', '.join(sorted(unknown))}", hint="See `nexus host limit`.")
         changed = found.limits.changed(asked)
-        await asyncio.to_thread(self._limited, found, changed, who(request), asked)
+        await asyncio.to_thread(self._store_limits, found, changed, who(request), asked)
         self._host.engine.scope_limits[found.id] = changed.concurrency
         return JSONResponse(asdict(changed))
 
-    def _limited(self, found: HostedHome, limits: Limits, by: str, asked: dict[str, Any]) -> None:
+    def _store_limits(self, found: HostedHome, limits: Limits, by: str, asked: dict[str, Any]) -> None:
         with self._host.audit.act("home.limit", who=by, home=found.name, limits=asked):
             self._host.registry.set_limits(found.id, limits)
 
-    def _shown(self, found: HostedHome) -> dict[str, Any]:
+    def _describe(self, found: HostedHome) -> dict[str, Any]:
         return {**asdict(found), "is_open": found.id in self._host.pool, "url": self._url_of(found.name)}
+
+
+class FleetAdmin:
+    """Lists and empties hosts, and moves homes."""
+
+    def __init__(self, registry: FleetRegistry, audit: Audit) -> None:
+        self._registry = registry
+        self._audit = audit
+        self.routes = [
+            Route("/api/hosts", self._list_hosts, methods=["GET"]),
+            Route("/api/hosts/{name}/{act}", self._answer_act, methods=["POST"]),
+            Route("/api/homes/{name}/host", self._answer_move, methods=["PUT"]),
+            Route("/hosts/{name}/{act}", self._press_button, methods=["POST"]),
+        ]
+
+    async def _list_hosts(self, request: Request) -> Response:
+        found = await asyncio.to_thread(self._registry.hosts)
+        return JSONResponse({"hosts": [asdict(each) for each in found]})
+
+    async def _answer_act(self, request: Request) -> Response:
+        return JSONResponse({"homes": await asyncio.to_thread(self._carry_out, request)}, 202)
+
+    async def _press_button(self, request: Request) -> Response:
+        await asyncio.to_thread(self._carry_out, request)
+        return RedirectResponse("/", status_code=303)
+
+    def _carry_out(self, request: Request) -> int:
+        name, act = str(request.path_params["name"]), str(request.path_params["act"])
+        if act not in _ACTS:
+            raise UsageError(f"A host can't {act}", hint=f"Choose one of {', '.join(_ACTS)}.")
+        with self._audit.act(f"host.{act}", who=who(request), host=name):
+            return _ACTS[act](self._registry, name)
+
+    async def _answer_move(self, request: Request) -> Response:
+        try:
+            asked: Any = await request.json()
+            to = str(asked["host"])
+        except (ValueError, KeyError, TypeError):
+            raise UsageError("The request names no host", hint='Send {"host": NAME}.') from None
+        return JSONResponse(await asyncio.to_thread(self._move_home, request, to), 202)
+
+    def _move_home(self, request: Request, to: str) -> dict[str, Any]:
+        found = self._registry.named(request.path_params["name"])
+        with self._audit.act("home.move", who=who(request), home=found.name, host=to):
+            self._registry.place(found.id, to)
+        return {"name": found.name, "host": found.host, "moving_to": to}
 
 
 class _AdminGuard(Guard):
@@ -138,22 +189,22 @@ class _AdminGuard(Guard):
         self._registry = registry
         self._audit = audit
 
-    async def unfit(self, request: Request, token: str) -> Response | None:
+    async def check_token(self, request: Request, token: str) -> Response | None:
         if not await asyncio.to_thread(is_admin, self._registry, token):
             await asyncio.to_thread(self._audit.refused, "token.use", who=by_token(token))
-            return self._refused(request.headers, "Invalid API token")
+            return self._refuse(request.headers, "Invalid API token")
         return None
 
-    async def unproven(self, request: Request) -> Response | None:
+    async def check_access(self, request: Request) -> Response | None:
         if request.url.path == LOGIN and request.method == "POST":
             return None  # what it is sent is the proof
         if "authorization" not in request.headers:
             token = request.cookies.get(COOKIE, "")
             if token and await asyncio.to_thread(is_admin, self._registry, token):
-                return forged(request)
+                return check_forgery(request)
             if request.url.path == "/":
                 return login_form()
-        return await super().unproven(request)
+        return await super().check_access(request)
 
 
 class _ScrapeGuard(_AdminGuard):
@@ -163,26 +214,26 @@ class _ScrapeGuard(_AdminGuard):
         super().__init__(app, rules, host.registry, host.audit)
         self._token = host.settings.scrape_token.encode()
 
-    def _foreign(self, headers: Headers) -> Response | None:
+    def _check_origin(self, headers: Headers) -> Response | None:
         # A name that was made to point here gets nothing by it: there are no cookies, only tokens.
         if "origin" in headers:
             return refusal(403, "Cross-origin requests are not allowed", "Use the scrape token.")
         return None
 
-    async def unfit(self, request: Request, token: str) -> Response | None:
+    async def check_token(self, request: Request, token: str) -> Response | None:
         # First: it needs no list of homes, which may be what Prometheus is to tell about.
         given = token.encode(errors="surrogateescape")
         if self._token and secrets.compare_digest(given, self._token):
             return None
-        return await super().unfit(request, token)
+        return await super().check_token(request, token)
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, NexusError)  # noqa: S101 - an invariant, for the reader and the type checker
-    return refusal(_status(error), error.message, error.hint)
+    return refusal(_choose_status(error), error.message, error.hint)
 
 
-def _status(error: NexusError) -> int:
+def _choose_status(error: NexusError) -> int:
     match error:
         case UsageError():
             return 422
@@ -196,7 +247,7 @@ def _status(error: NexusError) -> int:
             return 500
 
 
-async def _fields(request: Request) -> dict[str, Any]:
+async def _read_fields(request: Request) -> dict[str, Any]:
     try:
         found: Any = await request.json()
     except ValueError:

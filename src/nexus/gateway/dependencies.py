@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, cast
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.routing import compile_path
@@ -96,3 +96,7 @@ Home = Annotated[App, Depends(_home)]
 """The home that is served: `async def list_sessions(home: Home)`."""
 HomeKeys = Annotated[Keys, Depends(_keys)]
 HomeMetrics = Annotated[Metrics, Depends(_metrics)]
+
+
+Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the previous page.")]
+Limit = Annotated[int, Query(ge=1, le=200, description="Page size.")]

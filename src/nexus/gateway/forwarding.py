@@ -1,12 +1,19 @@
-"""Pass a request on to the host that has its home, streaming both ways.
+"""Find the host that has a request's home, and pass the request on to it, streaming both ways.
+
+A home changes its host while requests arrive. So a host that gets a request for a home it doesn't have says
+so (421), and whoever passed it on looks again. A client sees an error only if no host has the home for longer
+than `_PATIENCE_S`.
 
 A request is sent again only if that can't do anything twice: it never reached a host, a host refused it as
 not its own, or repeating it is harmless.
 """
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,8 +23,13 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from nexus.errors import NexusError
 from nexus.gateway.guard import BodyLimits
-from nexus.gateway.refusals import refusal
+from nexus.gateway.refusals import refusal, try_later
+from nexus.hosting.fleet.fleet import Fleet
+from nexus.hosting.fleet.placement import choose
+from nexus.hosting.fleet.records import FleetHost, FleetUnreachableError, HomeElsewhereError, Owner
+from nexus.hosting.pool import Pool
 
 FORWARDED_BY: Final = "nexus-forwarded-by"
 """The host that passed a request on. Whoever receives one with it never passes it on again."""
@@ -31,6 +43,14 @@ _HOP_BY_HOP: Final = frozenset(
         *("te", "trailer", "transfer-encoding", "upgrade", "expect"),
     }
 )
+Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
+_REMEMBERED_S: Final = 1.0
+_REMEMBERED: Final = 4_096
+_PATIENCE_S: Final = 5.0
+_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 0.5
+_SAFE: Final = frozenset({"GET", "HEAD"})
+_MESSAGES: Final = "/api/messages"
 _CONNECT_S: Final = 2.0
 _WRITE_S: Final = 60.0
 # Less than the listener keeps an idle connection, so that none is used while it is being closed.
@@ -39,8 +59,8 @@ _KEPT_CONNECTIONS: Final = 64
 _EVENT_STREAM: Final = b"text/event-stream"
 
 
-def misdirected(message: str, hint: str) -> Response:
-    """The answer to a request that should go to another host, which the forwarding host keeps to itself."""
+def refuse_misdirected(message: str, hint: str) -> Response:
+    """Refuse a request that is for another host. The forwarding host keeps this answer to itself."""
     refused = refusal(421, message, hint)
     refused.headers[MISDIRECTED] = "1"
     return refused
@@ -56,6 +76,143 @@ class UnknownOutcomeError(Exception):
 
 class CutOffError(Exception):
     """The host went away in the middle of its answer."""
+
+
+class Router:
+    """Finds the host of each request's home."""
+
+    def __init__(self, fleet: Fleet, pool: Pool, limits: BodyLimits) -> None:
+        self._fleet = fleet
+        self._pool = pool
+        self._limits = limits
+        self._forward = Forwarder(fleet.name)
+        self._owners: dict[str, tuple[float, Owner]] = {}
+        self._hosts: tuple[float, list[FleetHost]] = (-_REMEMBERED_S, [])
+
+    async def close(self) -> None:
+        await self._forward.close()
+
+    async def __call__(self, home_id: str, scope: Scope, receive: Receive, send: Send, serve: Serve) -> None:
+        """Answer a request for a home: with `serve` if the home is ours."""
+        if FORWARDED_BY in Headers(scope=scope):
+            try:
+                await serve(scope, receive, send)
+            except HomeElsewhereError as elsewhere:
+                await refuse_misdirected(elsewhere.message, elsewhere.hint)(scope, receive, send)
+            return
+        refused = await self._try_hosts(home_id, scope, Body(receive, self._limits), send, serve)
+        if refused is not None:
+            await refused(scope, receive, send)
+
+    async def _try_hosts(
+        self, home_id: str, scope: Scope, body: "Body", send: Send, serve: Serve
+    ) -> Response | None:
+        """Have a host answer; returns why none could, or None."""
+        until, pause_s = math.inf, _PAUSE_S
+        while True:
+            try:
+                owner = await self._owner(home_id)
+                if owner is None or owner.host == self._fleet.name:
+                    await serve(scope, body.receiver(), _settle_on_answer(body, send))
+                else:
+                    key = self._fleet.registry.host_key(owner.host)
+                    await self._forward(
+                        owner.url, key, scope, body, send, partial(self._wait_until_lost, owner)
+                    )
+            except HomeElsewhereError as elsewhere:
+                self._remember(home_id, elsewhere.owner)
+            except NotSentError:
+                self._owners.pop(home_id, None)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            except UnknownOutcomeError:
+                self._owners.pop(home_id, None)
+                if not _is_harmless(scope):
+                    return refusal(
+                        502,
+                        "The home's host went away before it answered",
+                        "The request may have been carried out: look before you repeat it.",
+                    )
+            except FleetUnreachableError as error:
+                return try_later(error.message)
+            else:
+                return None
+            until = min(until, time.monotonic() + _PATIENCE_S)
+            if not body.is_repeatable or time.monotonic() > until:
+                return try_later("No host has this home at the moment")
+
+    async def _owner(self, home_id: str) -> Owner | None:
+        """Who has a home, or is to have it; None: it is open here, or whoever asks may take it."""
+        if home_id in self._pool:
+            return None
+        at, known = self._owners.get(home_id, (0.0, None))
+        if known is not None and time.monotonic() - at < _REMEMBERED_S:
+            return known
+        try:
+            found = await asyncio.to_thread(self._fleet.registry.owner_of, home_id)
+        except FleetUnreachableError:
+            if known is None:
+                raise
+            return known
+        if found is None or not found.is_alive:
+            found = await self._place_home(home_id)
+        if found is not None:
+            self._remember(home_id, found)
+        return found
+
+    async def _place_home(self, home_id: str) -> Owner | None:
+        """Give a home that no living host has to one with little load."""
+        home = await asyncio.to_thread(self._fleet.registry.get, home_id)
+        chosen = choose(await self._load_living_hosts(), schema=home.schema if home else 0)
+        if chosen is None or chosen.name == self._fleet.name:
+            return None
+        try:
+            await asyncio.to_thread(self._fleet.registry.place, home_id, chosen.name)
+        except FleetUnreachableError:
+            raise
+        except NexusError:  # the host, or the home, is gone by now
+            return None
+        return Owner(host=chosen.name, url=chosen.url, is_alive=True)
+
+    async def _load_living_hosts(self) -> list[FleetHost]:
+        at, hosts = self._hosts
+        if time.monotonic() - at >= _REMEMBERED_S:
+            hosts = await asyncio.to_thread(self._fleet.registry.hosts)
+            self._hosts = time.monotonic(), hosts
+        return [each for each in hosts if each.is_alive]
+
+    async def _wait_until_lost(self, owner: Owner) -> None:
+        """Wait until a host's lease has ended: it may be frozen, so its connections say nothing."""
+        while True:
+            await asyncio.sleep(_REMEMBERED_S)
+            try:
+                living = await self._load_living_hosts()
+            except FleetUnreachableError:
+                continue
+            if not any(each.name == owner.host for each in living):
+                return
+
+    def _remember(self, home_id: str, owner: Owner) -> None:
+        if len(self._owners) >= _REMEMBERED:
+            self._owners.clear()
+        self._owners[home_id] = time.monotonic(), owner
+
+
+def _settle_on_answer(body: "Body", send: Send) -> Send:
+    """Once an answer has begun, the request isn't sent elsewhere."""
+
+    async def sending(message: Message) -> None:
+        body.settle()
+        await send(message)
+
+    return sending
+
+
+def _is_harmless(scope: Scope) -> bool:
+    """Whether a request may be carried out twice: it only reads, or its home recognizes it."""
+    return scope["method"] in _SAFE or (
+        scope["path"] == _MESSAGES and "idempotency-key" in Headers(scope=scope)
+    )
 
 
 class Body:
@@ -107,8 +264,8 @@ class Body:
         """It won't be sent again."""
         self.is_repeatable = False
 
-    async def client_left(self) -> None:
-        """Until the client is gone, once it has sent everything."""
+    async def wait_for_client(self) -> None:
+        """Wait until the client is gone, once it has sent everything."""
         await self._complete.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
@@ -158,7 +315,7 @@ class Forwarder:
         """
         answer = _Answer(send)
         sending = asyncio.create_task(self._exchange(url, key, scope, body, answer))
-        leaving = asyncio.create_task(body.client_left())
+        leaving = asyncio.create_task(body.wait_for_client())
         losing = asyncio.ensure_future(lost())
         tasks = (sending, leaving, losing)
         try:
@@ -186,15 +343,15 @@ class Forwarder:
             try:
                 async with self._pool.stream(
                     scope["method"],
-                    _target(url, scope),
-                    headers=_passed_on(scope, self._name, key),
+                    _make_target(url, scope),
+                    headers=_make_headers(scope, self._name, key),
                     content=pieces if has_body else None,
                     extensions={"timeout": {"connect": _CONNECT_S, "pool": _CONNECT_S, "write": _WRITE_S}},
                 ) as response:
                     if response.status == 421:
                         raise NotSentError
                     body.settle()
-                    await answer.begin(response.status, list(_end_to_end(response.headers)))
+                    await answer.begin(response.status, list(_drop_hop_headers(response.headers)))
                     async for piece in response.aiter_stream():
                         await answer.more(piece)
                     await answer.end()
@@ -214,7 +371,7 @@ class _Answer:
 
     async def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.has_begun = True
-        kind = _named(headers, "content-type")
+        kind = _find_header(headers, "content-type")
         self._is_stream = kind is not None and kind.startswith(_EVENT_STREAM)
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
@@ -231,7 +388,7 @@ class _Answer:
         await self.end()
 
 
-def _target(url: str, scope: Scope) -> httpcore.URL:
+def _make_target(url: str, scope: Scope) -> httpcore.URL:
     parts = urlsplit(url)
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     query: bytes = scope.get("query_string", b"")
@@ -243,7 +400,7 @@ def _target(url: str, scope: Scope) -> httpcore.URL:
     )
 
 
-def _passed_on(scope: Scope, by: str, to: str) -> list[tuple[bytes, bytes]]:
+def _make_headers(scope: Scope, by: str, to: str) -> list[tuple[bytes, bytes]]:
     given = Headers(scope=scope)
     client = scope.get("client")
     came_from = [given["x-forwarded-for"]] if "x-forwarded-for" in given else []
@@ -254,11 +411,13 @@ def _passed_on(scope: Scope, by: str, to: str) -> list[tuple[bytes, bytes]]:
         "x-forwarded-host": given.get("x-forwarded-host", given.get("host", "")),
         "x-forwarded-proto": given.get("x-forwarded-proto", scope.get("scheme", "http")),
     }
-    kept = [(name, value) for name, value in _end_to_end(given.raw) if name.lower().decode() not in added]
+    kept = [
+        (name, value) for name, value in _drop_hop_headers(given.raw) if name.lower().decode() not in added
+    ]
     return [*kept, *((name.encode(), value.encode("latin-1")) for name, value in added.items() if value)]
 
 
-def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
+def _drop_hop_headers(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
     """Without the headers that are for one connection only, including those that `Connection` names."""
     given = list(headers)
     dropped = set(_HOP_BY_HOP)
@@ -268,5 +427,5 @@ def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes,
     return [(name, value) for name, value in given if name.lower().decode("latin-1") not in dropped]
 
 
-def _named(headers: Iterable[tuple[bytes, bytes]], wanted: str) -> bytes | None:
+def _find_header(headers: Iterable[tuple[bytes, bytes]], wanted: str) -> bytes | None:
     return next((value for name, value in headers if name.lower() == wanted.encode()), None)

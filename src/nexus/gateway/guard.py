@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nexus.config import GatewayConfig
 from nexus.errors import ConfigError
 from nexus.gateway.browsers import SESSION_S, Keys
-from nexus.gateway.refusals import refusal, unsigned
+from nexus.gateway.refusals import refusal, refuse_unsigned
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -131,8 +131,8 @@ async def read_body(receive: Receive, limits: BodyLimits) -> bytes:
                 return bytes(body)
 
 
-def replayed(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that was read already to whoever comes next, and then what the connection says."""
+def replay_body(body: bytes, receive: Receive) -> Receive:
+    """Give a body that was read already to whoever comes next, and then what the connection says."""
     given = False
 
     async def again() -> Message:
@@ -145,8 +145,8 @@ def replayed(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def patient(receive: Receive, timeout_ms: int) -> Receive:
-    """Hands on a body piece by piece. Whoever sends nothing for too long counts as gone."""
+def limit_silence(receive: Receive, timeout_ms: int) -> Receive:
+    """Hand on a body piece by piece. Whoever sends nothing for too long counts as gone."""
 
     async def piece() -> Message:
         try:
@@ -211,15 +211,15 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, send = Request(scope), _with_headers(send)
-        refused = self._foreign(request.headers) or await self._login(request)
+        refused = self._check_origin(request.headers) or await self._login(request)
         is_hook = self._check_signature is not None and _is_hook(request)
         if refused is None and not is_hook:
-            refused = await self.unproven(request) or self._exceeded()
+            refused = await self.check_access(request) or self._check_rate()
         if refused is not None:
             await refused(scope, receive, send)
             return
         if _is_upload(request):
-            await self._app(scope, patient(receive, self._rules.body.timeout_ms), send)
+            await self._app(scope, limit_silence(receive, self._rules.body.timeout_ms), send)
             return
         try:
             body = await read_body(receive, self._rules.body)
@@ -235,31 +235,31 @@ class Guard:
         except TimeoutError:
             refused = refusal(408, "Timed out receiving the request", "Send it again.")
         else:
-            refused = await self._unsigned(request, body) if is_hook else None
+            refused = await self._check_hook(request, body) if is_hook else None
             if refused is None:
-                await self._app(scope, replayed(body, receive), send)
+                await self._app(scope, replay_body(body, receive), send)
                 return
         await refused(scope, receive, send)
 
-    def _exceeded(self) -> Response | None:
+    def _check_rate(self) -> Response | None:
         """Count a request that has proved who sent it; others use up nothing of the owner's rate."""
         if self._requests.take():
             return None
         return refusal(429, "Too many requests", "Wait a moment, then try again.")
 
-    async def _unsigned(self, request: Request, body: bytes) -> Response | None:
-        """Why a hook isn't let in; None where its signature lets it."""
+    async def _check_hook(self, request: Request, body: bytes) -> Response | None:
+        """Say why a hook isn't let in; None if its signature lets it."""
         assert self._check_signature is not None  # noqa: S101 - an invariant, for the reader and the type checker
         name = request.url.path.removeprefix(HOOKS)
         is_signed = await self._check_signature(name, request.headers, body)
         if is_signed:
-            return self._exceeded()
+            return self._check_rate()
         if not self._refusals.take():
             return refusal(429, "Too many attempts", "Wait a moment, then try again.")
-        return unsigned()
+        return refuse_unsigned()
 
-    def _foreign(self, headers: Headers) -> Response | None:
-        """A page of another site, or a name that was made to point here, gets nothing."""
+    def _check_origin(self, headers: Headers) -> Response | None:
+        """Refuse a page of another site, and a name that was made to point here."""
         host, origin = headers.get("host", "").lower(), headers.get("origin")
         if not self._is_own(host):
             return refusal(
@@ -275,7 +275,7 @@ class Guard:
         names = self._rules.hosts
         if not self._rules.any_port:
             return host in names
-        return _without_port(host) in map(_without_port, names)
+        return _strip_port(host) in map(_strip_port, names)
 
     def _origins(self, host: str) -> frozenset[str]:
         """What a page of the dashboard sends as its own; a proxy may have changed the `Host`."""
@@ -285,11 +285,11 @@ class Guard:
         return frozenset({public.origin}) if host == public.host else origins(host) | {public.origin}
 
     async def _login(self, request: Request) -> Response | None:
-        """A login link becomes a session. It is the one way in without a token, and works once."""
+        """Turn a login link into a session. It is the one way in without a token, and works once."""
         if request.url.path != LOGIN or request.method != "GET":
             return None
         if not self._keys.is_code(request.query_params.get("code", "")):
-            return self._refused(request.headers, "This login link was already used or has expired")
+            return self._refuse(request.headers, "This login link was already used or has expired")
         entered = HTMLResponse(_ENTER)
         entered.set_cookie(
             self._keys.cookie,
@@ -306,28 +306,28 @@ class Guard:
         public, host = self._rules.public, request.headers.get("host", "").lower()
         return public is not None and public.is_encrypted and host == public.host
 
-    async def unproven(self, request: Request) -> Response | None:
-        """Why a request isn't let in; None where its token or its browser's session lets it."""
+    async def check_access(self, request: Request) -> Response | None:
+        """Say why a request isn't let in; None if its token or its browser's session lets it."""
         headers = request.headers
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return await self.unfit(request, token.strip())
+            return await self.check_token(request, token.strip())
         if not self._keys.browsers.knows(request.cookies.get(self._keys.cookie, "")):
-            return self._refused(headers, "Missing API token")
-        return forged(request)
+            return self._refuse(headers, "Missing API token")
+        return check_forgery(request)
 
-    async def unfit(self, request: Request, token: str) -> Response | None:
-        """Why a token doesn't let this request in; None where it does."""
-        return None if self._keys.is_token(token) else self._refused(request.headers, "Invalid API token")
+    async def check_token(self, request: Request, token: str) -> Response | None:
+        """Say why a token doesn't let this request in; None if it does."""
+        return None if self._keys.is_token(token) else self._refuse(request.headers, "Invalid API token")
 
-    def _refused(self, headers: Headers, message: str) -> Response:
+    def _refuse(self, headers: Headers, message: str) -> Response:
         if not self._refusals.take():
             return refusal(429, "Too many attempts", "Wait a moment, then try again.", headers)
         hint = "Run `nexus login` for a browser link, or `nexus login --token` for the API token."
         return refusal(401, message, hint, headers)
 
 
-def _without_port(host: str) -> str:
+def _strip_port(host: str) -> str:
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdecimal() else host
 
@@ -340,8 +340,8 @@ def _is_upload(request: Request) -> bool:
     return request.method == "POST" and request.url.path == UPLOADS
 
 
-def forged(request: Request) -> Response | None:
-    """A browser sends its cookie also for requests that another local page caused: those are refused."""
+def check_forgery(request: Request) -> Response | None:
+    """Refuse requests that another local page caused: a browser sends its cookie with those, too."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     own = site in {"same-origin", "none"}
     if own and (request.method in _SAFE or "origin" in request.headers):

@@ -17,7 +17,7 @@ from nexus.channels.webhook import Webhook
 from nexus.errors import AccessError
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.guard import HOOKS
-from nexus.gateway.refusals import refusal, unsigned
+from nexus.gateway.refusals import refusal, refuse_unsigned
 from nexus.ledgers.runtime import channels
 
 _START_S: Final = 10.0
@@ -32,7 +32,7 @@ def is_signed(app: App, name: str, headers: Headers, body: bytes) -> bool:
 def join(server: FastAPI) -> None:
     """Put the endpoint under /hooks."""
 
-    async def heard(request: Request) -> Response:
+    async def receive_hook(request: Request) -> Response:
         app, name = served_by(request).app, request.path_params["name"]
         adapter = app.adapters.made.get(name)
         try:
@@ -43,11 +43,11 @@ def join(server: FastAPI) -> None:
             patience_s = 0 if state.paused else _START_S
             message = await adapter.heard(request.headers, await request.body(), patience_s)
         except AccessError:
-            return unsigned()
+            return refuse_unsigned()
         except MessageError as error:
             return refusal(422, error.message, "See [channels.NAME] fields.")
         if message is None:
             return refusal(503, "The channel is paused", "Send it again later.")
         return JSONResponse({"id": message.id}, status_code=202)
 
-    server.add_route(HOOKS + "{name}", heard, methods=["POST"], include_in_schema=False)
+    server.add_route(HOOKS + "{name}", receive_hook, methods=["POST"], include_in_schema=False)

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nexus import config, ids
 from nexus.channels.kinds import Adapters
@@ -35,24 +35,21 @@ from nexus.gateway import admin, hooks
 from nexus.gateway.admin_page import who
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import SERVED, Served
-from nexus.gateway.forwarding import FORWARDED_TO, misdirected
+from nexus.gateway.forwarding import FORWARDED_TO, Router, refuse_misdirected
 from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address, spellings
-from nexus.gateway.host_metrics import HostMetrics, HostObserver
-from nexus.gateway.host_spans import HostExporter
+from nexus.gateway.host_telemetry import HostExporter, HostMetrics, HostObserver
 from nexus.gateway.internal import PREFIX, Internal
 from nexus.gateway.listener import Listener
-from nexus.gateway.refusals import later, refusal
-from nexus.gateway.routing import Router
+from nexus.gateway.refusals import refusal, try_later
 from nexus.gateway.server import build
 from nexus.gateway.spans import collector
-from nexus.gateway.streams import Streams
 from nexus.home import Home
-from nexus.hosting.audit import Audit, by_token
+from nexus.hosting.audit import by_token
 from nexus.hosting.fleet.fleet import HomeFence
 from nexus.hosting.fleet.records import HomeElsewhereError
 from nexus.hosting.host import Host
 from nexus.hosting.pool import OpenHome, UnknownHomeError
-from nexus.hosting.registry import HostedHome, Registry
+from nexus.hosting.registry import HostedHome
 
 TOKENS: Final = "/api/host/token"
 """Here the owner of a home gives it a new token; those from before end."""
@@ -103,7 +100,7 @@ class HostGateway:
     """The gateway of a host, listening while the context lasts."""
 
     def __init__(self, host: Host, listening: socket.socket, public_url: str = "") -> None:
-        self._host = host
+        self.host = host
         self._socket = listening
         self.port: int = listening.getsockname()[1]
         self.address = Address.of(public_url, self.port)
@@ -112,7 +109,7 @@ class HostGateway:
         self._server = build()
         self.metrics = HostMetrics(host)
         self._exporter = HostExporter(collector(url)) if (url := host.settings.otlp_url) else None
-        host.pool.on_open = self._opened
+        host.pool.on_open = self._note_opening
         self._admin = admin.Admin(host, self.address.of_home, self.port, self.metrics)
         self._observer = HostObserver(
             self._dispatch, self.metrics.http, [*self._server.routes, *self._admin.routes]
@@ -146,23 +143,23 @@ class HostGateway:
         name = self.address.home_in(headers.get("host", ""))
         try:
             if not self._is_meant(headers):
-                refused = misdirected("This is another host", "Look up again which host has the home.")
+                refused = refuse_misdirected("This is another host", "Look up again which host has the home.")
                 await refused(scope, receive, send)
             elif name:
                 await self._route(name, scope, receive, send)
             else:
                 await self._admin(scope, receive, send)
         except HomeAwayError as away:
-            await later(away.message, away.hint)(scope, receive, send)
+            await try_later(away.message, away.hint)(scope, receive, send)
 
     def _is_meant(self, headers: Headers) -> bool:
         """Whether a request that another host passed on is for this one, not for one that was here before."""
-        to, fleet = headers.get(FORWARDED_TO), self._host.fleet
+        to, fleet = headers.get(FORWARDED_TO), self.host.fleet
         return to is None or (fleet is not None and to == fleet.registry.host_key(fleet.name))
 
     async def _route(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for a home here, or have the host answer it that owns the home."""
-        found = await asyncio.to_thread(self._host.registry.find, name)
+        found = await asyncio.to_thread(self.host.registry.find, name)
         guard = (await self._front(name, found)).guard
         if self._router is None or found is None:
             await guard(scope, receive, send)
@@ -173,31 +170,17 @@ class HostGateway:
         """What stands before a home, made when it is first asked for; also before one that is not there."""
         front = self._fronts.pop(name, None)
         if front is None or not front.is_for(found):
-            home = None if found is None else self._host.registry.home(name)
+            home = None if found is None else self.host.registry.home(name)
             front = await asyncio.to_thread(_Front, self, name, found, home)
         self._fronts[name] = front
         if len(self._fronts) > _MOST_FRONTS:
             self._fronts.popitem(last=False)
         return front
 
-    def _opened(self, home: OpenHome, took_s: float, error: Exception | None) -> None:
-        self.metrics.opened(home, took_s, error)
+    def _note_opening(self, home: OpenHome, took_s: float, error: Exception | None) -> None:
+        self.metrics.count_opening(home, took_s, error)
         if self._exporter is not None and error is None:
-            self._exporter.opened(home)
-
-    @property
-    def registry(self) -> Registry:
-        return self._host.registry
-
-    @property
-    def audit(self) -> Audit:
-        return self._host.audit
-
-    def find_open(self, home_id: str) -> OpenHome | None:
-        return self._host.pool.find_open(home_id)
-
-    async def read_settings(self, home_id: str) -> str:
-        return await self._host.pool.read_settings(home_id)
+            self._exporter.add_home(home)
 
     @property
     def is_in_fleet(self) -> bool:
@@ -208,12 +191,12 @@ class HostGateway:
         found = front.found
         assert found is not None  # noqa: S101 - an invariant, for the reader and the type checker
         if scope["path"] == TOKENS and scope["method"] == "POST":
-            token = await asyncio.to_thread(self._rotated, found, who(Request(scope)))
+            token = await asyncio.to_thread(self._rotate_token, found, who(Request(scope)))
             await JSONResponse({"token": token}, 201)(scope, receive, send)
             return
         refused: Response
         try:
-            async with self._host.pool.use(found.id, active=scope["method"] not in _SAFE) as opened:
+            async with self.host.pool.use(found.id, active=scope["method"] not in _SAFE) as opened:
                 if opened.is_full and scope["method"] in _GROWS:
                     refused = refusal(
                         507,
@@ -222,7 +205,7 @@ class HostGateway:
                     )
                     await refused(scope, receive, send)
                     return
-                scope[SERVED] = self._serving(opened, front)
+                scope[SERVED] = self._find_served(opened, front)
                 if opened.fence is not None and scope["method"] not in _SAFE:
                     send = _Fenced(opened.fence, scope, receive, send)
                 if opened.fence is None:
@@ -235,14 +218,14 @@ class HostGateway:
         except HomeElsewhereError:
             raise
         except HomeAwayError as away:
-            refused = later(away.message, away.hint)
+            refused = try_later(away.message, away.hint)
         await refused(scope, receive, send)
 
-    def _rotated(self, found: HostedHome, by: str) -> str:
-        with self.audit.act("token.rotate", who=by, home=found.name, scope="full"):
-            return self.registry.new_token(found.id, "full", rotate=True)
+    def _rotate_token(self, found: HostedHome, by: str) -> str:
+        with self.host.audit.act("token.rotate", who=by, home=found.name, scope="full"):
+            return self.host.registry.new_token(found.id, "full", rotate=True)
 
-    def _serving(self, opened: OpenHome, front: "_Front") -> Served:
+    def _find_served(self, opened: OpenHome, front: "_Front") -> Served:
         """The open home as the application serves it, until it is closed."""
         if opened.id not in self._served:
             self._served[opened.id] = Served(opened.app, front.keys, opened.on_close)
@@ -250,6 +233,66 @@ class HostGateway:
         served = self._served[opened.id]
         served.keys = front.keys
         return served
+
+
+class _Stream:
+    """An answer under way."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.is_open = False
+        """Whether it is a stream of events that has begun and not ended."""
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
+            self.is_open = any(
+                name.lower() == b"content-type" and value.startswith(b"text/event-stream")
+                for name, value in headers
+            )
+        elif not message.get("more_body", False):
+            self.is_open = False
+        await self._send(message)
+
+    async def end(self) -> None:
+        if self.is_open:
+            await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Streams:
+    """Serves requests of homes, and can end those that would never end by themselves.
+
+    Streams of events end when their home moves to another host, and their clients resume them there: a home
+    moves once nobody uses it, and somebody always looks at a dashboard.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, dict[asyncio.Task[None], _Stream]] = {}
+
+    async def serve(self, home_id: str, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        stream = _Stream(send)
+        serving = asyncio.ensure_future(app(scope, receive, stream.send))
+        streams = self._open.setdefault(home_id, {})
+        streams[serving] = stream
+        try:
+            await asyncio.wait({serving})
+            if serving.cancelled():
+                await stream.end()
+            else:
+                serving.result()
+        finally:
+            serving.cancel()
+            with suppress(BaseException):
+                await serving
+            del streams[serving]
+            if not streams:
+                self._open.pop(home_id, None)
+
+    def end(self, home_id: str) -> None:
+        """End the streams of a home; whatever else is asked of it is answered."""
+        for serving, stream in self._open.get(home_id, {}).items():
+            if stream.is_open:
+                serving.cancel()
 
 
 class _Fenced:
@@ -290,7 +333,7 @@ class _Front:
         self._copied_at: float | None = None
         """When the settings were read from the home's copy; None if its folder is here."""
         self._reading = asyncio.Lock()
-        secret = ids.new("key") * 2 if found is None else gateway.registry.key(found.id)
+        secret = ids.new("key") * 2 if found is None else gateway.host.registry.key(found.id)
         # In a fleet a browser's cookie is good on each host, whatever its port.
         port = 0 if gateway.is_in_fleet else gateway.port
         self.keys = Keys(secret, port=port, file=home and home.browsers_file)
@@ -314,7 +357,7 @@ class _Front:
     async def check_signature(self, name: str, headers: Headers, body: bytes) -> bool:
         """Whether a hook is signed, found without opening the home."""
         began = time.monotonic()
-        opened = self.found and self._gateway.find_open(self.found.id)
+        opened = self.found and self._gateway.host.pool.find_open(self.found.id)
         if opened:
             is_signed = hooks.is_signed(opened.app, name, headers, body)
         else:
@@ -332,7 +375,7 @@ class _Front:
             elif self._copied_at is None or time.monotonic() - self._copied_at > _COPIED_S:
                 self._channels, self._channels_file = {}, None
                 with suppress(NexusError, UnicodeDecodeError):
-                    text = await self._gateway.read_settings(self.found.id) if self.found else ""
+                    text = await self._gateway.host.pool.read_settings(self.found.id) if self.found else ""
                     self._channels = config.parse(text, self._home.config_file).channels
                 self._copied_at = time.monotonic()
 
@@ -378,8 +421,8 @@ class _HomeGuard(Guard):
 
     def __init__(self, app: _Front, keys: Keys, rules: Rules, gateway: HostGateway, name: str) -> None:
         super().__init__(app, keys, rules, app.check_signature)
-        self._registry = gateway.registry
-        self._audit = gateway.audit
+        self._registry = gateway.host.registry
+        self._audit = gateway.host.audit
         self._home_id = app.found.id if app.found else None
         self._name = name[:_LONGEST_NAME]
 
@@ -391,11 +434,11 @@ class _HomeGuard(Guard):
             await asyncio.to_thread(record, "login", who="login link", home=self._name)
         return answer
 
-    async def unfit(self, request: Request, token: str) -> Response | None:
+    async def check_token(self, request: Request, token: str) -> Response | None:
         grant = await asyncio.to_thread(self._registry.grant, token)
         if grant is None or grant.home_id is None or grant.home_id != self._home_id:
             await asyncio.to_thread(self._audit.refused, "token.use", who=by_token(token), home=self._name)
-            return self._refused(request.headers, "Invalid API token")
+            return self._refuse(request.headers, "Invalid API token")
         if grant.scope == "read" and request.method not in _SAFE:
             return refusal(403, "This token can only read", "Use a token that was made without --read-only.")
         return None

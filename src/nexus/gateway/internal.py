@@ -48,7 +48,7 @@ class Internal:
         self._pool = pool
         self._app = Starlette(
             routes=[
-                Route(salvage.SALVAGED, self._salvaged, methods=["POST"]),
+                Route(salvage.SALVAGED, self._take_salvaged, methods=["POST"]),
                 Route(_HOME, self._remove, methods=["DELETE"]),
             ]
         )
@@ -74,7 +74,7 @@ class Internal:
             await asyncio.to_thread(homes.remove, registry, found)
         return Response(status_code=204)
 
-    async def _salvaged(self, request: Request) -> Response:
+    async def _take_salvaged(self, request: Request) -> Response:
         """Take a message in that another host had accepted for a home of ours."""
         message = Salvaged.from_json(await request.json())
         try:

@@ -43,18 +43,18 @@ class Crowd:
         self._open: dict[Impatient, None] = {}
         self._warned_at = -_WARN_EVERY_S
 
-    def heard(self, connection: "Impatient") -> None:
+    def note(self, connection: "Impatient") -> None:
         """Note a connection that opened or sent something; where there are too many, close a silent one."""
         self._open.pop(connection, None)
         self._open[connection] = None
         if len(self._open) > self.most:
             self._drop(next((each for each in self._open if each.is_idle), connection))
 
-    def left(self, connection: "Impatient") -> None:
+    def remove(self, connection: "Impatient") -> None:
         self._open.pop(connection, None)
 
     def _drop(self, connection: "Impatient") -> None:
-        self.left(connection)
+        self.remove(connection)
         connection.transport.abort()
         now = time.monotonic()
         if now - self._warned_at >= _WARN_EVERY_S:
@@ -71,7 +71,7 @@ class Impatient(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
         super().connection_made(transport)
         self._watch()
-        self.crowd.heard(self)
+        self.crowd.note(self)
 
     @property
     def is_idle(self) -> bool:
@@ -84,11 +84,11 @@ class Impatient(H11Protocol):
         super().data_received(data)
         self._watch()
         if not self.transport.is_closing():
-            self.crowd.heard(self)
+            self.crowd.note(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forgo()
-        self.crowd.left(self)
+        self.crowd.remove(self)
         super().connection_lost(exc)
 
     def _watch(self) -> None:
@@ -149,8 +149,8 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """A socket at that place; port 0 is the usual one, or a free one where that is taken."""
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Bind a socket; port 0 is the usual one, or a free one if that is taken."""
     try:
         return asgi.listening(host, port or PORT, backlog=_BACKLOG)
     except OSError as error:
@@ -170,8 +170,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def address(listening: socket.socket) -> str:
-    """Where clients of this machine reach it."""
+def local_url(listening: socket.socket) -> str:
+    """The URL by which clients of this machine reach a socket."""
     host, port = str(listening.getsockname()[0]), listening.getsockname()[1]
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - it is compared, not bound
     return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"

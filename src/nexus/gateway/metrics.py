@@ -41,7 +41,7 @@ class Metrics:
             registry=self._registry,
         )
 
-    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+    def count_answer(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answer. The route is a pattern, so that there are few of them."""
         self._answers.labels(method if method in _METHODS else "other", route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
@@ -127,26 +127,27 @@ class Observer:
             await self._app(scope, receiving, sending)
         except asyncio.CancelledError:
             # The gateway stops and waits no longer. uvicorn would take it for an error of the application.
-            _log.info("cut off", extra=self._told(scope, status, time.perf_counter() - began))
+            _log.info("cut off", extra=self._describe(scope, status, time.perf_counter() - began))
             return
         except Exception:
             if left:
                 # Whoever asked went away in the middle of the answer: nothing is wrong here.
                 _log.info(
-                    "nobody listens any more", extra=self._told(scope, status, time.perf_counter() - began)
+                    "nobody listens any more",
+                    extra=self._describe(scope, status, time.perf_counter() - began),
                 )
                 return
-            _log.exception("a request failed", extra=self._told(scope, 500, time.perf_counter() - began))
+            _log.exception("a request failed", extra=self._describe(scope, 500, time.perf_counter() - began))
             if status == 0:
                 raise
         seconds = time.perf_counter() - began
         self.count(scope, self._route(scope), status, seconds)
-        _log.info("answered", extra=self._told(scope, status, seconds))
+        _log.info("answered", extra=self._describe(scope, status, seconds))
 
     def count(self, scope: Scope, route: str, status: int, seconds: float) -> None:
-        self._metrics.answered(scope["method"], route, status, seconds)
+        self._metrics.count_answer(scope["method"], route, status, seconds)
 
-    def _told(self, scope: Scope, status: int, seconds: float) -> dict[str, Any]:
+    def _describe(self, scope: Scope, status: int, seconds: float) -> dict[str, Any]:
         return {
             "method": scope["method"],
             "route": self._route(scope),

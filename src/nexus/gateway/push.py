@@ -27,7 +27,7 @@ from nexus.broker.questions import summarize
 from nexus.broker.tools.web.addresses import PublicNetwork, is_public
 from nexus.errors import ToolError, UsageError
 from nexus.gateway.listener import is_loopback
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address
 from nexus.home import Home, write_new
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.events import SCREENS
@@ -99,7 +99,7 @@ class Sender:
         point = self._key.public_key().public_bytes(
             serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint
         )
-        return _encoded(point)
+        return _encode(point)
 
     def request(self, browser: Subscription, told: Notification) -> tuple[dict[str, str], bytes]:
         """The headers and the encrypted body for one browser; blocking."""
@@ -111,8 +111,8 @@ class Sender:
             cast("Any", http_ece).encrypt(
                 json.dumps(asdict(told), ensure_ascii=False).encode(),
                 private_key=ec.generate_private_key(ec.SECP256R1()),
-                dh=_decoded(browser.p256dh),
-                auth_secret=_decoded(browser.auth),
+                dh=_decode(browser.p256dh),
+                auth_secret=_decode(browser.auth),
                 version="aes128gcm",
             ),
         )
@@ -138,9 +138,9 @@ class Sender:
             "sub": self._contact,
         }
         head = {"typ": "JWT", "alg": "ES256"}
-        signed = ".".join(_encoded(json.dumps(each).encode()) for each in (head, claims))
+        signed = ".".join(_encode(json.dumps(each).encode()) for each in (head, claims))
         r, s = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
-        return f"{signed}.{_encoded(r.to_bytes(32) + s.to_bytes(32))}"
+        return f"{signed}.{_encode(r.to_bytes(32) + s.to_bytes(32))}"
 
 
 class Notifier:
@@ -176,7 +176,7 @@ class Notifier:
         # A browser that subscribes wants to hear what happens from then on.
         since = max(min(each.created_at for each in browsers), clock.timestamp(self._now() - _NEWS))
         found = await self._news(since)
-        new = await self._ledgers.runtime.read(push.unsent, [each.tag for each in found])
+        new = await self._ledgers.runtime.read(push.list_unsent, [each.tag for each in found])
         sent = 0
         for each in found:
             if each.tag in new:
@@ -208,14 +208,14 @@ class Notifier:
         else:
             if answer.is_success:
                 now = clock.timestamp(self._now())
-                await self._ledgers.runtime.write(push.arrived, browser.id, now)
+                await self._ledgers.runtime.write(push.record_arrived, browser.id, now)
                 return True
             if answer.status_code in _GONE:
                 # The browser took its consent back, or subscribed with another key.
                 await self._ledgers.runtime.write(push.unsubscribe, browser.id)
                 return False
             failure = f"The push service answered {answer.status_code}"
-        await self._ledgers.runtime.write(push.failed, browser.id, failure)
+        await self._ledgers.runtime.write(push.record_failed, browser.id, failure)
         return False
 
     async def _news(self, since: str) -> list[Notification]:
@@ -232,12 +232,12 @@ class Notifier:
         ]
 
 
-def checked(endpoint: str, p256dh: str, auth: str) -> Keys:
-    """A browser's subscription; an error where it can't be one."""
+def parse_subscription(endpoint: str, p256dh: str, auth: str) -> Keys:
+    """Check what a browser sent as its subscription; an error if it can't be one."""
     parts = urlsplit(endpoint)
     secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
     try:
-        sizes = len(_decoded(p256dh)), len(_decoded(auth))
+        sizes = len(_decode(p256dh)), len(_decode(auth))
     except ValueError:
         sizes = 0, 0
     if not secure or not parts.hostname or sizes != (_KEY_BYTES, _AUTH_BYTES):
@@ -263,7 +263,7 @@ def _no_subscription() -> UsageError:
 
 
 def _message(id_: str, label: str, content: str) -> Notification:
-    return Notification(title="Nexus", body=_short(content), url=address("chat", label), tag=id_)
+    return Notification(title="Nexus", body=_shorten(content), url=address("chat", label), tag=id_)
 
 
 def _approval(id_: str, tool: str, arguments: str, tainted: int) -> Notification:
@@ -271,7 +271,7 @@ def _approval(id_: str, tool: str, arguments: str, tainted: int) -> Notification
     why = "After reading text that you didn't write: " if tainted else ""
     return Notification(
         title=f"Allow {tool}?",
-        body=_short(why + summarize(json.loads(arguments))) or "A tool call needs your approval.",
+        body=_shorten(why + summarize(json.loads(arguments))) or "A tool call needs your approval.",
         url=address("approvals", id_),
         tag=id_,
     )
@@ -279,19 +279,19 @@ def _approval(id_: str, tool: str, arguments: str, tainted: int) -> Notification
 
 def _worker(id_: str, label: str, task: str, status: str) -> Notification:
     title = "A worker has finished" if status == "done" else "A worker failed"
-    return Notification(title=title, body=_short(task), url=address("chat", label), tag=id_)
+    return Notification(title=title, body=_shorten(task), url=address("chat", label), tag=id_)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _BODY_CHARACTERS else f"{line[: _BODY_CHARACTERS - 1]}…"
 
 
-def _encoded(data: bytes) -> str:
+def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 

@@ -28,31 +28,31 @@ _TICKED: Final = re.compile(r"`([^`]+)`")
 
 
 def refusal(status: int, message: str, hint: str, headers: Headers | None = None) -> Response:
-    """A refusal, as a page where a browser asks for one. The connection ends with it."""
+    """Refuse, as a page where a browser asks for one. The connection ends with it."""
     closing = {"connection": "close"}
     if status == 401:
         closing["www-authenticate"] = 'Bearer realm="nexus"'
     if headers is not None and "text/html" in headers.get("accept", ""):
-        return told(status, message, hint, closing)
+        return plain_page(status, message, hint, closing)
     return JSONResponse({"message": message, "hint": hint}, status_code=status, headers=closing)
 
 
-def later(message: str, hint: str = "Try again in a moment.") -> Response:
+def try_later(message: str, hint: str = "Try again in a moment.") -> Response:
     """Nobody can answer now, and somebody can soon."""
     refused = refusal(503, message, hint)
     refused.headers["retry-after"] = str(_RETRY_AFTER_S)
     return refused
 
 
-def unsigned() -> Response:
-    """The answer to whoever sends a hook without the right signature, whether there is such a hook or not."""
+def refuse_unsigned() -> Response:
+    """Refuse a hook without the right signature, whether there is such a hook or not."""
     return refusal(
         401, "The signature is missing, wrong or too old", "Sign the body with the channel's secret."
     )
 
 
-def told(status: int, message: str, hint: str, headers: dict[str, str] | None = None) -> Response:
-    """A plain page that says one thing."""
+def plain_page(status: int, message: str, hint: str, headers: dict[str, str] | None = None) -> Response:
+    """Make a plain page that says one thing."""
     page = _PAGE.format(
         style=_STYLE, message=escape(message), hint=_TICKED.sub(r"<code>\1</code>", escape(hint))
     )

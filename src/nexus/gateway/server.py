@@ -31,7 +31,7 @@ from nexus.gateway.api.login import login_url
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served, served_of
 from nexus.gateway.guard import HOOKS, BodyLimits, Guard, Rules, public_address, spellings
-from nexus.gateway.listener import Listener, address
+from nexus.gateway.listener import Listener, local_url
 from nexus.gateway.metrics import Observer
 from nexus.gateway.spans import Exporter, collector
 
@@ -113,7 +113,7 @@ class Gateway:
         self._socket = listening
         self._stack = AsyncExitStack()
         self._keys = Keys(app.home.token(), port=listening.getsockname()[1], file=app.home.browsers_file)
-        self.url = address(listening)
+        self.url = local_url(listening)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
@@ -125,7 +125,7 @@ class Gateway:
                 _export(self._app, url, opening)
             if push.is_available():
                 await _notify(self._app, opening)
-            limits = rules(self._app.config.gateway, self._socket)
+            limits = make_rules(self._app.config.gateway, self._socket)
             guard = Guard(server, self._keys, limits, self._check_signature)
             observed = Observer(guard, served.metrics, server.routes)
             await opening.enter_async_context(Listener(observed, self._socket))
@@ -149,7 +149,7 @@ class Gateway:
 def _export(app: App, url: str, stack: AsyncExitStack) -> None:
     """Send traces to a collector while the gateway is served."""
     task = asyncio.create_task(Exporter(app.ledgers, collector(url)).run())
-    stack.push_async_callback(_ended, task)
+    stack.push_async_callback(_cancel, task)
 
 
 async def _notify(app: App, stack: AsyncExitStack) -> None:
@@ -157,17 +157,17 @@ async def _notify(app: App, stack: AsyncExitStack) -> None:
     client = await stack.enter_async_context(push.client())
     sender = push.Sender(app.home, app.config.gateway.public_url)
     task = asyncio.create_task(push.Notifier(app.ledgers, sender, client).run())
-    stack.push_async_callback(_ended, task)
+    stack.push_async_callback(_cancel, task)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
 
 
-def rules(config: GatewayConfig, listening: socket.socket) -> Rules:
-    """What the gateway lets in: its own names and those that the owner set."""
+def make_rules(config: GatewayConfig, listening: socket.socket) -> Rules:
+    """Make the rules of what the gateway lets in: its own names and those that the owner set."""
     host, port = listening.getsockname()[:2]
     named = f"[{host}]" if ":" in host else host
     public = public_address(config.public_url)

@@ -67,13 +67,13 @@ class Exporter:
         at, last = await asyncio.to_thread(self._cursor)
         since = clock.timestamp(clock.parse(at) - _LONGEST)
         values = {"since": since, "at": at, "id": last, "now": clock.timestamp(self._now())}
-        ended = await self._ledgers.runtime.read(_ended, values=values)
+        ended = await self._ledgers.runtime.read(_find_ended, values=values)
         exported = 0
         for id_, ended_at, busy in ended:
             if busy and self._now() - clock.parse(ended_at) < _PATIENCE:
                 break
             node = await self._ledgers.runtime.read(trace.load, request_id=id_)
-            self.is_refused = not await asyncio.to_thread(self._send, list(spans(node, self._about)))
+            self.is_refused = not await asyncio.to_thread(self._send, list(make_spans(node, self._about)))
             if self.is_refused:
                 _log.warning("the collector rejected a trace; retrying")
                 break
@@ -106,7 +106,7 @@ def collector(url: str) -> Send:
     return lambda found: exporter.export(found) is SpanExportResult.SUCCESS
 
 
-def spans(root: Node, about: Mapping[str, str]) -> Iterator["ReadableSpan"]:
+def make_spans(root: Node, about: Mapping[str, str]) -> Iterator["ReadableSpan"]:
     """A trace as OpenTelemetry has it: one span for each thing that was done.
 
     `about` says whose it is, beside the name of the service.
@@ -114,10 +114,10 @@ def spans(root: Node, about: Mapping[str, str]) -> Iterator["ReadableSpan"]:
     from opentelemetry.sdk.resources import Resource
 
     resource = Resource({"service.name": "nexus", **about})
-    yield from _spans(root, None, _number(root.id, 16), resource)
+    yield from _make_spans(root, None, _number(root.id, 16), resource)
 
 
-def _spans(node: Node, parent: Any, trace_id: int, resource: Any) -> Iterator["ReadableSpan"]:
+def _make_spans(node: Node, parent: Any, trace_id: int, resource: Any) -> Iterator["ReadableSpan"]:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
@@ -136,7 +136,7 @@ def _spans(node: Node, parent: Any, trace_id: int, resource: Any) -> Iterator["R
             end_time=start_ns + int((node.duration_ms or 0) * 1e6),
         )
     for child in node.children:
-        yield from _spans(child, context if node.started_at else parent, trace_id, resource)
+        yield from _make_spans(child, context if node.started_at else parent, trace_id, resource)
 
 
 def _name(node: Node) -> str:
@@ -160,6 +160,6 @@ def _number(id_: str, size_bytes: int) -> int:
     return int.from_bytes(hashlib.sha256(id_.encode()).digest()[:size_bytes])
 
 
-def _ended(connection: apsw.Connection, values: dict[str, str]) -> list[tuple[str, str, int]]:
+def _find_ended(connection: apsw.Connection, values: dict[str, str]) -> list[tuple[str, str, int]]:
     found = connection.execute(sql.queries("runtime")["ended_roots"], values).fetchall()
     return cast("list[tuple[str, str, int]]", found)

@@ -1,10 +1,10 @@
 """History from elsewhere: exports of other assistants, mail and chats, imported as messages of the past."""
 
 from nexus.history.importer import Importer
-from nexus.history.jobs import Choices, ImportJobs, Job
 from nexus.history.preview import Preview, preview
 from nexus.history.source import Options, Source
-from nexus.history.sources import SOURCES, opened
+from nexus.history.sources import SOURCES, open_source
+from nexus.history.uploads import Choices, ImportJobs, Job
 
 __all__ = [
     "SOURCES",
@@ -15,6 +15,6 @@ __all__ = [
     "Options",
     "Preview",
     "Source",
-    "opened",
+    "open_source",
     "preview",
 ]

@@ -35,19 +35,19 @@ class Files(Protocol):
     """Files that are not opened, with the reason."""
 
     def names(self) -> list[str]:
-        """Every file, in order."""
+        """Return every file, in order."""
         ...
 
     def size(self, name: str) -> int:
-        """The size of a file, unpacked."""
+        """Return the size of a file, unpacked."""
         ...
 
-    def modified(self, name: str) -> datetime:
-        """When a file was last changed."""
+    def modified_at(self, name: str) -> datetime:
+        """Return when a file was last changed."""
         ...
 
     def open(self, name: str) -> Any:
-        """A context manager that gives a binary stream."""
+        """Return a context manager that gives a binary stream."""
         ...
 
     def fingerprint(self) -> str:
@@ -55,17 +55,17 @@ class Files(Protocol):
         ...
 
     def location(self, name: str) -> Path | None:
-        """Where the file lies on disk, if it isn't packed."""
+        """Return where the file lies on disk, if it isn't packed."""
         ...
 
 
 def total_bytes(files: Files) -> int:
-    """The size of all files together."""
+    """Return the size of all files together."""
     return sum(files.size(name) for name in files.names())
 
 
-def opened(path: Path) -> Files:
-    """The files at a path: a folder's, a zip archive's, or the file itself."""
+def open_files(path: Path) -> Files:
+    """Return the files at a path: a folder's, a zip archive's, or the file itself."""
     try:
         if path.is_dir():
             return Folder(path)
@@ -78,7 +78,7 @@ def opened(path: Path) -> Files:
     return Archive(path) if start == b"PK\x03\x04" else Single(path)
 
 
-class _Counted(io.RawIOBase):
+class _CountingStream(io.RawIOBase):
     """A stream that adds what is read from it to the files' count."""
 
     def __init__(self, files: Files, stream: IO[bytes]) -> None:
@@ -108,9 +108,9 @@ class _Counted(io.RawIOBase):
 
 
 @contextmanager
-def _counted(files: Files, stream: IO[bytes]) -> Generator[io.BufferedReader]:
+def _count_reads(files: Files, stream: IO[bytes]) -> Generator[io.BufferedReader]:
     with stream:
-        yield io.BufferedReader(_Counted(files, stream), _BUFFER_BYTES)
+        yield io.BufferedReader(_CountingStream(files, stream), _BUFFER_BYTES)
 
 
 class Single:
@@ -127,11 +127,11 @@ class Single:
     def size(self, name: str) -> int:
         return self.path.stat().st_size
 
-    def modified(self, name: str) -> datetime:
+    def modified_at(self, name: str) -> datetime:
         return datetime.fromtimestamp(self.path.stat().st_mtime, UTC)
 
     def open(self, name: str) -> Any:
-        return _counted(self, self.path.open("rb"))
+        return _count_reads(self, self.path.open("rb"))
 
     def fingerprint(self) -> str:
         return _edges(self.path)
@@ -157,11 +157,11 @@ class Folder:
     def size(self, name: str) -> int:
         return (self.path / name).stat().st_size
 
-    def modified(self, name: str) -> datetime:
+    def modified_at(self, name: str) -> datetime:
         return datetime.fromtimestamp((self.path / name).stat().st_mtime, UTC)
 
     def open(self, name: str) -> Any:
-        return _counted(self, (self.path / name).open("rb"))
+        return _count_reads(self, (self.path / name).open("rb"))
 
     def fingerprint(self) -> str:
         # A folder grows while it is in use. Its cursors name files, so a changed folder can be resumed too.
@@ -207,7 +207,7 @@ class Archive:
     def size(self, name: str) -> int:
         return self._members[name].file_size
 
-    def modified(self, name: str) -> datetime:
+    def modified_at(self, name: str) -> datetime:
         try:
             return datetime(*self._members[name].date_time, tzinfo=UTC)
         except ValueError:
@@ -215,7 +215,7 @@ class Archive:
 
     def open(self, name: str) -> Any:
         try:
-            return _counted(self, self._zip.open(self._members[name]))
+            return _count_reads(self, self._zip.open(self._members[name]))
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
             raise OSError(f"the archive is damaged: {error}") from error
 

@@ -5,26 +5,41 @@ not something to answer. They are found by words immediately, and by meaning onc
 """
 
 import asyncio
+import io
 import os
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import apsw
 
-from nexus import clock
+from nexus import attachments, clock
 from nexus.config import AttachmentsConfig
-from nexus.history.attached import Files
-from nexus.history.items import Mark, Message, Person, SessionMessage, SetAside, Thread
-from nexus.history.people import OWNER, Met, People
+from nexus.errors import UsageError
+from nexus.history.files import Files
+from nexus.history.items import Attachment, Card, Mark, Message, Person, SessionMessage, SetAside, Thread
 from nexus.history.source import Source
-from nexus.ledgers import Ledgers, events
+from nexus.home import Home
+from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.agents import imported
-from nexus.ledgers.agents.imported import PastCall, PastMessage, PastResult
+from nexus.ledgers.agents.imported import PastMessage
 from nexus.ledgers.events import Direction, Participant, imports
-from nexus.ledgers.events.imports import Attached, Import, PastEvent, PastThread, SetAsides, key
+from nexus.ledgers.events.imports import (
+    AttachedFile,
+    Import,
+    PastEvent,
+    PastThread,
+    SetAsides,
+    UnrecordedFiles,
+    key,
+)
+from nexus.ledgers.identity import senders
+from nexus.ledgers.identity.senders import Seen
+from nexus.memory.normalisation import normalised
 from nexus.memory.operations import Memory
+from nexus.memory.writing import Provenance
 
 _BATCH: Final = 1_000
 # A conversation may hold more messages than this. Those after the last mark are read again on resuming, and
@@ -58,7 +73,7 @@ class Chunk:
 
 
 def chunks(source: Source, cursor: str | None) -> Iterator[Chunk]:
-    """The items of a source in groups that fit into memory; each ends at a mark where that is possible."""
+    """Group the items of a source so that they fit into memory; each group ends at a mark if possible."""
     chunk = Chunk()
     for item in source.read(cursor):
         if isinstance(item, Mark):
@@ -89,6 +104,194 @@ def chunks(source: Source, cursor: str | None) -> Iterator[Chunk]:
         yield chunk
 
 
+_MOST_OF_A_MESSAGE: Final = 200
+
+
+class KeptFiles:
+    """The files that come with messages, copied from an export into the home and kept by their hash.
+
+    At most `most_bytes` of one are copied, piece by piece.
+    """
+
+    def __init__(self, home: Home, source: Files, most_bytes: int, import_id: str) -> None:
+        self._home = home
+        self._source = source
+        self._most_bytes = most_bytes
+        self._unrecorded = UnrecordedFiles(home, import_id)
+
+    def settle(self) -> None:
+        """Note that the messages of all files are recorded."""
+        self._unrecorded.settle()
+
+    def keep(self, message: Message, set_aside: SetAsides) -> tuple[AttachedFile, ...]:
+        """Copy the files of a message. What can't be copied is described, and counted as set aside."""
+        return tuple(self._keep_file(each, set_aside) for each in message.attachments[:_MOST_OF_A_MESSAGE])
+
+    def _keep_file(self, file: Attachment, set_aside: SetAsides) -> AttachedFile:
+        description = AttachedFile(
+            filename=file.name, media_type=file.media_type, size_bytes=file.size_bytes, sha256=None
+        )
+        if self._most_bytes <= 0 or (file.data is None and file.member is None):
+            return description
+        try:
+            content = io.BytesIO(file.data) if file.data is not None else self._source.open(file.member or "")
+            with content as stream:
+                kept = attachments.keep_stream(
+                    self._home,
+                    stream,
+                    name=file.name,
+                    media_type=file.media_type,
+                    most_bytes=self._most_bytes,
+                    note=self._unrecorded.note,
+                )
+        except (OSError, EOFError, KeyError) as error:
+            set_aside.add(f"an attachment is damaged: {error}", file.member or file.name or "")
+            return description
+        if kept is None:
+            reason = f"an attachment is larger than {self._most_bytes:,} bytes; only its name is kept"
+            set_aside.add(reason, file.member or file.name or "")
+            return description
+        return AttachedFile(
+            filename=file.name,
+            media_type=kept.media_type,
+            size_bytes=kept.size_bytes,
+            sha256=kept.sha256,
+            path=kept.path,
+        )
+
+
+OWNER: Final = "owner"
+_REMEMBERED: Final = 50_000
+_LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Somebody, and the message in which they were met."""
+
+    person: Person
+    event_id: str
+
+
+class People:
+    """The entities of an import's participants, by the memory's own rules. It remembers the latest ones.
+
+    Somebody is known by an address, a number or a handle that an entity goes by. An unknown one becomes an
+    entity, and the memory notes which others it may be; nothing is merged. No contact is made: an import must
+    not decide from whom live messages are believed to come.
+    """
+
+    def __init__(self, ledgers: Ledgers, memory: Memory, import_id: str, phone_region: str = "") -> None:
+        self._ledgers = ledgers
+        self._memory = memory
+        self._provenance = Provenance(actor=f"import {import_id}", kind="owner")
+        self._phone_region = phone_region
+        self._known: OrderedDict[tuple[str, str], str | None] = OrderedDict()
+        self.owner_id = ""
+
+    async def open(self) -> None:
+        """Look up the owner, who is made if this home has none yet."""
+        seen = Seen(channel="cli", identifier=OWNER, is_owner=True)
+        found = await self._ledgers.identity.write(senders.resolve, seen)
+        self.owner_id = found.entity_id
+
+    def entity_of(self, person: Person) -> str | None:
+        """Return the entity of somebody whom `meet` has seen."""
+        return self._known.get(self._key(person))
+
+    async def meet(self, met: Iterable[Met]) -> None:
+        """Find or make the entities of these people."""
+        new: dict[tuple[str, str], Met] = {}
+        for each in met:
+            key = self._key(each.person)
+            if key in self._known:
+                self._known.move_to_end(key)
+            elif not each.person.is_automated:
+                new.setdefault(key, each)
+        if not new:
+            return
+        found = await self._ledgers.identity.read(_find_entities, list(new))
+        unknown = [(key, each) for key, each in new.items() if key not in found and key[1]]
+        found |= await self._make_entities(unknown)
+        for key in new:
+            self._known[key] = found.get(key)
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+    async def describe(self, card: Card, event_id: str) -> str | None:
+        """Record whom a contact card describes; returns the entity, or None if the memory refuses it."""
+        aliases = [{"alias": _plain(text), "type": type_} for text, type_ in card.aliases]
+        keys = [
+            (type_, normalised(text, type_, phone_region=self._phone_region)) for text, type_ in card.aliases
+        ]
+        found = await self._ledgers.identity.read(_find_entities, keys)
+        known = next(iter(found.values()), None)
+        try:
+            if known is None:
+                entity = {"name": _plain(card.name), "type": "Person", "alias": aliases, "event": event_id}
+                known = str((await self._memory.run("entity", entity, self._provenance))["id"])
+            elif aliases:
+                given = {"entity": known, "alias": aliases, "event": event_id}
+                await self._memory.run("alias", given, self._provenance)
+            await self._add_facts(known, card, event_id)
+        except UsageError:
+            return known
+        return known
+
+    async def _add_facts(self, entity_id: str, card: Card, event_id: str) -> None:
+        facts = [
+            {"entity": entity_id, "category": category, "type": type_, "value": value, "event": event_id}
+            for category, type_, value in card.facts
+        ]
+        for fact in facts:
+            await self._memory.run("person-fact", fact, self._provenance)
+
+    async def _make_entities(self, unknown: list[tuple[tuple[str, str], Met]]) -> dict[tuple[str, str], str]:
+        if not unknown:
+            return {}
+        operations = [_entity(each) for _, each in unknown]
+        try:
+            written = await self._memory.run("batch", operations, self._provenance)
+        except UsageError:
+            if len(unknown) == 1:
+                return {}  # the memory refuses the name, such as one that is a secret
+            half = len(unknown) // 2
+            return {**await self._make_entities(unknown[:half]), **await self._make_entities(unknown[half:])}
+        results = cast("list[dict[str, Any]]", written["results"])
+        return {key: str(result["id"]) for (key, _), result in zip(unknown, results, strict=True)}
+
+    def _key(self, person: Person) -> tuple[str, str]:
+        return person.kind, normalised(
+            _plain(person.identifier), person.kind, phone_region=self._phone_region
+        )
+
+
+def _entity(met: Met) -> dict[str, Any]:
+    person = met.person
+    name = _plain(person.name or "")
+    if not normalised(name):
+        name = _plain(person.identifier.rpartition("/")[2] or person.identifier)
+    return {
+        "operation": "entity",
+        "name": name,
+        "type": "Person",
+        "alias": [{"alias": _plain(person.identifier), "type": person.kind}],
+        "event": met.event_id,
+        "source_type": "observed",
+    }
+
+
+def _plain(text: str) -> str:
+    """Return a text without colons, as one line: a colon would end an alias, as in `Sarah:name`."""
+    return " ".join(text.replace(":", "·").split())[:_LONGEST_NAME]
+
+
+def _find_entities(connection: apsw.Connection, keys: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    query = sql.queries("identity")["root_by_alias"]
+    found = {key: connection.execute(query, key).get for key in keys}
+    return {key: cast("str", id_) for key, id_ in found.items() if id_ is not None}
+
+
 class Importer:
     """One import into one home."""
 
@@ -114,7 +317,7 @@ class Importer:
         """Record everything that is new. Interrupted, it goes on where it was when it is run again."""
         import_ = await self._begin()
         people = People(self._ledgers, self._memory, import_.id, self._phone_region)
-        files = Files(self._ledgers.home, self._source.files, self._attachment_bytes, import_.id)
+        files = KeptFiles(self._ledgers.home, self._source.files, self._attachment_bytes, import_.id)
         await people.open()
         set_aside, recorded = import_.set_aside, import_.messages
         if import_.cursor is None and not set_aside.total:
@@ -158,11 +361,11 @@ class Importer:
         )
 
     async def _get(self, import_id: str) -> Import:
-        found = await self._ledgers.events.read(imports.listed, import_id=import_id)
+        found = await self._ledgers.events.read(imports.list_imports, import_id=import_id)
         return found[0]
 
     async def _record(
-        self, import_: Import, chunk: Chunk, people: People, files: Files, set_aside: SetAsides
+        self, import_: Import, chunk: Chunk, people: People, files: KeptFiles, set_aside: SetAsides
     ) -> int:
         channel, started = self._source.channel, clock.parse(import_.created_at)
         dated = [(each, self._time(each, chunk, started)) for each in chunk.messages]
@@ -170,11 +373,11 @@ class Importer:
         for each, at in dated:
             begun.setdefault(each.thread, at)
         past = [(each, at, imports.event_id(channel, each.external_id, at)) for each, at in dated]
-        await people.meet(Met(person, id_) for each, _, id_ in past for person in self._involved(each))
+        await people.meet(Met(person, id_) for each, _, id_ in past for person in self._people_in(each))
         for each, _, id_ in past:
             if each.card is not None:
                 await people.describe(each.card, id_)
-        kept = await self._kept(chunk, files, set_aside)
+        kept = await self._keep_files(chunk, files, set_aside)
         batch = imports.Batch(
             import_id=import_.id,
             channel=channel,
@@ -206,7 +409,7 @@ class Importer:
         """Record sessions of agents in the agents ledger; those messages that it has stay as they are."""
         channel = self._source.channel
         of_message = await self._ledgers.events.read(
-            imports.recorded_events, channel=channel, external_ids=[each.message for each in messages]
+            imports.find_recorded_events, channel=channel, external_ids=[each.message for each in messages]
         )
         past = [
             PastMessage(
@@ -220,17 +423,9 @@ class Importer:
                 event_id=event.id,
                 thread_id=event.thread_id,
                 at=event.occurred_at,
-                calls=tuple(
-                    PastCall(call_id=call.id, tool_name=call.tool, arguments_json=call.arguments_json)
-                    for call in each.calls
-                ),
+                calls=each.calls,
                 results=tuple(
-                    PastResult(
-                        call_id=result.call_id,
-                        content=result.content[:_LONGEST_CONTENT],
-                        is_error=result.is_error,
-                    )
-                    for result in each.results
+                    replace(result, content=result.content[:_LONGEST_CONTENT]) for result in each.results
                 ),
             )
             for each in messages
@@ -238,26 +433,26 @@ class Importer:
         ]
         await self._ledgers.agents.write(imported.record, source=channel, messages=past)
 
-    async def _kept(
-        self, chunk: Chunk, files: Files, set_aside: SetAsides
-    ) -> dict[str, tuple[Attached, ...]]:
-        """The files of those messages that are new, by message. Their bytes are stored before it."""
+    async def _keep_files(
+        self, chunk: Chunk, files: KeptFiles, set_aside: SetAsides
+    ) -> dict[str, tuple[AttachedFile, ...]]:
+        """Keep the files of new messages, before these are recorded; returns them by message."""
         with_files = [each for each in chunk.messages if each.attachments]
         if not with_files:
             return {}
         known = await self._ledgers.events.read(
-            imports.recorded,
+            imports.find_recorded,
             channel=self._source.channel,
             external_ids=[each.external_id for each in with_files],
         )
-        found: dict[str, tuple[Attached, ...]] = {}
+        found: dict[str, tuple[AttachedFile, ...]] = {}
         for message in with_files:
             if key(message.external_id) not in known and message.external_id not in found:
                 found[message.external_id] = await asyncio.to_thread(files.keep, message, set_aside)
         return found
 
     def _time(self, message: Message, chunk: Chunk, started: datetime) -> datetime:
-        """When it was said; without a time, as the message before it in the thread, else as the thread."""
+        """Return when a message was said; without a time, as the one before it, else as its thread."""
         at = message.at
         if at is not None and at > started + timedelta(days=1):
             at = None
@@ -269,7 +464,7 @@ class Importer:
         self._latest[message.thread] = at
         return at.astimezone(UTC)
 
-    def _involved(self, message: Message) -> Iterator[Person]:
+    def _people_in(self, message: Message) -> Iterator[Person]:
         if message.author == "person" and message.sender is not None:
             yield message.sender
         yield from (
@@ -289,7 +484,7 @@ class Importer:
         )
 
     def _event(
-        self, message: Message, at: datetime, id_: str, people: People, attached: tuple[Attached, ...]
+        self, message: Message, at: datetime, id_: str, people: People, attached: tuple[AttachedFile, ...]
     ) -> PastEvent:
         metadata, content = dict(message.metadata), message.content
         if len(content) > _LONGEST_CONTENT:

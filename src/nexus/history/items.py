@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from nexus.ledgers.agents.imported import PastCall, PastResult
+
 Author = Literal["owner", "person", "assistant", "system", "tool"]
 """Who said something. An assistant is another program's agent."""
 
@@ -77,25 +79,6 @@ class Card:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ToolCall:
-    """A tool that another program's agent called."""
-
-    id: str | None
-    """What its result names it by."""
-    tool: str
-    arguments_json: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToolResult:
-    """What a tool gave to another program's agent."""
-
-    call_id: str | None
-    content: str
-    is_error: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSession:
     """A session of another program's agent, by the id that the program gave it."""
 
@@ -117,8 +100,8 @@ class SessionMessage:
     message: str
     """The first of the messages for it, by its external id."""
     model: str | None = None
-    calls: tuple[ToolCall, ...] = ()
-    results: tuple[ToolResult, ...] = ()
+    calls: tuple[PastCall, ...] = ()
+    results: tuple[PastResult, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -48,8 +48,8 @@ def scan(stream: IO[bytes], wanted: Callable[[Path], bool], limit_bytes: int) ->
     return _Scanner(stream, wanted, limit_bytes).run()
 
 
-def parsed(data: bytes) -> Any:
-    """One item. Bytes that are no UTF-8 are replaced; raises ValueError for what is no JSON."""
+def parse(data: bytes) -> Any:
+    """Parse one item. Bytes that are no UTF-8 are replaced; raises ValueError for what is no JSON."""
     try:
         return pydantic_core.from_json(data, cache_strings="keys")
     except ValueError:
@@ -108,7 +108,7 @@ class _Scanner:
             wanted = bool(path) and self._wanted(path)
             if token in (b"{", b"["):
                 if wanted:
-                    yield Raw(path, self._captured(token))
+                    yield Raw(path, self._capture(token))
                     continue
                 if len(self._keys) >= _DEEPEST:
                     raise BrokenJsonError("it is nested too deeply")
@@ -147,27 +147,27 @@ class _Scanner:
         self._buffer, self._position = rest + chunk, 0
         return bool(chunk)
 
-    def _captured(self, opening: bytes) -> bytes | None:
-        """The item whose opening bracket was just read, or None where it is too large."""
+    def _capture(self, opening: bytes) -> bytes | None:
+        """Return the item whose opening bracket was just read, or None where it is too large."""
         parts, size, depth = [opening], 1, 1
         start = self._position
         while depth:
             match = _INSIDE.match(self._buffer, self._position)
             if match is None:
                 # Nothing but plain characters up to the end of the buffer: a string has its quote match.
-                size, parts = self._kept(parts, size, self._buffer[start:])
+                size, parts = self._keep(parts, size, self._buffer[start:])
                 if not self._refill():
                     raise BrokenJsonError("the file is cut short")
                 start = 0
                 continue
             self._position = match.end()
             if match.group(1) == b'"':
-                size, parts = self._kept(parts, size, self._buffer[start : self._position])
+                size, parts = self._keep(parts, size, self._buffer[start : self._position])
                 size, parts = self._through_string(parts, size)
                 start = self._position
             else:
                 depth += 1 if match.group(1) in b"{[" else -1
-        size, parts = self._kept(parts, size, self._buffer[start : self._position])
+        size, parts = self._keep(parts, size, self._buffer[start : self._position])
         return b"".join(parts) if parts else None
 
     def _through_string(self, parts: list[bytes], size: int) -> tuple[int, list[bytes]]:
@@ -177,7 +177,7 @@ class _Scanner:
             end = self._position if match is None else match.end()
             closed = self._buffer[end : end + 1] == b'"'
             stop = end + 1 if closed else end
-            size, parts = self._kept(parts, size, self._buffer[self._position : stop])
+            size, parts = self._keep(parts, size, self._buffer[self._position : stop])
             self._position = stop
             if closed:
                 return size, parts
@@ -185,7 +185,7 @@ class _Scanner:
             if not self._more():
                 raise BrokenJsonError("the file is cut short")
 
-    def _kept(self, parts: list[bytes], size: int, more: bytes) -> tuple[int, list[bytes]]:
+    def _keep(self, parts: list[bytes], size: int, more: bytes) -> tuple[int, list[bytes]]:
         size += len(more)
         if size > self._limit:
             return size, []
@@ -201,6 +201,6 @@ class _Scanner:
 
 def _text(string: bytes) -> str:
     try:
-        return str(parsed(string))
+        return str(parse(string))
     except ValueError:
         return string.decode("utf-8", "replace")

@@ -12,7 +12,7 @@ _UPPER: Final = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)
 
 
 def normalize_address(text: str) -> str:
-    """An address for comparing; empty if it is none that a mail can be answered to.
+    """Return an address for comparing; empty if it is none that a mail can be answered to.
 
     Only ASCII letters lose their case: folding others makes `straße` `strasse`, which is somebody else's.
     """
@@ -26,7 +26,7 @@ def normalize_address(text: str) -> str:
 
 
 def normalize_domain(text: str) -> str:
-    """A domain as the DNS has it, in ASCII; empty if it can't be one."""
+    """Return a domain as the DNS has it, in ASCII; empty if it can't be one."""
     labels: list[str] = []
     for label in text.split("."):
         if label.isascii():
@@ -44,7 +44,7 @@ def normalize_domain(text: str) -> str:
 
 
 def organization(domain: str) -> str:
-    """The domain that somebody registered, by the public suffix list; empty for a suffix such as `co.uk`."""
+    """Return the registered domain, by the public suffix list; empty for a suffix such as `co.uk`."""
     return _suffixes().privatesuffix(normalize_domain(domain)) or ""
 
 

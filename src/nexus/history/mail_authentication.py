@@ -33,7 +33,7 @@ def is_vouched_for(headers: Sequence[Header], domain: str, server: str) -> bool:
 
 
 def server_of(headers: Sequence[Header]) -> str:
-    """The name in the topmost Authentication-Results; empty if there is none."""
+    """Return the name in the topmost Authentication-Results; empty if there is none."""
     return next((name for name, _ in _results(headers)), "")
 
 
@@ -93,7 +93,7 @@ def _passes(result: list[str], domain: str) -> bool:
 
 
 def _statements(text: str) -> list[list[str]]:
-    """The words between semicolons. Comments are left out; what is quoted never ends a word."""
+    """Return the words between semicolons. Comments are left out; what is quoted never ends a word."""
     statements: list[list[str]] = [[]]
     word: list[str] | None = None
     depth, is_quoted, characters = 0, False, iter(text)

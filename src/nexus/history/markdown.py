@@ -23,9 +23,10 @@ import yaml
 from nexus import ids
 from nexus.errors import CareError
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.memory import replacement_note
 from nexus.ledgers.sql import rows
-from nexus.memory import merging, views
+from nexus.memory import merging
+from nexus.memory.views import facts as fact_views
+from nexus.memory.views.facts import Fact
 
 _PAGE: Final = 2_000
 _MOST_FACTS: Final = 100_000
@@ -130,7 +131,7 @@ class _Export:
         same = await self._ledgers.identity.read(merging.family, entity.id)
         wanted = json.dumps(same)
         aliases, hard = await self._ledgers.identity.read(_identity, wanted)
-        facts = await views.timeline(self._ledgers, entity.id, limit=_MOST_FACTS)
+        facts = await fact_views.load_log(self._ledgers, entity.id, limit=_MOST_FACTS)
         query = sql.queries("memory")["standing_observations"]
         observations = await self._ledgers.memory.read(rows, query, (wanted,))
         query = sql.queries("events")["presence_of"]
@@ -178,7 +179,7 @@ class _Export:
         threads: dict[tuple[str, str], list[str]] = {}
         for _, at, channel, thread, kind, sender, content, files in said:
             note = "" if kind == "message" else f" ({_words(kind)})"
-            lines = [f"**{at[11:16]} {sender or 'unknown'}**{note}", *_quoted(content)]
+            lines = [f"**{at[11:16]} {sender or 'unknown'}**{note}", *_quote(content)]
             lines += [f"> *{files}*"] if files else []
             threads.setdefault((channel, thread), []).append("\n".join(lines))
         parts = [f"# {day}"]
@@ -212,17 +213,21 @@ def _identity(connection: Any, wanted: str) -> tuple[list[tuple[str, str]], list
     return aliases, hard
 
 
-def _fact(fact: dict[str, Any], own: str, links: dict[str, str]) -> str:
-    said = fact["said"]
-    line = f"- {str(fact['at'])[:10]} {_line(str(fact['fact']))}"
-    others = {fact["source_entity_id"], fact["target_entity_id"]} - {None, own}
+def _fact(fact: Fact, own: str, links: dict[str, str]) -> str:
+    line = f"- {fact.at[:10]} {_line(fact.fact)}"
+    others = {each for each in (fact.source_entity_id, fact.target_entity_id) if each and each != own}
     line += "".join(f" [[{links[other]}]]" for other in sorted(others) if other in links)
-    if said:
-        line += f" ([[{_day(said['at'])}|{said['sender'] or 'said'}, {str(said['at'])[:10]}]])"
-    if fact["replaced_by"]:
-        by = fact["replaced_by"]
-        line += f"\n    - {_line(replacement_note(by['how'], by['at'], by['fact']))}"
+    if fact.said:
+        line += _source(fact.said.occurred_at, fact.said.sender)
+    elif fact.written:
+        line += _source(fact.written.at, fact.written.by)
+    if fact.replaced_by:
+        line += f"\n    - {_line(fact.replaced_by.note)}"
     return line
+
+
+def _source(at: str, sender: str | None) -> str:
+    return f" ([[{_day(at)}|{sender or 'said'}, {at[:10]}]])"
 
 
 def _front(values: dict[str, Any]) -> str:
@@ -234,7 +239,7 @@ def _section(title: str, lines: list[str]) -> list[str]:
     return [f"## {title}", "\n".join(lines)] if lines else []
 
 
-def _quoted(content: str) -> list[str]:
+def _quote(content: str) -> list[str]:
     return [f"> {line}".rstrip() for line in content.splitlines()] or [">"]
 
 

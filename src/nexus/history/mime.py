@@ -1,6 +1,6 @@
-"""What a mail says, whatever program wrote it.
+"""What mails and the entries of address books and calendars say, whatever program wrote them.
 
-Mail is read in the parser's process, which has a sandbox and limits: nothing of Nexus is imported.
+They are read in the parser's process, which has a sandbox and limits: nothing of Nexus is imported.
 """
 
 import binascii
@@ -9,12 +9,14 @@ import email.header
 import email.message
 import email.parser
 import email.utils
+import hashlib
 import importlib
 import re
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any, Final, cast
 
 _MOST_HEADERS: Final = 1_000
@@ -70,21 +72,21 @@ class Mail:
     parts: tuple[Part, ...]
 
     def get_all(self, name: str) -> list[str]:
-        """The values of a header, from the top."""
+        """Return the values of a header, from the top."""
         return [value for each, value in self.headers if each == name]
 
     def get(self, name: str) -> str:
-        """The topmost value of a header; empty if there is none."""
+        """Return the topmost value of a header; empty if there is none."""
         return next((value for each, value in self.headers if each == name), "")
 
     def ids(self, name: str) -> list[str]:
-        """The message ids in a header, without their brackets."""
+        """Return the message ids in a header, without their brackets."""
         return _ID.findall(" ".join(self.get_all(name)))
 
     @property
     def subject(self) -> str:
         """The subject as one line of readable text."""
-        return " ".join(decoded(self.get("subject")).encode("utf-8", "replace").decode().split())
+        return " ".join(decode_header(self.get("subject")).encode("utf-8", "replace").decode().split())
 
     @property
     def is_automated(self) -> bool:
@@ -99,8 +101,8 @@ class Mail:
         return self.get(name).partition(";")[0].strip().casefold()
 
 
-def decoded(raw: str, most_characters: int = 200) -> str:
-    """A header or a file name with its encoded words read."""
+def decode_header(raw: str, most_characters: int = 200) -> str:
+    """Return a header or a file name with its encoded words read."""
     if "=?" not in raw:
         return raw.strip()[:most_characters]
     try:
@@ -110,7 +112,7 @@ def decoded(raw: str, most_characters: int = 200) -> str:
 
 
 def plain_subject(subject: str) -> str:
-    """A subject without the prefixes of replies and forwards."""
+    """Return a subject without the prefixes of replies and forwards."""
     return _REPLY.sub("", subject).strip()
 
 
@@ -130,7 +132,7 @@ def read_mail(data: bytes) -> Mail:
         raise ValueError  # what is cut off could say who really wrote it
     people = {
         wanted: tuple(
-            Address(name=decoded(_printable(name)), address=address)
+            Address(name=decode_header(_printable(name)), address=address)
             for name, address in email.utils.getaddresses(
                 [value for name, value in headers if name == wanted]
             )
@@ -153,7 +155,7 @@ def read_mail(data: bytes) -> Mail:
 
 
 def text_of_html(html: str) -> str:
-    """The words of an HTML mail, line by line. What it quotes begins with `>`, as in plain text."""
+    """Return the words of an HTML mail, line by line. What it quotes begins with `>`, as in plain text."""
     etree: Any = importlib.import_module("lxml.etree")  # it has no types
     stripper = _Stripper()
     # Nesting has no limit, because nothing is built from it; and a page doesn't choose how it is decoded.
@@ -165,7 +167,7 @@ def text_of_html(html: str) -> str:
 
 
 def _utf8(raw: str) -> str:
-    """A header as it came in, as UTF-8: two that differ stay different."""
+    """Return a header as it came in, as UTF-8: two that differ stay different."""
     return raw.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -181,11 +183,11 @@ class _Blocks:
         self._held: list[bytes] = []
 
     def take_out(self, data: bytes) -> bytes:
-        """A mail with a name in place of each run."""
+        """Return a mail with a name in place of each run."""
         return _BASE64.sub(self._take, data)
 
     def put_back(self, data: bytes) -> bytes:
-        """What the parser made of a part, whole."""
+        """Return what the parser made of a part, whole."""
         name = self._name.encode()
         return (
             re.sub(name + rb"(\d+)\r?\n", lambda found: self._held[int(found[1])], data)
@@ -194,7 +196,7 @@ class _Blocks:
         )
 
     def decode(self, part: email.message.Message) -> bytes:
-        """The bytes of a part, as it is encoded."""
+        """Return the bytes of a part, as it is encoded."""
         held: Any = part.get_payload()
         if isinstance(held, str) and self._name in held:
             whole = self.put_back(held.encode("ascii", "surrogateescape"))
@@ -233,7 +235,7 @@ def _content(mail: email.message.Message, blocks: _Blocks) -> tuple[str, tuple[P
 
 
 def _leaves(mail: email.message.Message) -> Iterator[email.message.Message]:
-    """The parts that hold something, in order."""
+    """Yield the parts that hold something, in order."""
     waiting, seen = [mail], 0
     while waiting and seen < _MOST_PARTS:
         part = waiting.pop()
@@ -255,7 +257,7 @@ def _part(part: email.message.Message, kind: str, name: str | None, blocks: _Blo
     else:
         data = blocks.decode(part)
     return Part(
-        name=decoded(_printable(name)) if name else None,
+        name=decode_header(_printable(name)) if name else None,
         media_type=_printable(kind),
         data=data,
         is_shown=part.get_content_disposition() == "inline" or part.get("Content-ID") is not None,
@@ -263,7 +265,7 @@ def _part(part: email.message.Message, kind: str, name: str | None, blocks: _Blo
 
 
 def _part_text(part: email.message.Message, blocks: _Blocks) -> str:
-    """The text of a part. Bytes that its charset doesn't have are replaced."""
+    """Return the text of a part. Bytes that its charset doesn't have are replaced."""
     data = blocks.decode(part)
     charset = part.get_content_charset() or "utf-8"
     try:
@@ -316,3 +318,103 @@ class _Stripper:
 def _line(quotes: int, parts: list[str]) -> str:
     text = " ".join("".join(parts).split())
     return f"{'> ' * quotes}{text}" if text else ""
+
+
+_MOST_ATTENDEES: Final = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    """An entry of an address book."""
+
+    uid: str
+    name: str
+    emails: tuple[str, ...]
+    phones: tuple[str, ...]
+    facts: tuple[tuple[str, str, str], ...]
+    """Category, type and value."""
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Appointment:
+    """An entry of a calendar. Times are ISO-8601, with an offset if the entry has one."""
+
+    uid: str
+    start: str
+    """Only a date for one that takes whole days."""
+    title: str
+    repetition: str
+    place: str
+    notes: str
+    attendees: tuple[tuple[str, str | None], ...]
+    """Addresses, and names if there are any."""
+    replaced_start: str | None
+    """Which one of a series this is."""
+    written_at: str | None
+
+
+def read_card(data: bytes) -> Card | None:
+    """Read a vCard; None if it says nothing. It may raise anything, or not end."""
+    # Pictures are most of a card's bytes, and nobody asks for them by words.
+    lean = re.sub(rb"(?mi)^(?:PHOTO|LOGO|KEY|SOUND)[;:].*\r?\n(?:[ \t].*\r?\n)*", b"", data)
+    vobject: Any = importlib.import_module("vobject")  # it has no types
+    card = vobject.readOne(lean.decode("utf-8", "replace"), ignoreUnreadable=True)
+    held = cast("dict[str, list[Any]]", card.contents)
+    shown = _first(held, "fn") or _first(held, "n") or _first(held, "org") or _first(held, "email")
+    if not shown:
+        return None
+    wanted = (
+        ("personal", "birthday", "bday"), ("professional", "employer", "org"),
+        ("professional", "job_title", "title"), ("contact", "address", "adr"), ("contact", "website", "url"),
+    )  # fmt: skip
+    facts = ((category, type_, _first(held, key)) for category, type_, key in wanted)
+    return Card(
+        uid=_first(held, "uid") or hashlib.sha256(lean).hexdigest()[:32],
+        name=shown,
+        emails=tuple(str(each.value).strip() for each in held.get("email", []) if "@" in str(each.value)),
+        phones=tuple(str(each.value).strip() for each in held.get("tel", [])),
+        facts=tuple(fact for fact in facts if fact[2]),
+        note=_first(held, "note"),
+    )
+
+
+def read_appointment(data: bytes) -> Appointment | None:
+    """Read a calendar's VEVENT; None if it has no beginning. It may raise anything, or not end."""
+    library: Any = importlib.import_module("icalendar")
+    event: Any = library.Event.from_ical(data.decode("utf-8", "replace"))
+    start = event.get("DTSTART")
+    if start is None:
+        return None
+    given: object = event.get("ATTENDEE") or []
+    attendees: list[tuple[str, str | None]] = []
+    for each in cast("list[Any]", given if isinstance(given, list) else [given])[:_MOST_ATTENDEES]:
+        shown = each.params.get("CN")
+        attendees.append((str(each), str(shown) if shown else None))
+    recurrence, stamp, rule = event.get("RECURRENCE-ID"), event.get("DTSTAMP"), event.get("RRULE")
+    return Appointment(
+        uid=str(event.get("UID") or hashlib.sha256(data).hexdigest()[:32]),
+        start=_iso(start.dt),
+        title=str(event.get("SUMMARY") or ""),
+        repetition=rule.to_ical().decode() if rule else "",
+        place=str(event.get("LOCATION") or ""),
+        notes=str(event.get("DESCRIPTION") or ""),
+        attendees=tuple(attendees),
+        replaced_start=None if recurrence is None else _iso(recurrence.dt),
+        written_at=None if stamp is None else _iso(stamp.dt),
+    )
+
+
+def _iso(given: object) -> str:
+    if not isinstance(given, date | datetime):
+        raise TypeError
+    return given.isoformat()
+
+
+def _first(held: dict[str, list[Any]], key: str) -> str:
+    values = held.get(key)
+    if not values:
+        return ""
+    value = values[0].value
+    joined = " ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
+    return " ".join(joined.split())

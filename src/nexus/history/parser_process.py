@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from nexus import bubblewrap
 from nexus.errors import SandboxError, UsageError
-from nexus.history import components, mime, parser_program
+from nexus.history import mime, parser_program
 
 _CPU_MS: Final = 1_500
 """For a small mail; a large one gets more."""
@@ -59,11 +59,11 @@ class ParserProcess:
         whole = zip(mail.parts, parts, strict=True)
         return replace(mail, parts=tuple(replace(part, data=data) for part, data in whole))
 
-    def read_card(self, data: bytes) -> components.Card | None:
+    def read_card(self, data: bytes) -> mime.Card | None:
         """Read an entry of an address book; None if it says nothing."""
         return self._read("contact", data)[0]
 
-    def read_appointment(self, data: bytes) -> components.Appointment | None:
+    def read_appointment(self, data: bytes) -> mime.Appointment | None:
         """Read an entry of a calendar; None if it has no beginning."""
         return self._read("appointment", data)[0]
 
@@ -86,7 +86,7 @@ class ParserProcess:
         raise UnreadableError(f"The {kind} can't be read: {error}")
 
     def _ask(self, kind: str, data: bytes) -> list[bytes] | None:
-        """What the process answers; None if it ended over it, or doesn't answer as it should."""
+        """Return what the process answers; None if it ended over it, or doesn't answer as it should."""
         if self._process is None:
             self._process = _start()
         process = self._process
@@ -123,7 +123,7 @@ class ParserProcess:
 @cache
 def _adapter(kind: str) -> TypeAdapter[Any]:
     # When it is first needed: a home starts sooner without them.
-    types = {"mail": mime.Mail, "contact": components.Card, "appointment": components.Appointment}
+    types = {"mail": mime.Mail, "contact": mime.Card, "appointment": mime.Appointment}
     return TypeAdapter(types[kind] if kind == "mail" else types[kind] | None)
 
 

@@ -21,26 +21,26 @@ READY: Final = b"ready\n"
 # Decoding a large attachment takes its time on a slow machine; a small mail never does.
 _CPU_MS_PER_MIB: Final = 50
 _READERS: Final = {
-    "mail": ("mime", "read_mail", "lxml.etree"),
-    "contact": ("components", "read_card", "vobject"),
-    "appointment": ("components", "read_appointment", "icalendar"),
+    "mail": ("read_mail", "lxml.etree"),
+    "contact": ("read_card", "vobject"),
+    "appointment": ("read_appointment", "icalendar"),
 }
 
 
 def _load(kind: str) -> Callable[[bytes], Any]:
-    """The function that reads a kind, with the library that it needs: importing that doesn't count."""
-    module, function, library = _READERS[kind]
-    if module not in sys.modules:
-        path = Path(__file__).with_name(f"{module}.py")
-        spec = cast("Any", importlib.util.spec_from_file_location(module, path))
-        sys.modules[module] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[module])
+    """Return the function that reads a kind, with the library that it needs: importing that doesn't count."""
+    function, library = _READERS[kind]
+    if "mime" not in sys.modules:
+        path = Path(__file__).with_name("mime.py")
+        spec = cast("Any", importlib.util.spec_from_file_location("mime", path))
+        sys.modules["mime"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["mime"])
     importlib.import_module(library)
-    return getattr(sys.modules[module], function)
+    return getattr(sys.modules["mime"], function)
 
 
 def _answer(read: Callable[[bytes], Any], data: bytes) -> list[bytes]:
-    """What is wrong, what was found as JSON, and then the data of its parts."""
+    """Return what is wrong, what was found as JSON, and then the data of its parts."""
     try:
         found = read(data)
         parts = [part.data for part in getattr(found, "parts", ())]

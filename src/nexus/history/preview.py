@@ -77,7 +77,7 @@ async def preview(
         _count(seen, chunk)
         ids = [each.external_id for each in chunk.messages]
         seen.known += len(
-            await ledgers.events.read(imports.recorded, channel=source.channel, external_ids=ids)
+            await ledgers.events.read(imports.find_recorded, channel=source.channel, external_ids=ids)
         )
         progress(seen.messages, source.files.read_bytes)
     seen.threads, seen.people = len(threads), len(people)

@@ -1,8 +1,9 @@
 """What every format has in common: it recognizes its files, and yields what they hold as a stream."""
 
+import io
 import json
 import mimetypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
@@ -64,12 +65,12 @@ class Source:
         return frozenset(self.files.names())
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        """Everything after a cursor, or from the start. Never raises for damaged content."""
+        """Return everything after a cursor, or from the start. Never raises for damaged content."""
         raise NotImplementedError
 
 
-def moment(value: object, zone: tzinfo = UTC) -> datetime | None:
-    """A time as exports write it: seconds or milliseconds since 1970, or ISO text. None if it is no time."""
+def parse_moment(value: object, zone: tzinfo = UTC) -> datetime | None:
+    """Parse a time as exports write it: seconds or milliseconds since 1970, or ISO text; else None."""
     try:
         if isinstance(value, bool) or value is None:
             return None
@@ -85,18 +86,18 @@ def moment(value: object, zone: tzinfo = UTC) -> datetime | None:
     return found if found >= _OLDEST else None
 
 
-def record(value: object) -> dict[str, Any]:
-    """A JSON object, or an empty one where it is something else."""
+def as_object(value: object) -> dict[str, Any]:
+    """Return a JSON object, or an empty one where it is something else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def listed(value: object) -> list[Any]:
-    """A JSON array, or an empty one where it is something else."""
+def as_list(value: object) -> list[Any]:
+    """Return a JSON array, or an empty one where it is something else."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def text(value: object) -> str | None:
-    """A text that isn't empty, or a number as text."""
+def as_text(value: object) -> str | None:
+    """Return a text that isn't empty, or a number as text."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -104,21 +105,21 @@ def text(value: object) -> str | None:
     return None
 
 
-def type_of_name(name: str | None) -> str:
-    """The media type that a file's name suggests."""
+def guess_type(name: str | None) -> str:
+    """Return the media type that a file's name suggests."""
     return (name and mimetypes.guess_type(name)[0]) or "application/octet-stream"
 
 
-def careful(items: Iterator[Item], place: str) -> Iterator[Item]:
-    """What one entry of an export yields. It is set aside if its fields are of kinds that nobody foresaw."""
+def set_failures_aside(items: Iterator[Item], place: str) -> Iterator[Item]:
+    """Yield the items of one entry. It is set aside if its fields are of kinds that nobody foresaw."""
     try:
         yield from items
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         yield SetAside(reason=f"the entry cannot be read: {type(error).__name__}", place=place)
 
 
-def beginning(files: Files, name: str, size_bytes: int = 4096) -> bytes:
-    """The first bytes of a file."""
+def read_beginning(files: Files, name: str, size_bytes: int = 4096) -> bytes:
+    """Return the first bytes of a file."""
     try:
         with files.open(name) as stream:
             return stream.read(size_bytes)
@@ -126,24 +127,49 @@ def beginning(files: Files, name: str, size_bytes: int = 4096) -> bytes:
         return b""
 
 
-def place_cursor(name: str, position: int) -> str:
-    """A cursor for sources of several files: which one, and where in it."""
+def make_cursor(name: str, position: int) -> str:
+    """Return a cursor for sources of several files: which one, and where in it."""
     return json.dumps([name, position])
 
 
-def cursor_place(cursor: str | None) -> tuple[str, int]:
-    """What `place_cursor` made; the start of everything for None."""
+def parse_cursor(cursor: str | None) -> tuple[str, int]:
+    """Read what `make_cursor` made; the start of everything for None."""
     if cursor is None:
         return "", 0
     name, position = json.loads(cursor)
     return str(name), int(position)
 
 
-def zone(name: str) -> tzinfo:
-    """A time zone by its name; this machine's for an empty one."""
+def remaining_files(names: Iterable[str], cursor: str | None) -> Iterator[tuple[str, int]]:
+    """Yield the files from a cursor on, each with the position in it to begin at."""
+    after, position = parse_cursor(cursor)
+    return ((name, position if name == after else 0) for name in names if name >= after)
+
+
+def find_zone(name: str) -> tzinfo:
+    """Return a time zone by its name; this machine's for an empty one."""
     if not name:
         return datetime.now().astimezone().tzinfo or UTC
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UsageError(f"Unknown time zone {name!r}", hint="Write it as Europe/Berlin.") from None
+
+
+LONGEST_LINE_BYTES: Final = 16 * 1024 * 1024
+
+
+def read_lines(stream: io.BufferedReader, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each line with the offset after it, from an offset on. A line that is too long is None."""
+    if start:
+        stream.seek(start)
+    offset = start
+    while line := stream.readline(LONGEST_LINE_BYTES):
+        offset += len(line)
+        if len(line) < LONGEST_LINE_BYTES or line.endswith(b"\n"):
+            yield offset, line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(LONGEST_LINE_BYTES)
+            offset += len(line)
+        yield offset, None

@@ -1,21 +1,32 @@
 """Uploaded exports: kept below the home until they are imported or discarded.
 
-Each has a folder of its own under a name that this program chose. The browser's name for the file only names
-the file in it, without anything that could lead elsewhere.
+A served home previews and imports them in the background, one at a time, and shows their progress. Each has a
+folder of its own under a name that this program chose. The browser's name for the file only names the file in
+it, without anything that could lead elsewhere.
 """
 
 import asyncio
 import json
+import logging
 import re
 import shutil
 from collections.abc import AsyncIterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Literal
 
 from nexus import ids
-from nexus.errors import CareError, MissingError, UsageError
+from nexus.config import Config
+from nexus.errors import CareError, MissingError, NexusError, UsageError
+from nexus.history import sources
+from nexus.history.files import total_bytes
+from nexus.history.importer import Importer
+from nexus.history.preview import Preview, preview
+from nexus.history.source import Options, find_zone
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
+from nexus.ledgers import Ledgers
+from nexus.ledgers.events.imports import Import
+from nexus.memory.operations import Memory
 
 _UNFINISHED: Final = ".unfinished"
 _CHOICES: Final = ".choices.json"
@@ -65,15 +76,15 @@ class Uploads:
             raise
         return Upload(id=id_, path=path, size_bytes=size, choices=None)
 
-    def listed(self) -> list[Upload]:
-        """Every complete upload, the oldest first."""
+    def list_complete(self) -> list[Upload]:
+        """Return every complete upload, the oldest first."""
         if not self._folder.is_dir():
             return []
         found = (self._read(folder) for folder in sorted(self._folder.iterdir()))
         return [each for each in found if each is not None]
 
     def get(self, upload_id: str) -> Upload:
-        """The upload of that id."""
+        """Return the upload of that id."""
         found = self._read(self._folder / upload_id) if _ID.fullmatch(upload_id) else None
         if found is None:
             raise MissingError("This upload is gone", hint="Upload the file again.")
@@ -146,7 +157,7 @@ class Uploads:
 
 
 def file_name(given: str) -> str:
-    """The last part of a name, without what a file name may not hold."""
+    """Return the last part of a name, without what a file name may not hold."""
     last = re.split(r"[/\\]", given)[-1]
     plain = "".join(character if character.isprintable() else " " for character in last)
     plain = " ".join(plain.split()).lstrip(". ")
@@ -168,3 +179,165 @@ def _new_file(path: Path) -> BinaryIO:
 
 def _new_folder(folder: Path) -> None:
     folder.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+
+
+Kind = Literal["preview", "import"]
+Status = Literal["waiting", "running", "done", "failed"]
+_LOG: Final = logging.getLogger(__name__)
+_REMEMBERED: Final = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choices:
+    """How an upload is to be read."""
+
+    owner: tuple[str, ...] = ()
+    timezone: str = ""
+    format: str = ""
+    trusts_from: bool = False
+
+    @classmethod
+    def load(cls, values: dict[str, Any]) -> "Choices":
+        owner: list[str] = values.pop("owner", [])
+        return cls(owner=tuple(owner), **values)
+
+    def options(self) -> Options:
+        return Options(owner=self.owner, timezone=find_zone(self.timezone), trusts_from=self.trusts_from)
+
+
+@dataclass(kw_only=True, slots=True)
+class Job:
+    """A preview or an import of one upload, as far as it has come."""
+
+    upload: Upload
+    kind: Kind
+    choices: Choices
+    status: Status = "waiting"
+    messages: int = 0
+    read_bytes: int = 0
+    total_bytes: int = 0
+    preview: Preview | None = None
+    imported: Import | None = None
+    error: NexusError | None = None
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in ("done", "failed")
+
+
+class ImportJobs:
+    """What is being done with the uploads of one home."""
+
+    def __init__(self, ledgers: Ledgers, memory: Memory, config: Config) -> None:
+        self._ledgers = ledgers
+        self._memory = memory
+        self._config = config
+        self._jobs: dict[str, Job] = {}
+        self._turn = asyncio.Lock()
+        self.uploads = Uploads(ledgers.home, config.gateway.max_upload_bytes)
+
+    async def recover(self) -> None:
+        """Go on with the imports that a restart interrupted."""
+        await asyncio.to_thread(self.uploads.sweep)
+        for upload in await asyncio.to_thread(self.uploads.list_complete):
+            if upload.choices is not None:
+                self._start(upload, "import", Choices.load(upload.choices))
+
+    async def close(self) -> None:
+        """Stop; imports go on when the home is served again."""
+        running = [job.task for job in self._jobs.values() if job.task and not job.task.done()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def job(self, upload_id: str) -> Job | None:
+        """Return what was last done with an upload."""
+        return self._jobs.get(upload_id)
+
+    @property
+    def is_importing(self) -> bool:
+        """Whether an import is waiting or under way."""
+        return any(job.kind == "import" and not job.is_over for job in self._jobs.values())
+
+    async def preview(self, upload_id: str, choices: Choices) -> Job:
+        """Begin to count what an upload would bring."""
+        upload = await asyncio.to_thread(self.uploads.get, upload_id)
+        choices.options()
+        await self._stop(upload)
+        return self._start(upload, "preview", choices)
+
+    async def start(self, upload_id: str, choices: Choices) -> Job:
+        """Begin to import an upload. It is deleted when everything is recorded."""
+        upload = await asyncio.to_thread(self.uploads.get, upload_id)
+        choices.options()
+        await self._stop(upload)
+        await asyncio.to_thread(self.uploads.choose, upload, asdict(choices))
+        return self._start(upload, "import", choices)
+
+    async def discard(self, upload_id: str) -> None:
+        """Delete an upload that isn't being imported."""
+        upload = await asyncio.to_thread(self.uploads.get, upload_id)
+        await self._stop(upload)
+        self._jobs.pop(upload_id, None)
+        await asyncio.to_thread(self.uploads.discard, upload)
+
+    async def _stop(self, upload: Upload) -> None:
+        """End a preview of an upload, for another or for the import."""
+        job = self._jobs.get(upload.id)
+        if job is None or job.is_over or job.task is None:
+            return
+        if job.kind == "import":
+            raise UsageError(f"{upload.name} is being imported", hint="Wait until it is done.")
+        job.task.cancel()
+        await asyncio.gather(job.task, return_exceptions=True)
+
+    def _start(self, upload: Upload, kind: Kind, choices: Choices) -> Job:
+        job = Job(upload=upload, kind=kind, choices=choices)
+        self._jobs.pop(upload.id, None)
+        self._jobs[upload.id] = job
+        over = [id_ for id_, each in self._jobs.items() if each.is_over]
+        for id_ in over[:-_REMEMBERED]:
+            del self._jobs[id_]
+        job.task = asyncio.create_task(self._run(job))
+        return job
+
+    async def _run(self, job: Job) -> None:
+        try:
+            async with self._turn:
+                job.status = "running"
+                await self._work(job)
+        except NexusError as error:
+            job.error = error
+        except Exception as error:
+            _LOG.exception("an import failed")
+            job.error = CareError(f"The import failed: {type(error).__name__}: {error}")
+        if job.kind == "import":
+            if job.error is None:
+                await asyncio.to_thread(self.uploads.discard, job.upload)
+            else:
+                await asyncio.to_thread(self.uploads.choose, job.upload, None)
+        job.status = "failed" if job.error else "done"
+
+    async def _work(self, job: Job) -> None:
+        choices = job.choices
+        source = await asyncio.to_thread(
+            sources.open_source, job.upload.path, choices.options(), choices.format or None
+        )
+        job.total_bytes = await asyncio.to_thread(total_bytes, source.files)
+
+        def progress(messages: int, read_bytes: int) -> None:
+            job.messages, job.read_bytes = messages, min(read_bytes, job.total_bytes)
+
+        if job.kind == "preview":
+            job.preview = await preview(self._ledgers, source, progress)
+            return
+        importer = Importer(
+            self._ledgers,
+            self._memory,
+            source,
+            phone_region=self._config.memory.phone_region,
+            attachment_bytes=self._config.attachments.max_bytes,
+            progress=progress,
+        )
+        job.imported = await importer.run()

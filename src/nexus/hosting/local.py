@@ -144,7 +144,7 @@ class LocalRegistry(Registry):
             return self._execute(statement, **values)
 
     def _execute(self, statement: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        text = sql.named(_HERE / "local.sql")[statement]
+        text = sql.load_statements(_HERE / "local.sql")[statement]
         return cast("list[tuple[Any, ...]]", self._open.execute(text, values).fetchall())
 
 

@@ -355,7 +355,7 @@ class Pool:
             is_served = await self._arrive(self.fleet, opened, home)
         else:
             opened.copy, is_served = opened.id, True
-            if self.copies is not None and not await asyncio.to_thread(staging.occupied, home):
+            if self.copies is not None and not await asyncio.to_thread(staging.is_occupied, home):
                 await self._bring_back(opened, opened.copy, home)
         # Before anything can be accepted for it: what a crash leaves there is found by this mark.
         await asyncio.to_thread(self._registry.opened, opened.id)

@@ -34,8 +34,8 @@ from nexus.errors import HomeError, LedgerCorruptError
 from nexus.home import LEDGERS, PRIVATE_FILE, Home
 from nexus.hosting import packed
 from nexus.ledgers import attach, events, reconcile, staging
-from nexus.ledgers.backup.verification import require_sound
-from nexus.ledgers.failures import translated
+from nexus.ledgers.backup.manifest import require_sound
+from nexus.ledgers.failures import translate_errors
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -180,7 +180,7 @@ class Replicas:
 
     async def bring_back(self, home_id: str, home: Home) -> None:
         """Make a home from its copy, where there is none. It is reconciled when it is opened."""
-        if await asyncio.to_thread(staging.occupied, home):
+        if await asyncio.to_thread(staging.is_occupied, home):
             raise ReplicaError(f"{home.root} already exists", hint="Move it away first.")
         try:
             await self._bring_back(home_id, home)
@@ -198,7 +198,7 @@ class Replicas:
 
     async def _bring_back(self, home_id: str, home: Home) -> None:
         with contextlib.ExitStack() as stack:
-            place = await asyncio.to_thread(stack.enter_context, staging.staged(home))
+            place = await asyncio.to_thread(stack.enter_context, staging.stage(home))
             await self._read(home_id, place)
             await asyncio.to_thread(staging.move_in, place, home)
             await asyncio.to_thread(attach.ensure, home)
@@ -511,7 +511,7 @@ def _check(file: Path, ledger: str) -> None:
 def last_event(home: Home) -> int:
     """The number of the last event in a home. Waits for the disk."""
     file = home.ledger("events")
-    with translated("events", file), contextlib.closing(staging.as_it_is(file, "events")) as connection:
+    with translate_errors("events", file), contextlib.closing(staging.as_it_is(file, "events")) as connection:
         return events.last_seq(connection)
 
 

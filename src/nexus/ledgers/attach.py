@@ -1,20 +1,24 @@
-"""The file that lets the plain `sqlite3` program see all six ledgers at once.
+"""Seeing several ledgers at once: on one connection, and in the plain `sqlite3` program by a file for it.
 
 `sqlite3 -init ~/.nexus/data/attach.sql` attaches them read-only; every table has a name of its own,
 so queries need no prefix.
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
+import apsw
+
 from nexus.home import LEDGERS, PRIVATE_FILE, Home
 
+_BUSY_TIMEOUT_MS = 30_000
 _NAMES = {False: "attach.sql", True: "attach-rw.sql"}
 
 
 def script(home: Home, *, writes: bool) -> str:
-    """The statements that attach a home's ledgers."""
+    """Return the statements that attach a home's ledgers."""
     purpose = "for reading and writing" if writes else "read-only"
     lines = [
         f"-- Attaches the six ledgers {purpose}. Made by Nexus; edits are lost.",
@@ -26,14 +30,28 @@ def script(home: Home, *, writes: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def statement(home: Home, ledger: str, *, writes: bool) -> str:
-    """The statement that attaches one ledger under its own name."""
-    mode = "rw" if writes else "ro"
-    return f"ATTACH DATABASE 'file:{_quoted(home.ledger(ledger))}?mode={mode}' AS {ledger}"
+def statement(home: Home, ledger: str, *, writes: bool, name: str | None = None) -> str:
+    """Return the statement that attaches one ledger, under its own name or another."""
+    # Percent-encoding serves the URI; nothing it leaves can end the SQL string.
+    path, mode = quote(str(home.ledger(ledger)), safe="/"), "rw" if writes else "ro"
+    return f"ATTACH DATABASE 'file:{path}?mode={mode}' AS {name or ledger}"
+
+
+def connect(home: Home, ledgers: Iterable[str] = LEDGERS, *, writes: bool = False) -> apsw.Connection:
+    """Open one connection to several ledgers, each under its own name. The caller closes it."""
+    connection = apsw.Connection(":memory:", flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
+    try:
+        connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+        for name in ledgers:
+            connection.execute(statement(home, name, writes=writes))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def path(home: Home, *, writes: bool) -> Path:
-    """Where the file is."""
+    """Return where the file is."""
     return home.data / _NAMES[writes]
 
 
@@ -48,8 +66,3 @@ def ensure(home: Home) -> list[Path]:
                 stream.write(content)
             written.append(file)
     return written
-
-
-def _quoted(file: Path) -> str:
-    # Percent-encoding serves the URI; nothing it leaves can end the SQL string.
-    return quote(str(file), safe="/")

@@ -16,7 +16,7 @@ from nexus.config import LedgersConfig
 from nexus.errors import LedgerCorruptError
 from nexus.home import LEDGERS
 from nexus.ledgers import migrate
-from nexus.ledgers.failures import hint_of_damage, translated
+from nexus.ledgers.failures import hint_of_damage, translate_errors
 
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 _LONGEST_WAIT_MS = 5
@@ -33,11 +33,11 @@ def connect(
     vfs: str | None = None,
     checkpoints: bool = True,
 ) -> apsw.Connection:
-    """An open connection at the newest schema. One that does not write refuses every change.
+    """Return an open connection at the newest schema. One that does not write refuses every change.
 
     Without `checkpoints` it leaves the WAL as it is, for a program that follows it.
     """
-    with translated(ledger, path):
+    with translate_errors(ledger, path):
         refuse_empty(path, ledger)
         connection = apsw.Connection(str(path), flags=_FLAGS, vfs=vfs)
         try:
@@ -121,7 +121,7 @@ class _Patience:
 
 
 def _use_wal(connection: apsw.Connection) -> None:
-    """A file that an older program left in another mode gets the one that lets readers and a writer be."""
+    """Switch a file that an older program left in another mode to WAL, where readers and a writer coexist."""
     if connection.pragma("journal_mode") != "wal":
         # Changing it needs the file alone. Where that is not to be had, all works, and the next one tries.
         with suppress(apsw.BusyError):

@@ -30,7 +30,7 @@ from nexus.config import LedgersConfig
 from nexus.errors import LedgerClosedError
 from nexus.ledgers import fencing
 from nexus.ledgers.connection import connect
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.fencing import Fence
 from nexus.ledgers.threads import Workers
 
@@ -58,8 +58,8 @@ _READ_TOGETHER = 16
 
 
 @contextmanager
-def ungated() -> Generator[None]:
-    """For work with a time limit, and work that others wait for: it lets nobody pass."""
+def without_gate() -> Generator[None]:
+    """Let no other work pass: for work with a time limit, and work that others wait for."""
     token = gate.set(None)
     try:
         yield
@@ -156,7 +156,7 @@ class Database:
         with self._lock:
             first, self._closing = not self._closing, True
             self._dispatch()
-            idle = first and self._settled()
+            idle = first and self._is_settled()
         if idle and (self._writer or self._readers or self._near):
             self._threads.submit(self._disconnect)
         elif idle:
@@ -185,7 +185,7 @@ class Database:
             self._reading += 1
             self._threads.submit(self._read_some)
 
-    def _settled(self) -> bool:
+    def _is_settled(self) -> bool:
         """Whether a closing database has nothing left to do. Called with the lock held."""
         return self._closing and not (self._writing or self._reading or self._writes or self._reads)
 
@@ -200,15 +200,15 @@ class Database:
             with self._lock:
                 self._writing = False
                 self._dispatch()
-                settled = self._settled()
+                settled = self._is_settled()
             if settled:
                 self._disconnect()
 
     def _commit(self, jobs: list[_Job]) -> None:
-        """One transaction for all of them; outcomes are told only once it is durable."""
+        """Run jobs in one transaction, and report their outcomes only once it is durable."""
         outcomes: list[tuple[Any, BaseException | None]] = []
         try:
-            with translated(self.ledger, self.path):
+            with translate_errors(self.ledger, self.path):
                 connection = self._writing_connection()
                 if isinstance(jobs[0][0], _Outside):
                     self._hold(connection)
@@ -231,7 +231,7 @@ class Database:
     def _attempt(self, connection: apsw.Connection, work: _Bound[Any]) -> tuple[Any, BaseException | None]:
         connection.execute("SAVEPOINT job")
         try:
-            with translated(self.ledger, self.path):
+            with translate_errors(self.ledger, self.path):
                 try:
                     result = work(connection)
                 except apsw.SchemaChangeError:
@@ -255,7 +255,7 @@ class Database:
         with self._lock:
             self._reading -= 1
             self._dispatch()
-            settled = self._settled()
+            settled = self._is_settled()
         if settled:
             self._disconnect()
 
@@ -265,7 +265,7 @@ class Database:
         connection: apsw.Connection | None = None
         result, failure = None, None
         try:
-            with translated(self.ledger, self.path):
+            with translate_errors(self.ledger, self.path):
                 connection = self._reading_connection()
                 result = _snapshot(connection, work)
         except BaseException as error:  # the caller must hear of it
@@ -321,7 +321,7 @@ class Database:
         connections = [*self._readers, *filter(None, (self._near, self._writer))]
         self._readers, self._writer, self._near = [], None, None
         try:
-            with translated(self.ledger, self.path):
+            with translate_errors(self.ledger, self.path):
                 for connection in connections:
                     connection.close()
         except BaseException as error:  # whoever waits for the close must hear of it
@@ -331,7 +331,7 @@ class Database:
 
 
 def _bound(work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> _Bound[T]:
-    """The work with its arguments: only the connection is missing."""
+    """Return the work with its arguments: only the connection is missing."""
     if not args and not kwargs:
         return work
 
@@ -375,7 +375,7 @@ class _Outcome:
         return not self.future.cancelled()
 
     def tell(self, result: Any, error: BaseException | None) -> None:
-        """From the thread that did the job."""
+        """Report the outcome from the thread that did the job."""
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(self._set, result, error)
 

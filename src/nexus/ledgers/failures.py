@@ -17,7 +17,7 @@ _NO_ROOM_BYTES = 64 * 1024
 
 
 @contextmanager
-def translated(ledger: str, path: Path) -> Generator[None]:
+def translate_errors(ledger: str, path: Path) -> Generator[None]:
     """Raise SQLite's environmental errors as ours; a refused statement stays apsw's own error."""
     try:
         yield
@@ -54,7 +54,7 @@ def translated(ledger: str, path: Path) -> Generator[None]:
 
 
 def hint_of_damage(ledger: str) -> str:
-    """What to do about a ledger that is missing or damaged."""
+    """Return what to do about a ledger that is missing or damaged."""
     if ledger == REBUILT:
         return "Restart `nexus up`, or run `nexus doctor --fix`: the file is rebuilt from the other ledgers."
     return "Run `nexus doctor`: it names the newest backup that `nexus doctor --fix` restores it from."

@@ -13,10 +13,10 @@ import apsw
 from nexus.errors import FencedError
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import sql
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.staging import as_it_is
 
-_STATEMENTS: Final = sql.named(Path(__file__).with_suffix(".sql"))
+_STATEMENTS: Final = sql.load_statements(Path(__file__).with_suffix(".sql"))
 
 
 class Fence(Protocol):
@@ -44,20 +44,23 @@ def hold(connection: apsw.Connection, fence: Fence) -> None:
 def stamp(home: Home, epoch: int) -> None:
     """Begin an epoch in all ledgers. Waits for the disk."""
     for name in LEDGERS:
-        with translated(name, home.ledger(name)), closing(_opened(home, name)) as connection:
+        with (
+            translate_errors(name, home.ledger(name)),
+            closing(as_it_is(home.ledger(name), name)) as connection,
+        ):
             connection.execute("PRAGMA query_only = OFF")
             with connection:
                 connection.execute(_STATEMENTS["create"])
                 connection.execute(_STATEMENTS["raise"], {"epoch": epoch})
 
 
-def stored(home: Home) -> int | None:
-    """The epoch that all ledgers of a home have begun; None where one lacks it. Waits for the disk."""
+def read_epoch(home: Home) -> int | None:
+    """Return the epoch that all ledgers of a home have begun; None where one lacks it. Waits for the disk."""
     found: list[int] = []
     for name in LEDGERS:
         if not home.ledger(name).is_file():
             return None
-        with closing(_opened(home, name)) as connection:
+        with closing(as_it_is(home.ledger(name), name)) as connection:
             try:
                 epoch = connection.execute(_STATEMENTS["epoch"]).get
             except apsw.SQLError:  # no such table
@@ -66,7 +69,3 @@ def stored(home: Home) -> int | None:
             return None
         found.append(epoch)
     return min(found)
-
-
-def _opened(home: Home, name: str) -> apsw.Connection:
-    return as_it_is(home.ledger(name), name)

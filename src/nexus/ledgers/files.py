@@ -38,8 +38,8 @@ def entries(home: Home) -> Iterator[Entry]:
         yield from _below(home.root, "state")
 
 
-def checked(path: object) -> str:
-    """A path from the home's root to config.toml or below state/; any other raises ValueError."""
+def check_path(path: object) -> str:
+    """Return a path from the home's root to config.toml or below state/; any other raises ValueError."""
     if isinstance(path, str) and "\0" not in path:
         parts = path.split("/")
         inside = path == "config.toml" or parts[0] == "state"
@@ -49,7 +49,7 @@ def checked(path: object) -> str:
 
 
 def new(path: Path) -> BinaryIO:
-    """A new private file to write; one that exists, or a link in its place, is refused."""
+    """Return a new private file to write; one that exists, or a link in its place, is refused."""
     folder(path.parent)
     return os.fdopen(os.open(path, _NEW, PRIVATE_FILE), "wb")
 
@@ -73,7 +73,7 @@ def copy(source: Path, target: Path) -> tuple[int, str]:
 
 
 def sha256(path: Path) -> str:
-    """The hash of a file's bytes."""
+    """Return the hash of a file's bytes."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -129,12 +129,11 @@ def _below(root: Path, folder: str) -> Iterator[Entry]:
 
 
 def _entry(path: str, mode: int) -> Entry:
-    return Entry(path, _kind(mode), f"{mode & _PERMISSIONS:04o}")
-
-
-def _kind(mode: int) -> Kind:
+    kind: Kind = "other"
     if stat.S_ISDIR(mode):
-        return "directory"
-    if stat.S_ISLNK(mode):
-        return "link"
-    return "file" if stat.S_ISREG(mode) else "other"
+        kind = "directory"
+    elif stat.S_ISLNK(mode):
+        kind = "link"
+    elif stat.S_ISREG(mode):
+        kind = "file"
+    return Entry(path, kind, f"{mode & _PERMISSIONS:04o}")

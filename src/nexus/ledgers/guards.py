@@ -18,12 +18,12 @@ _FIND = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND name GLO
 
 
 def refusals_of(table: str) -> str:
-    """The pattern of the triggers that keep one table append-only."""
+    """Return the pattern of the triggers that keep one table append-only."""
     return f"{table}_are_not_*"
 
 
 @contextmanager
-def suspended(connection: apsw.Connection, named: str = REFUSALS) -> Generator[None]:
+def suspend(connection: apsw.Connection, named: str = REFUSALS) -> Generator[None]:
     """Without the triggers whose names match the pattern, inside the caller's transaction.
 
     They are dropped and made again in that transaction, so other connections never see the table

@@ -13,7 +13,7 @@ from nexus.config import LedgersConfig
 from nexus.errors import LedgerCorruptError, LedgerError
 from nexus.ledgers import migrate, sql
 from nexus.ledgers.connection import connect, keep_wal, refuse_empty
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.memory import seals
 
 # Up to here the thorough check is quick enough to be run always.
@@ -57,7 +57,7 @@ def inspect(path: Path, ledger: str, *, thorough: bool = False) -> Iterator[Prob
         yield Problem(ledger=ledger, kind="missing", message=f"{path.name} is missing")
         return
     try:
-        with translated(ledger, path):
+        with translate_errors(ledger, path):
             refuse_empty(path, ledger)
             connection = _open(path)
             try:
@@ -75,10 +75,10 @@ def inspect(path: Path, ledger: str, *, thorough: bool = False) -> Iterator[Prob
 
 
 @contextmanager
-def reading(path: Path, ledger: str) -> Generator[apsw.Connection]:
-    """A look into a file that may be damaged: whatever SQLite refuses is a LedgerError."""
+def open_to_read(path: Path, ledger: str) -> Generator[apsw.Connection]:
+    """Open a file that may be damaged for reading: whatever SQLite refuses is a LedgerError."""
     try:
-        with translated(ledger, path):
+        with translate_errors(ledger, path):
             connection = connect(path, ledger, LedgersConfig(), writes=False)
             try:
                 yield connection
@@ -94,13 +94,13 @@ def repair_drift(path: Path, ledger: str) -> list[str]:
     try:
         connection.execute("BEGIN IMMEDIATE")
         present = _objects(connection)
-        missing = [name for name in _expected(ledger) if name not in present]
+        missing = [name for name in _load_expected(ledger) if name not in present]
         for name in missing:
-            kind, statement = _expected(ledger)[name]
+            kind, statement = _load_expected(ledger)[name]
             if kind != "table":
                 connection.execute(statement)
         connection.execute("COMMIT")
-        return [name for name in missing if _expected(ledger)[name][0] != "table"]
+        return [name for name in missing if _load_expected(ledger)[name][0] != "table"]
     finally:
         connection.close()
 
@@ -146,14 +146,14 @@ def _inspect_open(
 
 
 def _broken_seals(connection: apsw.Connection, path: Path, *, thorough: bool) -> Iterator[Problem]:
-    """Facts that something other than Nexus changed, removed or put in."""
+    """Yield facts that something other than Nexus changed, removed or put in."""
     broken = list(seals.breaks(connection)) if _in_depth(path, thorough=thorough) else []
     if broken:
         named = ", ".join(f"number {each.seq} was {each.what}" for each in broken[:_NAMED])
         more = f", and {len(broken) - _NAMED:,} more" if len(broken) > _NAMED else ""
         message = f"{path.name}: facts do not match their seals: {named}{more}"
         yield Problem(ledger="memory", kind="broken-seal", message=message)
-    before = seals.broken_before(connection)
+    before = seals.count_broken_before(connection)
     if before:
         message = f"{path.name}: {before:,} facts did not match their seals when `nexus forget` made new ones"
         yield Problem(ledger="memory", kind="broken-seal", message=message)
@@ -161,7 +161,7 @@ def _broken_seals(connection: apsw.Connection, path: Path, *, thorough: bool) ->
 
 def _drift(connection: apsw.Connection, path: Path, ledger: str) -> Iterator[Problem]:
     present = _objects(connection)
-    missing = [name for name in _expected(ledger) if name not in present]
+    missing = [name for name in _load_expected(ledger) if name not in present]
     if missing:
         message = f"{path.name} lacks {', '.join(missing)}"
         yield Problem(ledger=ledger, kind="drift", message=message)
@@ -190,8 +190,8 @@ def _objects(connection: apsw.Connection) -> dict[str, tuple[str, str]]:
 
 
 @cache
-def _expected(ledger: str) -> dict[str, tuple[str, str]]:
-    """Everything that the newest schema makes, by name."""
+def _load_expected(ledger: str) -> dict[str, tuple[str, str]]:
+    """Return everything that the newest schema makes, by name."""
     connection = apsw.Connection(":memory:")
     try:
         connection.execute(sql.text(ledger, "schema.sql"))

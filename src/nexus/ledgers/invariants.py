@@ -15,7 +15,7 @@ import apsw
 
 from nexus.home import Home
 from nexus.ledgers import attach, sql
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 
 Invariant = Literal[
     "requests", "turns", "dispatches", "answers", "usage", "order", "effects", "queue", "invocations"
@@ -25,9 +25,8 @@ LISTED = 100
 _IN_LEDGERS: tuple[Invariant, ...] = (
     "requests", "turns", "dispatches", "answers", "usage", "order", "effects",
 )  # fmt: skip
-_STATEMENTS = sql.named(Path(__file__).with_suffix(".sql"))
+_STATEMENTS = sql.load_statements(Path(__file__).with_suffix(".sql"))
 _ATTACHED = ("events", "agents", "memory", "runtime")
-_BUSY_TIMEOUT_MS = 30_000
 _TOGETHER = 500
 
 
@@ -60,7 +59,7 @@ class Look:
         self._connection = connection
 
     def violations(self, *, before: str, strict: bool) -> Iterator[Violation]:
-        """Every violation that the ledgers show by themselves.
+        """Yield every violation that the ledgers show by themselves.
 
         Requests that came in at `before` or later may still be on their way to their run. `strict` says that
         the memory writer was on all along.
@@ -69,15 +68,15 @@ class Look:
             for subject, problem in self._rows(name, before=before, strict=strict, limit=LISTED):
                 yield Violation(invariant=name, subject=subject, problem=problem)
 
-    def unfinished(self) -> Iterator[list[Unfinished]]:
-        """Runs and async invocations that have not ended, some at a time."""
+    def list_unfinished(self) -> Iterator[list[Unfinished]]:
+        """Yield runs and async invocations that have not ended, some at a time."""
         after = ""
         while page := [Unfinished(*row) for row in self._rows("unfinished", after=after, limit=_TOGETHER)]:
             yield page
             after = page[-1].id
 
-    def recorded(self, ids: Sequence[str]) -> dict[str, str]:
-        """The status of each of some runs and invocations that the ledger knows."""
+    def find_statuses(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the status of each of some runs and invocations that the ledger knows."""
         return dict(self._rows("recorded", ids=json.dumps(list(ids))))
 
     def _rows(self, name: str, **values: object) -> Iterator[Any]:
@@ -89,13 +88,8 @@ class Look:
 @contextmanager
 def look(home: Home) -> Generator[Look]:
     """Look into the ledgers without changing them."""
-    with translated("runtime", home.ledger("runtime")), closing(_open(home)) as connection:
+    with (
+        translate_errors("runtime", home.ledger("runtime")),
+        closing(attach.connect(home, _ATTACHED)) as connection,
+    ):
         yield Look(connection)
-
-
-def _open(home: Home) -> apsw.Connection:
-    connection = apsw.Connection(":memory:", flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
-    connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
-    for name in _ATTACHED:
-        connection.execute(attach.statement(home, name, writes=False))
-    return connection

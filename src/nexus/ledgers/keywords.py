@@ -52,7 +52,7 @@ Probe = Callable[[str, int], tuple[int, int]]
 
 
 def frequencies(words: Iterable[str], newest: int, probe: Probe) -> list[Frequency]:
-    """The words that occur in an index whose newest row is `newest`, rarest first."""
+    """Return the words that occur in an index whose newest row is `newest`, rarest first."""
     found = [Frequency(word, _rows(word, newest, probe)) for word in list(words)[:_MOST_WORDS]]
     return sorted((each for each in found if each.rows), key=lambda each: each.rows)
 
@@ -60,7 +60,7 @@ def frequencies(words: Iterable[str], newest: int, probe: Probe) -> list[Frequen
 def plans(
     found: list[Frequency], *, ranked_rows: int = _RANKED_ROWS, scanned_rows: int = _SCANNED_ROWS
 ) -> list[Plan]:
-    """What to ask an index for, in this order, until there are hits enough."""
+    """Return what to ask an index for, in this order, until there are hits enough."""
     if not found:
         return []
     chosen = _within(found[:_RANKED_WORDS], ranked_rows)
@@ -78,7 +78,7 @@ def _of_frequent_words(found: list[Frequency], scanned_rows: int) -> list[Plan]:
         return [rarest]
     together = found[:_TOGETHER]
     affordable = sum(each.rows for each in together) <= scanned_rows
-    return [Plan(" AND ".join(_grouped(each) for each in together), ranked=affordable), rarest]
+    return [Plan(" AND ".join(_group(each) for each in together), ranked=affordable), rarest]
 
 
 def _within(found: list[Frequency], rows: int) -> list[Frequency]:
@@ -95,7 +95,7 @@ def _any(found: list[Frequency]) -> str:
     return " OR ".join(each.match for each in found)
 
 
-def _grouped(each: Frequency) -> str:
+def _group(each: Frequency) -> str:
     return f"({each.match})" if len(each.spellings) > 1 else each.match
 
 

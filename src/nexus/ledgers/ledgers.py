@@ -24,7 +24,7 @@ from nexus.home import LEDGERS, Home, HomeLock
 from nexus.ledgers import attach, migrate
 from nexus.ledgers.agents import history
 from nexus.ledgers.database import Database
-from nexus.ledgers.failures import REBUILT, damage_note, hint_of_damage, translated
+from nexus.ledgers.failures import REBUILT, damage_note, hint_of_damage, translate_errors
 from nexus.ledgers.fencing import Fence
 from nexus.ledgers.threads import Threads, Workers
 
@@ -122,7 +122,7 @@ class Ledgers:
                 return work(connection, *args, **kwargs)
             except apsw.CorruptError as error:
                 for database in others:
-                    with translated(database.ledger, database.path):
+                    with translate_errors(database.ledger, database.path):
                         if connection.execute(f"PRAGMA {database.ledger}.quick_check(1)").get != "ok":
                             raise error
                 raise
@@ -180,7 +180,7 @@ def create(home: Home) -> list[str]:
 def _is_used(path: Path, table: str) -> bool:
     if not path.exists():
         return False
-    with translated(path.stem, path), closing(apsw.Connection(str(path))) as connection:
+    with translate_errors(path.stem, path), closing(apsw.Connection(str(path))) as connection:
         connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
         known = connection.table_exists("main", table)
         return known and connection.execute(f"SELECT 1 FROM {table} LIMIT 1").get is not None  # noqa: S608 - a name of our own
@@ -207,7 +207,7 @@ def _is_damaged(path: Path) -> bool:
     if not path.stat().st_size:
         return True
     try:
-        with translated(REBUILT, path), closing(apsw.Connection(str(path))) as connection:
+        with translate_errors(REBUILT, path), closing(apsw.Connection(str(path))) as connection:
             connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
             migrate.version(connection, REBUILT)
             small = path.stat().st_size <= _CHECKED_WHOLE_BYTES
@@ -242,5 +242,5 @@ class _Dated(apsw.VFS):
         return round(_EPOCH_DAYS * _DAY_MS) + (self._now() - _EPOCH) // timedelta(milliseconds=1)
 
     def xCurrentTime(self) -> float:  # noqa: N802 - SQLite's name
-        """The same in days."""
+        """Return the same in days."""
         return self.xCurrentTimeInt64() / _DAY_MS

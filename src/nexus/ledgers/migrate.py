@@ -16,7 +16,7 @@ from nexus import ids
 from nexus.errors import LedgerCorruptError, LedgerError, SchemaError
 from nexus.home import LEDGERS, PRIVATE_FILE
 from nexus.ledgers import sql
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 
 # "NXS" and the ledger's number: tells `file`, `nexus doctor` and us what a file is.
 APPLICATION_IDS = {name: 0x4E585300 + number for number, name in enumerate(LEDGERS, start=1)}
@@ -24,12 +24,12 @@ _RECORD = "INSERT INTO schema_migrations (version, name) VALUES (?, ?)"
 
 
 def latest(ledger: str) -> int:
-    """The newest schema version that this program knows."""
+    """Return the newest schema version that this program knows."""
     return sql.migrations(ledger)[-1][0]
 
 
 def version(connection: apsw.Connection, ledger: str) -> int:
-    """The schema version of an open file; 0 for one that is empty or was made before migrations."""
+    """Return the schema version of an open file; 0 for one that is empty or was made before migrations."""
     application_id = connection.pragma("application_id")
     if application_id == APPLICATION_IDS[ledger]:
         return int(connection.pragma("user_version"))
@@ -49,7 +49,7 @@ def version(connection: apsw.Connection, ledger: str) -> int:
 
 
 def known_version(connection: apsw.Connection, ledger: str) -> int:
-    """The schema version of an open file; SchemaError where this program has no way from it to the newest.
+    """Return the schema version of an open file; SchemaError if no way leads from it to the newest.
 
     A number alone says little: a file from another line of development may have the same one. So the names
     of the steps that the file took are compared too, and the tables that they left.
@@ -88,13 +88,13 @@ def _difference(connection: apsw.Connection, ledger: str, found: int) -> str:
             return f"its migration {number} is {taken.get(number, 'missing')}, ours is {name}"
     if found == latest(ledger):
         return ""  # nothing will be changed, and what is missing can be made again
-    has, wanted = _columns(connection), _replayed(ledger, found)
+    has, wanted = _columns(connection), _replay(ledger, found)
     strange = next((table for table in wanted if has.get(table) != wanted[table]), None)
     return f"its table {strange} is not the one of schema {found}" if strange else ""
 
 
 @cache
-def _replayed(ledger: str, at_version: int) -> dict[str, frozenset[str]]:
+def _replay(ledger: str, at_version: int) -> dict[str, frozenset[str]]:
     connection = apsw.Connection(":memory:")
     try:
         for _, _, script in sql.migrations(ledger)[:at_version]:
@@ -105,7 +105,7 @@ def _replayed(ledger: str, at_version: int) -> dict[str, frozenset[str]]:
 
 
 def _columns(connection: apsw.Connection) -> dict[str, frozenset[str]]:
-    """The tables by name, with the names of their columns."""
+    """Return the tables by name, with the names of their columns."""
     rows = connection.execute(
         "SELECT s.name, c.name FROM sqlite_schema AS s, pragma_table_xinfo(s.name) AS c "
         "WHERE s.type = 'table'"
@@ -122,7 +122,7 @@ def create(path: Path, ledger: str) -> bool:
         return False
     building = path.with_name(f".{path.name}.{ids.new('new')}")
     try:
-        with translated(ledger, path):
+        with translate_errors(ledger, path):
             os.close(os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
             build(building, ledger)
             # A link never replaces: where two processes race, the first one's file stays.

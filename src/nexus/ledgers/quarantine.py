@@ -28,7 +28,7 @@ from nexus.errors import CareError
 from nexus.home import LEDGERS, PRIVATE_FILE, Home
 from nexus.ledgers import files, sql
 from nexus.ledgers.connection import connect
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.runtime import automations
 
 _IN_PROCESS: Final = "python:"
@@ -57,12 +57,12 @@ class Held:
 
 
 def imported_settings(home: Home) -> Path:
-    """The settings of an imported config.toml that wait for approval."""
+    """Return the settings of an imported config.toml that wait for approval."""
     return home.state / "imported.toml"
 
 
 def imported_hooks(home: Home) -> Path:
-    """The names of the hook folders that came with an import, one in each line."""
+    """Return the names of the hook folders that came with an import, one in each line."""
     return home.state / "hooks" / ".imported"
 
 
@@ -77,7 +77,7 @@ def _refuse_programs(place: Home) -> None:
     """Triggers and views run SQL of the file's author whenever Nexus reads or writes."""
     for name in LEDGERS:
         path = place.ledger(name)
-        with translated(name, path), closing(apsw.Connection(str(path))) as connection:
+        with translate_errors(name, path), closing(apsw.Connection(str(path))) as connection:
             # With their texts: a known name with another text is foreign too.
             foreign = _programs(connection) - _known_programs(name)
         if foreign:
@@ -85,7 +85,7 @@ def _refuse_programs(place: Home) -> None:
     if place.engine_file.is_file():
         with closing(sqlite3.connect(place.engine_file)) as engine:
             found = sorted(str(name) for name, _ in engine.execute(_PROGRAMS))
-            found += [f"a pickled value in {table}" for table in _pickled(engine)]
+            found += [f"a pickled value in {table}" for table in _find_pickled(engine)]
         if found:
             raise _foreign("The engine's database", ", ".join(found))
 
@@ -96,7 +96,7 @@ def _programs(connection: apsw.Connection) -> set[tuple[str, str]]:
 
 
 def _known_programs(ledger: str) -> set[tuple[str, str]]:
-    """Those of every schema version, because a backup may be older than this program."""
+    """Return those of every schema version, because a backup may be older than this program."""
     known: set[tuple[str, str]] = set()
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute(sql.text(ledger, "schema.sql"))
@@ -108,7 +108,7 @@ def _known_programs(ledger: str) -> set[tuple[str, str]]:
     return known
 
 
-def _pickled(engine: sqlite3.Connection) -> Iterator[str]:
+def _find_pickled(engine: sqlite3.Connection) -> Iterator[str]:
     tables = engine.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
     for (table,) in tables:
         columns = [row[1] for row in engine.execute("SELECT * FROM pragma_table_info(?)", (table,))]
@@ -147,7 +147,7 @@ def _settings(place: Home) -> Iterator[Held]:
         tables = tomllib.loads(text)
     except (FileNotFoundError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return  # the program reads it with the same parser, so it can set nothing
-    held = config.held(tables)
+    held = config.find_held(tables)
     if not held:
         return
     rest = _without(text, held)
@@ -159,21 +159,21 @@ def _settings(place: Home) -> Iterator[Held]:
 
 
 def _without(text: str, held: dict[str, dict[str, Any]]) -> str:
-    """The settings without those; the defaults where the file can't be edited."""
+    """Return the settings without those; the defaults where the file can't be edited."""
     document = cast("dict[str, Any]", tomlkit.parse(text))
     for section, table in held.items():
         for key in table:
             del document[section][key]
     rest = tomlkit.dumps(cast("Any", document))
     try:
-        clean = not config.held(tomllib.loads(rest))
+        clean = not config.find_held(tomllib.loads(rest))
     except tomllib.TOMLDecodeError:
         clean = False
     return rest if clean else config.template()
 
 
 def _git(place: Home) -> Iterator[Held]:
-    """A repository's settings and attributes can make git run programs; what it recorded stays."""
+    """Reset what can make git run programs: settings, hooks and attributes. What it recorded stays."""
     for repository in sorted((place.meeseeks / ".history").glob("*.git")):
         settings = repository / "config"
         was = settings.read_text(encoding="utf-8", errors="replace") if settings.is_file() else _GIT_CONFIG
@@ -204,8 +204,8 @@ def _automations(place: Home) -> Iterator[Held]:
     path = place.ledger("runtime")
     connection = connect(path, "runtime", LedgersConfig(), writes=True)
     try:
-        with translated("runtime", path), connection:
-            for row in automations.listed(connection):
+        with translate_errors("runtime", path), connection:
+            for row in automations.list_current(connection):
                 if not _may_run(row):
                     continue
                 automations.disable(connection, row.id, automations.IMPORTED)

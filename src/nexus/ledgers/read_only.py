@@ -8,10 +8,9 @@ from typing import Final
 
 import apsw
 
-from nexus.home import LEDGERS, Home
+from nexus.home import Home
 from nexus.ledgers import attach
 
-_BUSY_TIMEOUT_MS: Final = 30_000
 # A query that builds one huge value fails instead of taking the machine's memory.
 _LONGEST_VALUE_BYTES: Final = 100 * 1024 * 1024
 # How often a long query lets Python look for Ctrl-C.
@@ -65,12 +64,9 @@ _PRAGMAS: Final = _PRAGMAS_WITH_ARGUMENT | {
 
 def connect(home: Home) -> apsw.Connection:
     """Open all six ledgers for reading, for SQL that comes from outside."""
-    connection = apsw.Connection(":memory:", flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
+    connection = attach.connect(home)
     try:
-        connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
         connection.set_progress_handler(lambda: False, _STEPS_BETWEEN_SIGNALS)
-        for name in LEDGERS:
-            connection.execute(attach.statement(home, name, writes=False))
         # In memory, so that sorting is bounded by the limit of the process and not by the disk.
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA query_only = ON")

@@ -32,7 +32,7 @@ from nexus.ledgers.agents import messages, turns
 from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.connection import connect
 from nexus.ledgers.events import NewEvent, Participant
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.forgetting import tables
 from nexus.ledgers.runtime import executions, requests, steps, usage
 from nexus.ledgers.runtime.executions import NewExecution
@@ -42,8 +42,7 @@ from nexus.runs import Response, Result
 
 LOST: Final = "The host was lost before this was recorded as answered."
 """Why a request ended whose message is handed over again."""
-_STATEMENTS: Final = sql.named(Path(__file__).with_suffix(".sql"))
-_BUSY_TIMEOUT_MS: Final = 30_000
+_STATEMENTS: Final = sql.load_statements(Path(__file__).with_suffix(".sql"))
 _MARK: Final = "restored"
 
 
@@ -95,28 +94,25 @@ def reconcile(home: Home) -> Reconciled:
     found = Reconciled()
     with (
         HomeLock(home, "alone"),
-        translated("events", home.ledger("events")),
-        closing(_opened(home)) as connection,
+        translate_errors("events", home.ledger("events")),
+        closing(_open(home)) as connection,
     ):
         for repair in (_record_said, _add_runs, _end_runs, _record_answers, _add_turns, _count_calls):
             with connection:
                 repair(connection, found)
-        found.dangling = tuple(_dangling(connection))
+        found.dangling = tuple(_find_dangling(connection))
         found.unwritten = tuple(_rows(connection, "unwritten"))
         found.unheard = tuple(_rows(connection, "unheard", lost=LOST))
     return found
 
 
-def _opened(home: Home) -> apsw.Connection:
-    """One connection to all ledgers, each at the newest schema."""
+def _open(home: Home) -> apsw.Connection:
+    """Return one connection to all ledgers, each at the newest schema."""
     settings = LedgersConfig()
     for name in LEDGERS:
         connect(home.ledger(name), name, settings, writes=True, checkpoints=False).close()
-    connection = apsw.Connection(":memory:", flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
-    connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+    connection = attach.connect(home, writes=True)
     connection.wal_autocheckpoint(0)
-    for name in LEDGERS:
-        connection.execute(attach.statement(home, name, writes=True))
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
 
@@ -264,7 +260,7 @@ def _result(connection: apsw.Connection, run: str, request: str, label: str, tex
     ).to_json()
 
 
-def _dangling(connection: apsw.Connection) -> Iterator[str]:
+def _find_dangling(connection: apsw.Connection) -> Iterator[str]:
     """References from one ledger into another that lead nowhere, by column."""
     for table in tables.TABLES:
         for ref in table.refs:
@@ -279,5 +275,5 @@ def _dangling(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _rows(connection: apsw.Connection, name: str, **values: Any) -> list[Any]:
-    """All of them: what is repaired next would change what is read."""
+    """Return all rows: what is repaired next would change what is read."""
     return connection.execute(_STATEMENTS[name], values or None).fetchall()

@@ -1,4 +1,4 @@
-"""SQL lives in .sql files; this reads them, and runs one statement.
+"""SQL lives in .sql files; this reads them, runs one statement, and makes objects of rows.
 
 A query file holds named statements: a line `-- name: append_event` starts each one.
 """
@@ -6,22 +6,24 @@ A query file holds named statements: a line `-- name: append_event` starts each 
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import apsw
+
+T = TypeVar("T")
 
 _HERE = Path(__file__).parent
 
 
 @cache
 def text(ledger: str, file: str) -> str:
-    """The text of `ledgers/<ledger>/<file>`."""
+    """Return the text of `ledgers/<ledger>/<file>`."""
     return (_HERE / ledger / file).read_text(encoding="utf-8")
 
 
 @cache
-def named(file: Path) -> dict[str, str]:
-    """The named statements of one file."""
+def load_statements(file: Path) -> dict[str, str]:
+    """Return the named statements of one file."""
     found: dict[str, str] = {}
     for part in file.read_text(encoding="utf-8").split("-- name:")[1:]:
         name, _, statement = part.partition("\n")
@@ -32,13 +34,13 @@ def named(file: Path) -> dict[str, str]:
 
 @cache
 def queries(ledger: str) -> dict[str, str]:
-    """The named statements of `ledgers/<ledger>/queries.sql`."""
-    return named(_HERE / ledger / "queries.sql")
+    """Return the named statements of `ledgers/<ledger>/queries.sql`."""
+    return load_statements(_HERE / ledger / "queries.sql")
 
 
 @cache
 def migrations(ledger: str) -> tuple[tuple[int, str, str], ...]:
-    """Every migration of a ledger in order: its number, its name, its statements."""
+    """Return every migration of a ledger in order: its number, its name, its statements."""
     names = sorted(file.name for file in (_HERE / ledger / "migrations").glob("*.sql"))
     return tuple(
         (int(name[:4]), name.removesuffix(".sql"), text(ledger, f"migrations/{name}")) for name in names
@@ -56,15 +58,21 @@ def run_each(connection: apsw.Connection, statement: str, rows: Iterable[Any]) -
 
 
 def rows(connection: apsw.Connection, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
-    """All rows of a statement."""
+    """Return all rows of a statement."""
     return cast("list[tuple[Any, ...]]", connection.execute(statement, values).fetchall())
 
 
 def row(connection: apsw.Connection, statement: str, values: Any = ()) -> tuple[Any, ...] | None:
-    """The first row of a statement, if it has one."""
+    """Return the first row of a statement, if it has one."""
     return connection.execute(statement, values).fetchone()
 
 
+def make(kind: type[T], row: Iterable[Any]) -> T:
+    """Make an object of a row whose columns stand in the order of its fields."""
+    fields: tuple[str, ...] = cast("Any", kind).__slots__
+    return kind(**dict(zip(fields, row, strict=True)))
+
+
 def value(connection: apsw.Connection, statement: str, values: Any = ()) -> Any:
-    """The only value of a statement's first row, or None without a row."""
+    """Return the only value of a statement's first row, or None without a row."""
     return connection.execute(statement, values).get

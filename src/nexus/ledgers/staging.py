@@ -13,7 +13,7 @@ from nexus.errors import CareError, LedgerFullError
 from nexus.home import PRIVATE_DIRECTORY, Home, HomeLock
 from nexus.ledgers import files
 from nexus.ledgers.connection import keep_wal
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 
 _UNFINISHED: Final = ".unfinished-"
 _ARRIVAL: Final = ("config.toml", "state", "data")
@@ -26,16 +26,18 @@ ORDER: Final = ("embeddings", "memory", "agents", "runtime", "identity", "events
 _BUSY_TIMEOUT_MS = 30_000
 
 
-def occupied(home: Home) -> bool:
+def is_occupied(home: Home) -> bool:
     """Whether there is anything at a home's place but what an interrupted attempt left."""
     if not home.root.is_dir():
         return home.root.exists()
-    return any(not _may_go(entry, home) for entry in home.root.iterdir())
+    return any(
+        entry != home.lock_file and not entry.name.startswith(_UNFINISHED) for entry in home.root.iterdir()
+    )
 
 
 @contextmanager
-def staged(home: Home) -> Generator[Home]:
-    """A place inside the home's folder, held alone, where new content is built; empty again at the end."""
+def stage(home: Home) -> Generator[Home]:
+    """Make a place in the home's folder, held alone, to build new content in; empty again at the end."""
     fresh = not home.root.exists()
     try:
         home.root.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
@@ -48,7 +50,7 @@ def staged(home: Home) -> Generator[Home]:
                 yield place
             finally:
                 files.remove(place.root)
-                if fresh and not occupied(home):
+                if fresh and not is_occupied(home):
                     files.remove(home.root)
     except (OSError, LedgerFullError) as error:
         raise CareError(
@@ -84,7 +86,7 @@ def _move(moves: list[tuple[Path, Path]]) -> None:
 
 
 def _kept_beside(home: Home) -> Path:
-    """A new folder for the old content: beside the home, or inside where the home is a disk of its own."""
+    """Make a folder for the old content: beside the home, or inside if the home is a disk of its own."""
     name = f"before-restore-{clock.timestamp(clock.now()).replace(':', '-')}"
     beside = home.root.with_name(f"{home.root.name}.{name}")
     same_disk = home.root.stat().st_dev == home.root.parent.stat().st_dev
@@ -93,25 +95,21 @@ def _kept_beside(home: Home) -> Path:
     return kept
 
 
-def _may_go(entry: Path, home: Home) -> bool:
-    return entry == home.lock_file or entry.name.startswith(_UNFINISHED)
-
-
 @contextmanager
 def snapshots(
     home: Home, open_: Callable[[Path, str], apsw.Connection]
 ) -> Generator[dict[str, apsw.Connection]]:
-    """A connection to each ledger that sees this moment until the end; nobody waits for it."""
+    """Open a connection to each ledger that sees this moment until the end; nobody waits for it."""
     with ExitStack() as stack:
         stack.enter_context(HomeLock(home.require(), "shared"))
         connections: dict[str, apsw.Connection] = {}
         for name in ORDER:
-            with translated(name, home.ledger(name)):
+            with translate_errors(name, home.ledger(name)):
                 connections[name] = open_(home.ledger(name), name)
             stack.callback(connections[name].close)
         # All at once and only now, because opening takes longer than beginning to read.
         for name, connection in connections.items():
-            with translated(name, home.ledger(name)):
+            with translate_errors(name, home.ledger(name)):
                 connection.execute("BEGIN")
                 connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
         yield connections

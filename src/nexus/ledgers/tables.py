@@ -34,37 +34,37 @@ class Table:
     order: tuple[str, ...]
 
 
-def present(connection: apsw.Connection) -> list[Table]:
-    """The tables of an open file, by name."""
+def list_tables(connection: apsw.Connection) -> list[Table]:
+    """Return the tables of an open file, by name."""
     found = cast("list[tuple[str, int]]", connection.execute(_TABLES).fetchall())
     return [_table(connection, name, without_rowid=bool(flag)) for name, flag in found]
 
 
 @cache
-def expected(ledger: str) -> dict[str, Table]:
-    """The tables of the newest schema, by name."""
+def load_expected(ledger: str) -> dict[str, Table]:
+    """Return the tables of the newest schema, by name."""
     connection = apsw.Connection(":memory:")
     try:
         connection.execute(sql.text(ledger, "schema.sql"))
-        return {table.name: table for table in present(connection)}
+        return {table.name: table for table in list_tables(connection)}
     finally:
         connection.close()
 
 
 def counts(connection: apsw.Connection) -> dict[str, int]:
-    """How many rows each table has."""
-    names = [table.name for table in present(connection)]
+    """Count how many rows each table has."""
+    names = [table.name for table in list_tables(connection)]
     count = "SELECT count(*) FROM {}"
-    return {name: cast("int", connection.execute(count.format(quoted(name))).get) for name in names}
+    return {name: cast("int", connection.execute(count.format(quote(name))).get) for name in names}
 
 
 def full_text(connection: apsw.Connection) -> list[str]:
-    """The names of the full-text indexes."""
+    """Return the names of the full-text indexes."""
     return [cast("str", name) for (name,) in connection.execute(_FULL_TEXT)]
 
 
-def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever is in it."""
+def quote(name: str) -> str:
+    """Return a name as SQL takes it, whatever is in it."""
     return '"' + name.replace('"', '""') + '"'
 
 

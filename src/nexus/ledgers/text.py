@@ -7,7 +7,7 @@ _WORD = re.compile(r"\w+")
 
 
 def storable(text: str) -> str:
-    """The text in Unicode that UTF-8 can carry.
+    """Return the text in Unicode that UTF-8 can carry.
 
     Two halves of a surrogate pair become the character they stand for; a half alone, which stands for
     nothing and which no UTF-8 file can hold, becomes U+FFFD. Everything else, NUL included, is kept.
@@ -19,18 +19,23 @@ def storable(text: str) -> str:
     return text
 
 
+def storable_or_none(text: str | None) -> str | None:
+    """Return the text as `storable` does; None stays None."""
+    return None if text is None else storable(text)
+
+
 def match_any(words: list[str]) -> str:
-    """A full-text query for rows that hold any of the words. Nothing in them is an operator."""
-    return " OR ".join(_quoted(word) for word in words)
+    """Return a full-text query for rows that hold any of the words. Nothing in them is an operator."""
+    return " OR ".join(_quote(word) for word in words)
 
 
 def match_all(words: list[str]) -> str:
-    """A full-text query for rows that hold all of the words. Nothing in them is an operator."""
-    return " AND ".join(_quoted(word) for word in words)
+    """Return a full-text query for rows that hold all of the words. Nothing in them is an operator."""
+    return " AND ".join(_quote(word) for word in words)
 
 
 def words(text: str) -> list[str]:
-    """The distinct words of any text, in order.
+    """Return the distinct words of any text, in order.
 
     They are cut where the index cuts, or more coarsely: then the index looks for the parts in a row.
     """
@@ -39,5 +44,5 @@ def words(text: str) -> list[str]:
     return list(dict.fromkeys(_WORD.findall(composed.lower())))
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     return '"' + word.replace('"', '""').replace("\0", " ") + '"'

@@ -84,8 +84,8 @@ class Hit:
         return self.strength == "strong"
 
 
-def text_of(message: Message) -> str:
-    """What a message says; of one in parts, its texts."""
+def read_text(message: Message) -> str:
+    """Return the text of a message; of one in parts, all its texts."""
     content = message.get("content")
     if isinstance(content, str):
         return content.strip()
@@ -93,13 +93,13 @@ def text_of(message: Message) -> str:
     return "\n".join(str(part["text"]) for part in parts if part.get("type") == "text").strip()
 
 
-def moment(at: datetime | str | None) -> datetime | None:
-    """A moment as it was given; one without a zone is taken as UTC."""
+def parse_time(at: datetime | str | None) -> datetime | None:
+    """Parse a moment; one without a zone is taken as UTC."""
     return clock.parse(at if isinstance(at, str) else at.isoformat()) if at else None
 
 
-def hit_of(match: Match) -> Hit:
-    """What recall found, as the library says it."""
+def make_hit(match: Match) -> Hit:
+    """Make the library's hit of a match of recall."""
     item, by = match.item, match.item.replaced_by
     successor = by and Successor(id=by.id, text=by.text, at=clock.parse(by.at), how=by.how)
     return Hit(

@@ -23,7 +23,7 @@ from nexus.ledgers import Ledgers, attach, events, forgetting, sql
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.forgetting import Beside, Target
 from nexus.ledgers.memory import find_fact
-from nexus.library.items import KINDS, Extract, Fact, Hit, Message, Recorded, hit_of, moment, text_of
+from nexus.library.items import KINDS, Extract, Fact, Hit, Message, Recorded, make_hit, parse_time, read_text
 from nexus.memory import correction, operations
 from nexus.memory.embedding import Vectors, chosen_id, opener
 from nexus.memory.embedding.background import Background, Turns
@@ -73,7 +73,7 @@ class AsyncMemory:
 
     async def __aenter__(self) -> Self:
         if self._creates:
-            await asyncio.to_thread(_create, self.home)
+            await asyncio.to_thread(_create_home, self.home)
         config = await asyncio.to_thread(load, self.home.require().config_file)
         if hosted.has_copies(self.home) and serving(self.home) is not None:
             self.home = replace(self.home, is_copied=True)
@@ -84,7 +84,7 @@ class AsyncMemory:
                 self._ledgers,
                 opener(config.memory),
                 chosen_id(config.memory),
-                Turns(let_pass=self._let_pass),
+                Turns(let_pass=self._wait_for_idle),
             )
             stack.push_async_callback(self._embedding.stop)
             self._memory = operations.Memory(
@@ -93,9 +93,9 @@ class AsyncMemory:
                 phone_region=config.memory.phone_region,
                 keeps_codes=config.memory.keep_codes,
             )
-            # What others wrote meanwhile is looked for once.
+            # Look once for what others wrote meanwhile.
             await self._wake()
-            embedding = asyncio.create_task(self._embed())
+            embedding = asyncio.create_task(self._embed_writes())
             stack.callback(embedding.cancel)
             self._stack = stack.pop_all()
         return self
@@ -136,11 +136,11 @@ class AsyncMemory:
     async def add_many(self, facts: Iterable[Fact | str], *, scope: str | None = None) -> list[str]:
         """Remember many statements, some hundred in a transaction, and return their ids in order."""
         given = [Fact(text=fact) if isinstance(fact, str) else fact for fact in facts]
-        provenance = _provenance(scope)
+        provenance = _make_provenance(scope)
         made: list[str] = []
-        with self._ahead():
+        with self._hold_embedding():
             for start in range(0, len(given), _TOGETHER):
-                made += await self._write(given[start : start + _TOGETHER], scope, provenance)
+                made += await self._write_facts(given[start : start + _TOGETHER], scope, provenance)
         return made
 
     async def add_messages(
@@ -156,14 +156,16 @@ class AsyncMemory:
         A message has a `role` and its `content`, as in chat APIs, and may have the speaker's `name` and its
         time, `at`. With `extract`, the facts that it returns are remembered too, except those with a secret.
         """
-        given = [message for message in messages if text_of(message)]
-        channel = _channel(scope)
+        given = [message for message in messages if read_text(message)]
+        channel = _channel_of(scope)
 
         def record(connection: apsw.Connection) -> list[str]:
             name = thread or ids.new("conversation")
             thread_id = events.ensure_thread(connection, channel=channel, external_id=name, kind="session")
             speaker = "user" if scope else "owner"
-            return events.append(connection, [_event_of(each, channel, thread_id, speaker) for each in given])
+            return events.append(
+                connection, [_make_event(each, channel, thread_id, speaker) for each in given]
+            )
 
         event_ids = await self._ledgers.events.write(record) if given else []
         await self._wake()
@@ -176,19 +178,19 @@ class AsyncMemory:
         facts: list[Fact] = []
         sources: list[str] = []
         # A model's reading of what was said is no statement of the owner's.
-        provenance = replace(_provenance(scope), kind="automation")
+        provenance = replace(_make_provenance(scope), kind="automation")
         for each in cast("Iterable[Fact | str]", found):
             fact = Fact(text=each) if isinstance(each, str) else each
             place = last if fact.message is None else min(max(fact.message, 0), len(given) - 1)
-            facts.append(replace(fact, at=fact.at or moment(given[place].get("at"))))
+            facts.append(replace(fact, at=fact.at or parse_time(given[place].get("at"))))
             sources.append(event_ids[place])
         made: list[str] = []
         try:
-            made += await self._write(facts, scope, provenance, sources) if facts else []
+            made += await self._write_facts(facts, scope, provenance, sources) if facts else []
         except (UsageError, MissingError):
             for fact, source in zip(facts, sources, strict=True):
                 with suppress(UsageError, MissingError):
-                    made += await self._write([fact], scope, provenance, [source])
+                    made += await self._write_facts([fact], scope, provenance, [source])
         return Recorded(messages=tuple(event_ids), facts=tuple(made))
 
     async def search(
@@ -215,15 +217,15 @@ class AsyncMemory:
             text=text,
             kinds=frozenset(kinds),
             entity_id=about,
-            time_after=moment(after),
-            time_before=moment(before),
+            time_after=parse_time(after),
+            time_before=parse_time(before),
             max_results=limit,
             deadline_ms=PATIENT_MS,
         )
-        recall = await self._recall(scope, reranker=await ready_reranker() if rerank else None)
-        with self._ahead():
+        recall = await self._open_recall(scope, reranker=await ready_reranker() if rerank else None)
+        with self._hold_embedding():
             found = await recall.find(query)
-        return [hit_of(match) for match in found.results]
+        return [make_hit(match) for match in found.results]
 
     async def correct(
         self, memory_id: str, text: str, *, scope: str | None = None, how: How | None = None
@@ -233,22 +235,22 @@ class AsyncMemory:
         `how` says whether the old one was never true (`corrected`), was true (`changed`, the default) or was
         called off (`cancelled`).
         """
-        await self._require([memory_id], scope)
+        await self._require_memories([memory_id], scope)
         if scope is None:
-            # It stays where the fact is.
-            scope = await self._scope_of(memory_id)
-        provenance = _provenance(scope)
+            # The correction stays in the fact's scope.
+            scope = await self._find_scope(memory_id)
+        provenance = _make_provenance(scope)
         async with self._correcting:
             arguments = await correction.corrected(self._ledgers, memory_id, text, how)
             await self._memory.check("fact", arguments, provenance)
-            (event_id,) = await self._note([Fact(text=text)], _channel(scope))
+            (event_id,) = await self._record_notes([Fact(text=text)], _channel_of(scope))
             by = replace(provenance, event_id=event_id)
             answer = await self._memory.correct(memory_id, text, by, how=how)
         return str(answer["id"])
 
     async def forget(self, memory_id: str, *, scope: str | None = None) -> None:
         """Erase a fact, or a message and what was learned from it, from every file. This can't be undone."""
-        await self._require([memory_id], scope)
+        await self._require_memories([memory_id], scope)
         if memory_id.startswith("evt_"):
             await self._erase(await forgetting.find(self._ledgers, forgetting.event, wanted=memory_id))
         else:
@@ -259,9 +261,9 @@ class AsyncMemory:
 
         The record of the forgetting keeps the scope's name.
         """
-        await self._erase(forgetting.scope(_channel(scope)))
+        await self._erase(forgetting.scope(_channel_of(scope)))
 
-    async def _write(
+    async def _write_facts(
         self,
         facts: Sequence[Fact],
         scope: str | None,
@@ -270,22 +272,22 @@ class AsyncMemory:
     ) -> list[str]:
         """Write facts with what they are about; without sources, each is recorded as a note of its own."""
         replaced = [id_ for fact in facts for id_ in fact.replaces]
-        await self._require(replaced, scope, prefixes=("fact_",))
+        await self._require_memories(replaced, scope, prefixes=("fact_",))
         for id_ in replaced if scope is None else ():
-            if theirs := await self._scope_of(id_):
+            if theirs := await self._find_scope(id_):
                 raise UsageError(f"{id_} is of the scope {theirs!r}", hint=f"Pass `scope={theirs!r}`.")
         names = [name for fact in facts for name in (fact.about, *fact.entities) if name]
         meant = await self._ledgers.identity.read(
-            _resolve, list(dict.fromkeys(names)), provenance.scope, self._config.memory.phone_region
+            _resolve_names, list(dict.fromkeys(names)), provenance.scope, self._config.memory.phone_region
         )
         made = {id_: name for name, (id_, is_new) in meant.items() if is_new}
         new: list[dict[str, Any]] = [
             {"operation": "entity", "id": id_, "name": name} for id_, name in made.items()
         ]
-        statements = [_operation(fact, meant) for fact in facts]
-        # First: what may not be remembered is not recorded as said either.
+        statements = [_make_operation(fact, meant) for fact in facts]
+        # Check first: what may not be remembered isn't recorded as said either.
         await self._memory.check("batch", [*new, *statements], provenance)
-        event_ids = list(sources) or await self._note(facts, _channel(scope))
+        event_ids = list(sources) or await self._record_notes(facts, _channel_of(scope))
         first: dict[str, str] = {}
         for operation, event_id in zip(statements, event_ids, strict=True):
             operation["event"] = event_id
@@ -296,7 +298,7 @@ class AsyncMemory:
         answer = await self._memory.run("batch", [*new, *statements], provenance)
         return [str(each["id"]) for each in answer["results"][len(new) :]]
 
-    async def _note(self, facts: Sequence[Fact], channel: str) -> list[str]:
+    async def _record_notes(self, facts: Sequence[Fact], channel: str) -> list[str]:
         notes = [
             NewEvent(
                 channel=channel,
@@ -304,13 +306,13 @@ class AsyncMemory:
                 direction="internal",
                 kind="note",
                 sender=_ACTOR,
-                occurred_at=moment(fact.at),
+                occurred_at=parse_time(fact.at),
             )
             for fact in facts
         ]
         return await self._ledgers.events.write(events.append, notes)
 
-    async def _require(
+    async def _require_memories(
         self, memory_ids: Sequence[str], scope: str | None, prefixes: tuple[str, ...] = ("fact_", "evt_")
     ) -> None:
         """Raise unless these are memories, given by their whole ids, inside the scope."""
@@ -320,7 +322,7 @@ class AsyncMemory:
                 what = " or ".join({"fact_": "fact", "evt_": "message"}[each] for each in prefixes)
                 raise UsageError(f"{id_!r} is no {what}", hint="Pass the id of a search's hit.")
         if scope is not None:
-            seen = await (await self._recall(scope)).keep_visible(wanted)
+            seen = await (await self._open_recall(scope)).keep_visible(wanted)
             missing = [id_ for id_ in wanted if id_ not in seen]
             if missing:
                 raise MissingError(f"Unknown memory {missing[0]!r} in this scope", hint="Check the scope.")
@@ -328,18 +330,18 @@ class AsyncMemory:
             if id_.startswith("fact_") and await self._ledgers.memory.read_now(find_fact, id_) != id_:
                 raise MissingError(f"Unknown fact {id_!r}", hint="Pass the whole id.")
 
-    async def _scope_of(self, fact_id: str) -> str | None:
-        found = await (await self._recall(None)).load_items([fact_id], deadline_ms=PATIENT_MS)
+    async def _find_scope(self, fact_id: str) -> str | None:
+        found = await (await self._open_recall(None)).load_items([fact_id], deadline_ms=PATIENT_MS)
         source = found[0].source_event_id if found else None
         event = source and await self._ledgers.events.read_now(events.get, source)
         is_scoped = event and event.channel.startswith(SCOPED_CHANNELS)
         return event.channel.removeprefix(SCOPED_CHANNELS) if event and is_scoped else None
 
-    async def _recall(self, scope: str | None, reranker: Reranker | None = None) -> Recall:
+    async def _open_recall(self, scope: str | None, reranker: Reranker | None = None) -> Recall:
         vectors: Vectors | None = None
         with suppress(ModelFileError):
             vectors = await self._embedding.vectors()
-        visible = EVERYTHING if scope is None else Visibility(channels=frozenset({_channel(scope)}))
+        visible = EVERYTHING if scope is None else Visibility(channels=frozenset({_channel_of(scope)}))
         return Recall(self._ledgers, vectors, visible=visible, reranker=reranker)
 
     async def _erase(self, target: Target) -> None:
@@ -358,8 +360,8 @@ class AsyncMemory:
                 await forgetting.forget(self._ledgers, target, actor=_ACTOR, beside=beside)
 
     @contextmanager
-    def _ahead(self) -> Generator[None]:
-        """Let nothing be embedded while somebody waits."""
+    def _hold_embedding(self) -> Generator[None]:
+        """Embed nothing while a caller waits."""
         self._calls += 1
         self._is_idle.clear()
         try:
@@ -369,7 +371,7 @@ class AsyncMemory:
             if not self._calls:
                 self._is_idle.set()
 
-    async def _let_pass(self) -> None:
+    async def _wait_for_idle(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LET_PASS_S):
                 await self._is_idle.wait()
@@ -379,8 +381,8 @@ class AsyncMemory:
         self._fresh_until_s = time.monotonic() + _CATCH_UP_S
         self._wanted.set()
 
-    async def _embed(self) -> None:
-        """Embed what was written, whenever something was."""
+    async def _embed_writes(self) -> None:
+        """Embed new memories after every write."""
         while await self._wanted.wait():
             await asyncio.sleep(_PAUSE_S)
             self._wanted.clear()
@@ -388,7 +390,7 @@ class AsyncMemory:
             self._is_behind = self._wanted.is_set()
 
 
-def _create(home: Home) -> None:
+def _create_home(home: Home) -> None:
     """Complete a home as `nexus init` does. What exists is not touched."""
     with _creating:
         home.create()
@@ -396,22 +398,22 @@ def _create(home: Home) -> None:
         attach.ensure(home)
 
 
-def _event_of(message: Message, channel: str, thread_id: str, speaker: str) -> NewEvent:
-    """The event that a message is recorded as; `speaker` is who the user is."""
+def _make_event(message: Message, channel: str, thread_id: str, speaker: str) -> NewEvent:
+    """Make the event that records a message; `speaker` is the name of the user."""
     role = str(message.get("role") or "user")
     return NewEvent(
         channel=channel,
-        content=text_of(message),
+        content=read_text(message),
         direction="outbound" if role == "assistant" else "inbound" if role == "user" else "internal",
         # Nobody is to answer it: it was said elsewhere.
         kind="transcript",
         thread_id=thread_id,
         sender=str(message.get("name") or (speaker if role == "user" else role)),
-        occurred_at=moment(message.get("at")),
+        occurred_at=parse_time(message.get("at")),
     )
 
 
-def _channel(scope: str | None) -> str:
+def _channel_of(scope: str | None) -> str:
     if scope is None:
         return CHANNEL
     if not scope.strip() or len(scope) > _LONGEST_SCOPE:
@@ -421,14 +423,14 @@ def _channel(scope: str | None) -> str:
     return f"{SCOPED_CHANNELS}{scope}"
 
 
-def _provenance(scope: str | None) -> Provenance:
-    return Provenance(actor=_ACTOR, kind="owner", scope="" if scope is None else _channel(scope))
+def _make_provenance(scope: str | None) -> Provenance:
+    return Provenance(actor=_ACTOR, kind="owner", scope="" if scope is None else _channel_of(scope))
 
 
-def _resolve(
+def _resolve_names(
     connection: apsw.Connection, names: Sequence[str], scope: str, phone_region: str
 ) -> dict[str, tuple[str, bool]]:
-    """For each name or id the entity's id, and whether it is to be made."""
+    """Resolve each name or id to the entity's id, and whether it must be made."""
     found: dict[str, tuple[str, bool]] = {}
     scope_of = sql.queries("identity")["scope_of"]
     for name in names:
@@ -446,13 +448,13 @@ def _resolve(
     return found
 
 
-def _operation(fact: Fact, meant: Mapping[str, tuple[str, bool]]) -> dict[str, Any]:
+def _make_operation(fact: Fact, meant: Mapping[str, tuple[str, bool]]) -> dict[str, Any]:
     given: dict[str, Any] = {
         "operation": "fact",
         "fact": fact.text,
         "about": fact.about and meant[fact.about][0],
         "entities": [meant[name][0] for name in fact.entities if name],
-        "as_of": clock.timestamp(at) if (at := moment(fact.at)) else None,
+        "as_of": clock.timestamp(at) if (at := parse_time(fact.at)) else None,
         "replaces": list(fact.replaces),
         "how": fact.how,
         "confidence": fact.confidence,

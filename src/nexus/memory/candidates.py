@@ -81,7 +81,7 @@ def note_sender(
     values = {
         "id": entity_id,
         "name": normalised(name),
-        "sent": senders.normalized(name),
+        "sent": senders.normalize_name(name),
         "channel": channel,
         "limit": _NOTED,
     }

@@ -17,7 +17,7 @@ import apsw
 
 from nexus import clock
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.identity.senders import normalized
+from nexus.ledgers.identity.senders import normalize_name
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import match_any
 from nexus.memory.languages import DEFAULT, detect
@@ -296,11 +296,11 @@ def _speakers(
 ) -> dict[tuple[str, str], tuple[str, bool]]:
     """For each channel and sender that is known: the name of who that is, and whether it is the owner."""
     queries = sql.queries("identity")
-    keys = json.dumps([(channel, normalized(sender)) for channel, sender in sorted(senders)])
+    keys = json.dumps([(channel, normalize_name(sender)) for channel, sender in sorted(senders)])
     contacts = {(row[0], row[1]): row[2] for row in rows(connection, queries["senders_named"], (keys,))}
     ids: dict[tuple[str, str], str] = {}
     for channel, sender in senders:
-        contact = contacts.get((channel, normalized(sender)))
+        contact = contacts.get((channel, normalize_name(sender)))
         found = [str(contact)] if contact else called(connection, sender)
         if len(found) == 1:
             ids[channel, sender] = found[0]

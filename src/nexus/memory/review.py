@@ -8,9 +8,10 @@ import apsw
 from nexus import clock
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.sql import rows
-from nexus.memory import aliases, candidates, similarity, views
+from nexus.memory import aliases, candidates, similarity
 from nexus.memory.candidates import Added, Signs
 from nexus.memory.normalisation import NAME
+from nexus.memory.views import entities
 from nexus.memory.writing import Cosines
 
 _ENTITIES_A_READ: Final = 500
@@ -27,7 +28,7 @@ async def review(ledgers: Ledgers, *, cosines: Cosines | None = None, now: clock
         for (entity_id,) in page:
             await _review_one(ledgers, entity_id, cosines, clock.timestamp(now()))
         after = page[-1][0]
-    return len(await views.candidates(ledgers, limit=-1))
+    return len(await entities.load_candidates(ledgers, limit=-1))
 
 
 async def _review_one(ledgers: Ledgers, entity_id: str, cosines: Cosines | None, now: str) -> None:
@@ -66,5 +67,5 @@ def _signs(connection: apsw.Connection, entity_id: str) -> tuple[list[str], Sign
 
 async def _company(ledgers: Ledgers, entity_id: str) -> dict[str, str]:
     """Whom and what an entity occurs with: ids and names."""
-    found = await views.together(ledgers, [entity_id], limit=_COMPANY)
-    return {each["entity_id"]: each["name"] for each in found}
+    found = await entities.load_company(ledgers, [entity_id], limit=_COMPANY)
+    return {each.entity_id: each.name for each in found}

@@ -144,7 +144,7 @@ class Stages:
             # What the owner is told in a group, everybody there reads.
             request.access = replace(held, memory="own") if journey.incoming.is_group else held
             return
-        granted = await self.ledgers.identity.read(grants.of, entity_id=sender.entity_id)
+        granted = await self.ledgers.identity.read(grants.find_grant, entity_id=sender.entity_id)
         if granted is None and not journey.incoming.wants_answer:
             journey.denied = "an unknown sender that wants no answer"
             return
@@ -238,7 +238,7 @@ class Stages:
         # Reminders that came since the person last wrote: an answer to one must be understood.
         thread, event_id = (context.message or {}).get("thread") or "", request.event.id or ""
         sent = await self.ledgers.events.read_now(
-            events.unasked_before, channel=channel, external_id=thread, event_id=event_id
+            events.list_unasked_before, channel=channel, external_id=thread, event_id=event_id
         )
         for each in reversed(sent):
             context.prepend(wrapped("message", each.content, sender=AGENT, sent_at=each.occurred_at))
@@ -258,7 +258,7 @@ class Stages:
         if request.event.channel is None or (
             await self.runner.may_block(BEFORE_DELIVERY, request)
             and await self.ledgers.events.read(
-                events.delivered, channel=request.event.channel, external_id=answer_id
+                events.find_delivered, channel=request.event.channel, external_id=answer_id
             )
         ):
             return Returned()

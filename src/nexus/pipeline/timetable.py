@@ -72,7 +72,7 @@ class Timetable:
 
     async def keep(self) -> None:
         """Put what is registered on the engine, and take off what is not any more."""
-        found = await self._stages.ledgers.runtime.read(automations.listed)
+        found = await self._stages.ledgers.runtime.read(automations.list_current)
         wanted = [schedule for each in found if (schedule := _schedule(each)) is not None]
         schedules = self._engine.schedules
         names = {schedule.name for schedule in wanted}

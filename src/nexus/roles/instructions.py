@@ -10,7 +10,7 @@ from nexus.automations.workspace import Folder, Peer, Workspace
 from nexus.automations.workspace.workspace import ERRORS, PATTERNS, ROLE, SKILLS, notes_for
 from nexus.context.wrapping import wrapped
 from nexus.errors import WorkspaceError
-from nexus.skills.folder import seed_files
+from nexus.skills.folder import install_files
 
 if TYPE_CHECKING:
     from nexus.home import Home
@@ -39,7 +39,7 @@ def role_of(home: "Home", name: str) -> str:
 def seed_roles(home: "Home") -> None:
     """Lay the ROLE.md of these roles into their workspaces; one that was edited stays. Waits for the disk."""
     for name, package in WITHOUT_AUTOMATION.items():
-        seed_files(home.meeseeks / name, {ROLE: role_text(package)})
+        install_files(home.meeseeks / name, {ROLE: role_text(package)})
 
 
 # What a peer has learned of its own work is worth knowing; the rest of its folder can be read.

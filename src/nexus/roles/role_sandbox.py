@@ -77,4 +77,4 @@ def _lay(services: Services, place: Path, *, with_skill: bool) -> None:
 
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     if with_skill:
-        memory.lay(services.home, place, place)
+        memory.install(services.home, place, place)

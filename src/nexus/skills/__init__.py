@@ -1,1 +1,1 @@
-"""What an agent is given to work with: skill folders, their scripts, and the socket that the scripts use."""
+"""Skills for agents: their folders and scripts, and the socket that the scripts use."""

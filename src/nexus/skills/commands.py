@@ -1,14 +1,14 @@
-"""What the skill's scripts can ask for: to write, to search, to see mental models. Answers are JSON.
+"""The commands of the memory skill's scripts: write, batch, search, models. Answers are JSON.
 
 The memory sockets and the command line both come through here, so a script behaves the same whether the
 home runs or not.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Final, Self, cast, get_args
+from typing import Any, Final, cast, get_args
 
 from nexus import clock
 from nexus.errors import UsageError
@@ -26,8 +26,8 @@ from nexus.request import EVERYTHING, Visibility
 _FLAG: Final = "--"
 
 
-def received(body: bytes) -> list[str]:
-    """The arguments that a script sent."""
+def parse_arguments(body: bytes) -> list[str]:
+    """Parse the arguments that a script sent."""
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
@@ -37,43 +37,34 @@ def received(body: bytes) -> list[str]:
     return text.removesuffix("\0").split("\0") if text else []
 
 
-def flags(arguments: Sequence[str], example: str) -> tuple[list[str], dict[str, str | list[str]]]:
-    """The bare arguments, and the values of the flags; a flag that comes twice has a list of values.
+def parse_flags(arguments: Sequence[str], example: str) -> tuple[list[str], dict[str, str | list[str]]]:
+    """Split arguments into bare ones and the values of flags; a repeated flag has a list of values.
 
-    Each flag has a value, `--fact TEXT` or `--fact=TEXT`: so a text may begin with dashes too.
+    Each flag has a value, `--fact TEXT` or `--fact=TEXT`, so a text may begin with dashes.
     """
     bare: list[str] = []
     found: dict[str, str | list[str]] = {}
     rest = iter(arguments)
     for argument in rest:
         if argument.startswith(_FLAG) and len(argument) > len(_FLAG):
-            name, value = _flag(argument, rest, example)
-            _add(found, name, value)
+            name, equals, value = argument.removeprefix(_FLAG).partition("=")
+            if not equals:
+                following = next(rest, None)
+                if following is None:
+                    raise UsageError(f"`--{name}` needs a value", hint=f"For example: {example}")
+                value = following
+            earlier = found.get(name)
+            if earlier is None:
+                found[name] = value
+            else:
+                found[name] = [*([earlier] if isinstance(earlier, str) else earlier), value]
         else:
             bare.append(argument)
     return bare, found
 
 
-def _flag(argument: str, rest: Iterator[str], example: str) -> tuple[str, str]:
-    name, equals, value = argument.removeprefix(_FLAG).partition("=")
-    if equals:
-        return name, value
-    following = next(rest, None)
-    if following is None:
-        raise UsageError(f"`--{name}` needs a value", hint=f"For example: {example}")
-    return name, following
-
-
-def _add(found: dict[str, str | list[str]], name: str, value: str) -> None:
-    earlier = found.get(name)
-    if earlier is None:
-        found[name] = value
-    else:
-        found[name] = [*([earlier] if isinstance(earlier, str) else earlier), value]
-
-
 EXAMPLE: Final = 'memory-search.sh "project timeline" --scope entities,episodes,events --limit 10'
-# The words of the specification, which are plural, and ours.
+# The plural names are the specification's.
 _SCOPES: Final[dict[str, Kind]] = {
     "events": "event",
     "facts": "fact",
@@ -89,57 +80,49 @@ _MOST: Final = 200
 MODELS_EXAMPLE: Final = 'memory-models.sh "Sarah and deadlines"'
 
 
-@dataclass(frozen=True, kw_only=True)
-class Search:
-    """One question, read and checked."""
-
-    query: Query
-
-    @classmethod
-    def of(cls, words: list[str], given: Mapping[str, str | list[str]]) -> Self:
-        """What the arguments of the script mean."""
-        text = " ".join(words).strip()
-        if not text:
-            raise _error("Say what to search for")
-        for name in given:
-            if name not in _FLAGS:
-                raise _error(f"There is no flag `--{name}`: there are {', '.join(_FLAGS)}")
-        values = {name: value if isinstance(value, str) else value[-1] for name, value in given.items()}
-        return cls(
-            query=Query(
-                text=text,
-                kinds=_kinds(given.get("scope")),
-                max_results=_number(values, "limit", 10),
-                max_tokens=_number(values, "max-tokens", 4000, most=100_000),
-                budget=_budget(values.get("budget", "mid")),
-                deadline_ms=PATIENT_MS,
-                channel=values.get("channel"),
-                entity_id=values.get("entity"),
-                time_after=_moment(values, "after"),
-                time_before=_moment(values, "before"),
-            )
-        )
-
-    async def run(self, ledgers: Ledgers, recall: Recall) -> dict[str, Any]:
-        """The answer, in the form in which the script prints it."""
-        answer = await recall.find(self.query)
-        # Entities have no place: whoever may see only some threads is told of none.
-        asked = "entity" in self.query.kinds and recall.visible.everything
-        named = await self._named(ledgers) if asked else []
-        return {
-            "query": self.query.text,
-            "entities": named,
-            "results": [_plain(result) for result in answer.results],
-            "took_ms": round(answer.timings_ms["total"]),
-        }
-
-    async def _named(self, ledgers: Ledgers) -> list[dict[str, str]]:
-        question = understand(self.query.text, clock.now())
-        found = await ledgers.identity.read(entities_named, question)
-        return [{"id": id_, "matched": named.name} for id_, named in found.items()]
+def parse_query(words: list[str], given: Mapping[str, str | list[str]]) -> Query:
+    """Read and check the arguments of the search script."""
+    text = " ".join(words).strip()
+    if not text:
+        raise _error("Say what to search for")
+    for name in given:
+        if name not in _FLAGS:
+            raise _error(f"There is no flag `--{name}`: there are {', '.join(_FLAGS)}")
+    values = {name: value if isinstance(value, str) else value[-1] for name, value in given.items()}
+    budget = values.get("budget", "mid")
+    if budget not in get_args(Budget):
+        raise _error(f"`--budget` must be one of {', '.join(get_args(Budget))}, not {budget!r}")
+    return Query(
+        text=text,
+        kinds=_read_kinds(given.get("scope")),
+        max_results=_read_number(values, "limit", 10),
+        max_tokens=_read_number(values, "max-tokens", 4000, most=100_000),
+        budget=cast("Budget", budget),
+        deadline_ms=PATIENT_MS,
+        channel=values.get("channel"),
+        entity_id=values.get("entity"),
+        time_after=_read_time(values, "after"),
+        time_before=_read_time(values, "before"),
+    )
 
 
-def _plain(result: Match) -> dict[str, Any]:
+async def search(ledgers: Ledgers, recall: Recall, query: Query) -> dict[str, Any]:
+    """Search, and return the answer as the script prints it."""
+    answer = await recall.find(query)
+    named: list[dict[str, str]] = []
+    # Entities belong to no thread: whoever may see only some threads sees none.
+    if "entity" in query.kinds and recall.visible.everything:
+        found = await ledgers.identity.read(entities_named, understand(query.text, clock.now()))
+        named = [{"id": id_, "matched": each.name} for id_, each in found.items()]
+    return {
+        "query": query.text,
+        "entities": named,
+        "results": [_match_document(result) for result in answer.results],
+        "took_ms": round(answer.timings_ms["total"]),
+    }
+
+
+def _match_document(result: Match) -> dict[str, Any]:
     item, reasons = result.item, result.reasons
     plain = {
         "type": item.kind,
@@ -165,7 +148,7 @@ def _plain(result: Match) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if value not in (None, [], "")}
 
 
-def _kinds(given: str | list[str] | None) -> frozenset[Kind]:
+def _read_kinds(given: str | list[str] | None) -> frozenset[Kind]:
     if given is None:
         return Query(text="").kinds
     names = [
@@ -177,20 +160,14 @@ def _kinds(given: str | list[str] | None) -> frozenset[Kind]:
     return frozenset(_SCOPES[name] for name in names)
 
 
-def _number(values: Mapping[str, str], name: str, default: int, most: int = _MOST) -> int:
+def _read_number(values: Mapping[str, str], name: str, default: int, most: int = _MOST) -> int:
     text = values.get(name, str(default))
     if not text.isdecimal() or not 1 <= int(text) <= most:
         raise _error(f"`--{name}` must be a number from 1 to {most}, not {text!r}")
     return int(text)
 
 
-def _budget(text: str) -> Budget:
-    if text not in get_args(Budget):
-        raise _error(f"`--budget` must be one of {', '.join(get_args(Budget))}, not {text!r}")
-    return cast("Budget", text)
-
-
-def _moment(values: Mapping[str, str], name: str) -> datetime | None:
+def _read_time(values: Mapping[str, str], name: str) -> datetime | None:
     if name not in values:
         return None
     try:
@@ -203,17 +180,17 @@ def _error(message: str) -> UsageError:
     return UsageError(message, hint=f"For example: {EXAMPLE}")
 
 
-Asked = Callable[[], Awaitable[Recall]]
-"""The memory, ready to be searched; what it searches by may change between two questions."""
+OpenRecall = Callable[[], Awaitable[Recall]]
+"""Opens recall for one search: its embedding model may change between two searches."""
 
 
 class Commands:
-    """What one principal can ask for. Who that is comes from the runtime, never from what is sent."""
+    """The commands of one principal. The runtime says who that is, never what is sent."""
 
     def __init__(
         self,
         memory: Memory,
-        recall: Asked,
+        recall: OpenRecall,
         provenance: Provenance,
         *,
         writes: bool = True,
@@ -231,13 +208,13 @@ class Commands:
         """Carry out a script's command; a `UsageError` says what was wrong with it."""
         match command:
             case "write":
-                answer = await self.write(received(body))
+                answer = await self.write(parse_arguments(body))
             case "batch":
                 answer = await self.batch(body)
             case "search":
-                answer = await self.search(received(body))
+                answer = await self.search(parse_arguments(body))
             case "models":
-                answer = await self.models(received(body))
+                answer = await self.models(parse_arguments(body))
             case "ping":
                 answer = {"ok": True}
             case _:
@@ -247,16 +224,16 @@ class Commands:
         return json.dumps(answer, ensure_ascii=False).encode(errors="replace")
 
     async def write(self, arguments: list[str]) -> dict[str, Any]:
-        """One operation, as `memory-write.sh` is called for it."""
+        """Run one operation, with the arguments of `memory-write.sh`."""
         if not arguments or arguments[0] in {"-h", "--help", "help"}:
-            raise UsageError("Say what to write", hint=usage())
+            raise UsageError("Say what to write", hint=list_operations())
         operation, *rest = arguments
         if operation == BATCH:
             raise UsageError("A batch is read from standard input", hint=f"For example:\n{_batch_example()}")
         known = OPERATIONS.get(operation)
         if known is None:
-            raise UsageError(f"Unknown operation {operation!r}", hint=usage())
-        bare, values = flags(rest, known.example)
+            raise UsageError(f"Unknown operation {operation!r}", hint=list_operations())
+        bare, values = parse_flags(rest, known.example)
         if bare:
             raise UsageError(
                 f"{bare[0]!r} belongs to no flag of `{operation}`", hint=f"For example: {known.example}"
@@ -264,19 +241,19 @@ class Commands:
         return await self._run(operation, values)
 
     async def batch(self, body: bytes) -> dict[str, Any]:
-        """Many operations in one transaction: one JSON object on each line, or one list of them."""
-        return await self._run(BATCH, _operations(body))
+        """Run many operations in one transaction: one JSON object on each line, or a list of them."""
+        return await self._run(BATCH, _read_operations(body))
 
     async def search(self, arguments: list[str]) -> dict[str, Any]:
-        """What the memory holds about a question."""
-        search = Search.of(*flags([each for each in arguments if each != "--json"], EXAMPLE))
-        answer = await search.run(self._memory.ledgers, await self._recall())
+        """Search the memory."""
+        query = parse_query(*parse_flags([each for each in arguments if each != "--json"], EXAMPLE))
+        answer = await search(self._memory.ledgers, await self._recall(), query)
         if self._rules is not None:
             self._rules.recalled(answer)
         return answer
 
     async def models(self, arguments: list[str]) -> dict[str, Any] | list[dict[str, Any]]:
-        """Mental models in their newest versions; with a name or an id that one, its sources and versions."""
+        """List mental models in their newest versions, or show one with its sources and versions."""
         if not self._visible.everything:
             raise UsageError(
                 "Mental models may rest on any conversation, and this run sees one",
@@ -284,7 +261,7 @@ class Commands:
             )
         stale = "--stale" in arguments
         given = [each for each in arguments if each not in {"--stale", "--json"}]
-        words, values = flags(given, MODELS_EXAMPLE)
+        words, values = parse_flags(given, MODELS_EXAMPLE)
         for name in values.keys() - {"limit"}:
             raise UsageError(
                 f"There is no flag `--{name}`: there are stale and limit",
@@ -292,7 +269,7 @@ class Commands:
             )
         if words:
             return await mental_models.describe(self._memory.ledgers, " ".join(words).strip())
-        limit = _number({name: str(value) for name, value in values.items()}, "limit", 50)
+        limit = _read_number({name: str(value) for name, value in values.items()}, "limit", 50)
         found = await mental_models.listed(self._memory.ledgers, stale=stale, limit=limit)
         return [each.to_json() for each in found]
 
@@ -302,7 +279,7 @@ class Commands:
                 "This workspace may read the memory and not write it",
                 hint="Leave what should be remembered to the memory writer.",
             )
-        if not self._visible.everything and _concludes(operation, arguments):
+        if not self._visible.everything and _saves_mental_model(operation, arguments):
             raise UsageError(
                 "A mental model may rest on any conversation, and this run sees one",
                 hint="Write what was said in it as facts.",
@@ -314,7 +291,7 @@ class Commands:
             raise UsageError(error.message, hint=hint) from error
 
 
-def _concludes(operation: str, arguments: object) -> bool:
+def _saves_mental_model(operation: str, arguments: object) -> bool:
     """Whether an operation, or one of a batch, saves a mental model."""
     listed = cast("list[object]", arguments) if isinstance(arguments, list) else []
     names = [
@@ -323,8 +300,8 @@ def _concludes(operation: str, arguments: object) -> bool:
     return mental_models.OPERATION in [operation, *names]
 
 
-def usage() -> str:
-    """Every operation with an example."""
+def list_operations() -> str:
+    """List every operation with an example."""
     lines = [f"  {operation.example}" for operation in OPERATIONS.values()]
     return "\n".join(["For example:", *lines, *(f"  {line}" for line in _batch_example().splitlines())])
 
@@ -334,7 +311,7 @@ def _batch_example() -> str:
     return "\n".join(["memory-write.sh batch <<'END'", *map(json.dumps, items), "END"])
 
 
-def _operations(body: bytes) -> object:
+def _read_operations(body: bytes) -> object:
     try:
         text = body.decode()
         if text.lstrip().startswith("["):

@@ -1,7 +1,7 @@
-"""Laying a skill's files into a workspace, and bringing them up to date without erasing what was learned.
+"""Install a skill's files in a workspace, and update them without erasing edits.
 
-A file is replaced only while it is as it was laid, which its hash tells. One that somebody edited stays,
-and the new version is laid beside it as NAME.new. The workspace may be writable to an agent, so nothing
+A file is replaced only if its hash is that of the installed version. An edited file stays, and the new
+version is written beside it as NAME.new. The workspace may be writable to an agent, so nothing
 here follows a symbolic link.
 """
 
@@ -29,45 +29,45 @@ _LARGEST_BYTES: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Seeded:
-    """What was done: names of files, relative to the skill's folder."""
+    """What was installed: names of files, relative to the skill's folder."""
 
     folder: Path
     laid: list[str] = field(default_factory=list[str])
     replaced: list[str] = field(default_factory=list[str])
     edited: list[str] = field(default_factory=list[str])
-    """Kept as they are, with a new version laid beside them."""
+    """Kept as they are, with a new version beside them."""
 
 
-def seed(workspace: Path, skill: str, files: Mapping[str, str]) -> Seeded:
-    """Lay a skill's files into `workspace/skills/SKILL`, or bring those there up to date."""
-    return _seed(workspace, ("skills", skill), files)
+def install_skill(workspace: Path, skill: str, files: Mapping[str, str]) -> Seeded:
+    """Install or update a skill's files in `workspace/skills/SKILL`."""
+    return _install(workspace, ("skills", skill), files)
 
 
-def seed_files(workspace: Path, files: Mapping[str, str]) -> Seeded:
-    """Lay files into the workspace itself, which is made where it is missing."""
+def install_files(workspace: Path, files: Mapping[str, str]) -> Seeded:
+    """Install or update files in the workspace itself, which is made if it is missing."""
     workspace.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-    return _seed(workspace, (), files)
+    return _install(workspace, (), files)
 
 
-def _seed(workspace: Path, parts: tuple[str, ...], files: Mapping[str, str]) -> Seeded:
+def _install(workspace: Path, parts: tuple[str, ...], files: Mapping[str, str]) -> Seeded:
     done = Seeded(folder=workspace.joinpath(*parts))
-    with _opened(workspace, parts) as folder:
-        known = _record(folder)
+    with _open_folder(workspace, parts) as folder:
+        known = _read_record(folder)
         record = dict(known)
         for name, text in files.items():
-            record[name] = _lay(folder, name, text.encode(), record.get(name), done)
+            record[name] = _update_file(folder, name, text.encode(), record.get(name), done)
         if record != known:
             _write(folder, RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
     return done
 
 
-def unread(workspaces: Path) -> list[Path]:
-    """The new versions that lie beside edited files, in all workspaces of a folder."""
+def find_new_versions(workspaces: Path) -> list[Path]:
+    """Find the new versions beside edited files, in all workspaces of a folder."""
     return sorted([*workspaces.glob(f"*/*{NEW}"), *workspaces.glob(f"*/skills/*/*{NEW}")])
 
 
-def _lay(folder: int, name: str, wanted: bytes, laid: str | None, done: Seeded) -> str:
-    """Bring one file up to date; returns the hash to remember."""
+def _update_file(folder: int, name: str, wanted: bytes, laid: str | None, done: Seeded) -> str:
+    """Install or update one file; return the hash to record."""
     found, hashed = _read(folder, name), _hash(wanted)
     if found == wanted:
         _remove_if(folder, name + NEW, wanted)
@@ -85,8 +85,8 @@ def _lay(folder: int, name: str, wanted: bytes, laid: str | None, done: Seeded) 
 
 
 @contextmanager
-def _opened(workspace: Path, parts: tuple[str, ...]) -> Generator[int]:
-    """A folder below the workspace, made where it is missing and reached through no link."""
+def _open_folder(workspace: Path, parts: tuple[str, ...]) -> Generator[int]:
+    """Open a folder below the workspace through no symbolic link. It is made if it is missing."""
     held = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parts:
@@ -107,7 +107,7 @@ def _opened(workspace: Path, parts: tuple[str, ...]) -> Generator[int]:
 
 
 def _read(folder: int, name: str) -> bytes | None:
-    """A plain file's content; None for anything else."""
+    """Return a plain file's content; None for anything else."""
     try:
         descriptor = os.open(name, _READ | os.O_NONBLOCK, dir_fd=folder)
     except OSError:
@@ -128,7 +128,7 @@ def _exists(folder: int, name: str) -> bool:
 
 
 def _write(folder: int, name: str, content: bytes) -> None:
-    """Put a file in its place, complete or not at all."""
+    """Write a file atomically."""
     building = f".{name}.{ids.new('new')}"
     mode = _PROGRAM if name.removesuffix(NEW).endswith(".sh") else PRIVATE_FILE
     descriptor = os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
@@ -143,13 +143,13 @@ def _write(folder: int, name: str, content: bytes) -> None:
 
 
 def _remove_if(folder: int, name: str, content: bytes | None) -> None:
-    """Remove a file that has this content; with None, whatever it has."""
+    """Remove a file if it has this content; with None, in any case."""
     found = _read(folder, name)
     if found is not None and content in {None, found}:
         os.unlink(name, dir_fd=folder)
 
 
-def _record(folder: int) -> dict[str, str]:
+def _read_record(folder: int) -> dict[str, str]:
     try:
         loaded = json.loads(_read(folder, RECORD) or b"{}")
     except ValueError:
@@ -167,11 +167,11 @@ PAGES: Final = {"memory-search": "memory_search", "memory-reflect": "memory_refl
 """The name of each skill, and the folder of its page."""
 
 
-def lay(workspace: Path) -> list[Seeded]:
-    """Lay the pages into a workspace, or bring them up to date."""
-    return [seed(workspace, name, {"SKILL.md": page(name)}) for name in PAGES]
+def install_pages(workspace: Path) -> list[Seeded]:
+    """Install or update the skills' pages in a workspace."""
+    return [install_skill(workspace, name, {"SKILL.md": read_page(name)}) for name in PAGES]
 
 
-def page(name: str) -> str:
-    """The text of a skill."""
+def read_page(name: str) -> str:
+    """Return the page of a skill."""
     return resources.files("nexus.skills").joinpath(PAGES[name], "SKILL.md").read_text(encoding="utf-8")

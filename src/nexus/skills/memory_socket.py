@@ -59,7 +59,7 @@ class MemorySocket:
         self.path.parent.chmod(PRIVATE_DIRECTORY)
         directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            bound = _bound(self.path, directory)
+            bound = _bind(self.path, directory)
             app = Starlette(routes=[Route("/{command}", self._respond, methods=["POST"])])
             server = asgi.server(app, keep_alive_s=_KEEP_ALIVE_S, headers=False)
             await server.startup(sockets=[bound])
@@ -98,9 +98,9 @@ class MemorySocket:
         return Response(answer, media_type=_JSON)
 
 
-def _bound(path: Path, directory: int) -> socket.socket:
-    """A listening socket at the path, in the place of one that a killed process left."""
-    address = _address(path, directory)
+def _bind(path: Path, directory: int) -> socket.socket:
+    """Listen at the path, and replace a socket that a killed process left."""
+    address = _make_address(path, directory)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _refuse_second(path, address)
@@ -114,8 +114,8 @@ def _bound(path: Path, directory: int) -> socket.socket:
     return listening
 
 
-def _address(path: Path, directory: int) -> str:
-    """The path, or where it is too long for an address, a way to it through the open directory."""
+def _make_address(path: Path, directory: int) -> str:
+    """Return the path, or if it is too long for an address, a way to it through the open directory."""
     if len(os.fsencode(path)) < _LONGEST_ADDRESS_BYTES:
         return str(path)
     if sys.platform != "linux":

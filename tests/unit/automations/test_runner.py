@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from nexus import clock
 from nexus.automations.context import Context, NoServices, Occasion
-from nexus.cli import checks, program
+from nexus.cli import doctor, program
 from nexus.context import AssembledContext
 from nexus.errors import UnknownHookPointError
 from nexus.ledgers import Ledgers
@@ -453,7 +453,7 @@ async def test_a_failed_async_one_is_tried_again_then_waits_as_a_dead_letter(
         await stage.fire()
         dead = await _until(stage, "writer", "failed")
         assert (len(seen), dead.attempts, dead.retries_left, dead.retry_at) == (4, 3, 0, None)
-        assert [(name, each.id) for name, each in await opened.runtime.read(invocations.dead)] == [
+        assert [(name, each.id) for name, each in await opened.runtime.read(invocations.list_dead)] == [
             ("writer", dead.id)
         ]
         assert (await stage.row("writer")).consecutive_errors == 4
@@ -513,7 +513,7 @@ async def test_a_dead_letter_is_dismissed_and_the_doctor_is_content(opened: Ledg
     def reported() -> list[str]:
         return [
             each.message
-            for each in checks.examine(opened.home, thorough=False)
+            for each in doctor.examine(opened.home, thorough=False)
             if each.check == "automations" and "invocation" in each.message
         ]
 

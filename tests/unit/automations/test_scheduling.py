@@ -65,7 +65,7 @@ async def test_an_agent_saves_a_reminder_that_a_person_asked_for(home: Home, ser
         await app.timetable.keep()
         clock.forward(hours=2)
         await tick(app, made.name, clock)
-        sent = partial(events.unasked, channel="cli", external_id="desk", after=0)
+        sent = partial(events.list_unasked, channel="cli", external_id="desk", after=0)
         assert [each.content for each in await app.ledgers.events.read(sent)] == ["call Anna"]
     told = server.requests[1].body.decode()
     assert "Saved as reminder-1. Monday 2031-05-05 12:00 UTC. Nexus says: call Anna" in told

@@ -90,7 +90,7 @@ async def test_a_day_is_used_up_for_every_process_and_message(home: Home, server
         with pytest.raises(WorkFailedError, match="per day is used up"):
             await run.result()
         (hit,) = await _hits(app)
-        (standing,) = await views.standing(app.ledgers, app.config.budgets)
+        (standing,) = await views.load_budgets(app.ledgers, app.config.budgets)
     assert hit.execution_id == run.id
     assert (standing.setting, standing.is_used_up) == ("day_tokens", True)
     assert len(server.requests) == 1
@@ -105,7 +105,7 @@ async def test_an_automation_spends_on_its_own_account_whatever_its_script_says(
         for text in ("One", "Two"):
             assert (await (await app.send(text)).result()).response.content == "Fine"
         (hit,) = await _hits(app)
-        spent = await views.spent(app.ledgers)
+        spent = await views.load_usage(app.ledgers)
     assert (hit.budget, hit.automation) == ("automation", "notes")
     assert [(each.name, each.total.calls) for each in spent.automations] == [("notes", 1)]
     # Two messages and one note: the second note was refused, and the message was answered all the same.
@@ -164,7 +164,7 @@ async def test_everybody_but_the_owner_has_a_limit_by_default(home: Home, server
             await (await _from_sam(app)).result()
         (hit,) = await _hits(app)
         assert (await (await app.send("The owner has no such limit")).result()).response.content == "Hello"
-        standing = {each.setting: each for each in await views.standing(app.ledgers, app.config.budgets)}
+        standing = {each.setting: each for each in await views.load_budgets(app.ledgers, app.config.budgets)}
     assert caught.value.hint == "Try again tomorrow (UTC)."
     assert (hit.budget, hit.unit) == ("guest", "tokens")
     assert standing["guest_tokens"].is_used_up
@@ -177,7 +177,7 @@ async def _from_sam(app: App) -> Run:
     incoming = Incoming(channel="telegram", sender="@sam", thread="42", content="Hello")
     journey = await app.pipeline.receive(incoming)
     if journey.run is None:
-        (asking,) = await app.ledgers.identity.read(grants.asking)
+        (asking,) = await app.ledgers.identity.read(grants.list_pairings)
         await app.ledgers.identity.write(grants.approve, code=asking.code, granted=Granted(), by="owner")
         journey = await app.pipeline.receive(incoming)
         assert journey.run is not None

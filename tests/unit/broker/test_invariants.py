@@ -70,7 +70,9 @@ async def _quiet(app: App) -> None:
 
     async def busy() -> bool:
         runtime = app.ledgers.runtime
-        unfinished = await runtime.read(executions.unfinished) or await runtime.read(invocations.unfinished)
+        unfinished = await runtime.read(executions.list_unfinished) or await runtime.read(
+            invocations.list_unfinished
+        )
         return bool(unfinished)
 
     async with asyncio.timeout(60):

@@ -198,7 +198,7 @@ async def test_a_request_whose_process_died_is_billed_as_estimated_when_its_run_
             await opened.runtime.write(executions.end, execution_id="exe_1", status="failed")
         assert await _held(opened) == 0
         assert await _usage(opened) == [(asked.id, 10, 50, None, "manager", "notes", 1)]
-    assert await opened.runtime.read(usage.estimated, day="2020-01-01") == 1
+    assert await opened.runtime.read(usage.count_estimated, day="2020-01-01") == 1
 
 
 async def test_a_process_that_was_only_frozen_corrects_the_estimate_and_leaves_others_reservations(

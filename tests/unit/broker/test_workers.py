@@ -197,7 +197,7 @@ async def test_stopping_a_run_stops_its_workers(home: Home, server: ModelServer)
         with pytest.raises(WorkCancelledError):
             await app.queue.run(given.execution_id).result()
         after = await (await app.send("Hello?")).result()
-        runs = await app.ledgers.runtime.read(executions.begun_in, session_label="main", after=asked.id)
+        runs = await app.ledgers.runtime.read(executions.list_begun_in, session_label="main", after=asked.id)
         request = await app.ledgers.runtime.read(requests.get, request_id=given.parent_request_id)
     assert request is not None
     assert request.status == "cancelled"

@@ -205,7 +205,7 @@ async def test_what_was_recorded_before_the_clock_was_set_back_is_sent(ledgers: 
     async with _running(ledgers, _Adapter()):
         await _connected(ledgers)
     await _say(ledgers, "Hello")
-    outgoing, seq = await ledgers.events.read(events.outgoing, channel=_NAME, after=0)
+    outgoing, seq = await ledgers.events.read(events.list_outgoing, channel=_NAME, after=0)
     await ledgers.runtime.write(ledger.queue, name=_NAME, outgoing=outgoing, seq=seq)
     await ledgers.runtime.write(
         lambda connection: connection.execute("UPDATE deliveries SET next_at = '2126-01-01T00:00:00.000Z'")
@@ -228,14 +228,14 @@ async def test_a_poisonous_message_is_set_aside_and_can_be_retried(ledgers: Ledg
     async with _running(ledgers, _Adapter(bad, empty, _HELLO), receive) as channels:
         await _until(lambda: heard)
         assert heard == ["1"]
-        kept = await ledgers.runtime.read(ledger.those_set_aside)
+        kept = await ledgers.runtime.read(ledger.list_set_aside)
         assert [(each.external_id, each.reason) for each in kept] == [
             ("bad", "it cannot be read"),
             ("empty", "The message is empty"),
         ]
         assert await channels.retry(kept[0].id)
         assert heard == ["1", "bad"]
-    assert [each.external_id for each in await ledgers.runtime.read(ledger.those_set_aside)] == ["empty"]
+    assert [each.external_id for each in await ledgers.runtime.read(ledger.list_set_aside)] == ["empty"]
 
 
 class _Hasty(_Adapter):
@@ -268,7 +268,7 @@ async def test_accepted_messages_are_taken_in_once_in_the_order_of_their_threads
     async with _running(ledgers, _Hasty(*said), receive):
         await _until(lambda: len(heard) >= 60)
         async with asyncio.timeout(60):
-            while await ledgers.runtime.read(ledger.received, channel=_NAME, limit=1):
+            while await ledgers.runtime.read(ledger.list_received, channel=_NAME, limit=1):
                 await asyncio.sleep(0.01)
     assert sorted(heard) == sorted((f"t{number % 4}", number) for number in range(60))
     for thread in {thread for thread, _ in heard}:
@@ -290,7 +290,7 @@ async def test_accepted_messages_wait_in_the_ledger_and_survive_a_restart(ledger
         # They were all accepted, and one of their thread is being taken in.
         await _until(lambda: begun)
     assert begun == ["0"]
-    assert await ledgers.runtime.read(ledger.those_set_aside) == []
+    assert await ledgers.runtime.read(ledger.list_set_aside) == []
     heard: list[str] = []
 
     async def receive(name: str, message: Message) -> None:
@@ -308,14 +308,14 @@ async def test_an_accepted_message_that_cannot_be_taken_in_is_set_aside(ledgers:
     empty = Message(id="empty", thread="t", sender="hana", text=" ")
     async with _running(ledgers, _Hasty(_HELLO, empty), receive):
         async with asyncio.timeout(60):
-            while len(await ledgers.runtime.read(ledger.those_set_aside)) < 2:
+            while len(await ledgers.runtime.read(ledger.list_set_aside)) < 2:
                 await asyncio.sleep(0.01)
-    kept = await ledgers.runtime.read(ledger.those_set_aside)
+    kept = await ledgers.runtime.read(ledger.list_set_aside)
     assert {each.external_id: each.reason for each in kept} == {
         "1": "it cannot be read",
         "empty": "The message is empty",
     }
-    assert await ledgers.runtime.read(ledger.received, channel=_NAME, limit=1) == []
+    assert await ledgers.runtime.read(ledger.list_received, channel=_NAME, limit=1) == []
 
 
 async def test_a_message_waits_while_the_disk_is_full_and_is_no_poison(ledgers: Ledgers) -> None:
@@ -328,7 +328,7 @@ async def test_a_message_waits_while_the_disk_is_full_and_is_no_poison(ledgers: 
 
     async with _running(ledgers, _Adapter(_HELLO), receive):
         await _until(lambda: len(tried) == 3)
-    assert await ledgers.runtime.read(ledger.those_set_aside) == []
+    assert await ledgers.runtime.read(ledger.list_set_aside) == []
 
 
 async def test_a_denied_message_is_settled(ledgers: Ledgers) -> None:
@@ -339,7 +339,7 @@ async def test_a_denied_message_is_settled(ledgers: Ledgers) -> None:
         async with asyncio.timeout(60):
             while await channels.cursor(_NAME) is None:
                 await asyncio.sleep(0.01)
-    assert await ledgers.runtime.read(ledger.those_set_aside) == []
+    assert await ledgers.runtime.read(ledger.list_set_aside) == []
 
 
 async def test_a_paused_channel_rests(ledgers: Ledgers) -> None:

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from nexus import ledgers
-from nexus.cli import checks, engine_checks, ledger_checks
+from nexus.cli import doctor, engine_checks, ledger_checks
 from nexus.cli.ledger_checks import Finding
 from nexus.engine import Engine, Settings
 from nexus.errors import CareError, LedgerError
@@ -55,12 +55,12 @@ async def test_a_damaged_engine_is_a_finding(home: Home, damaged: str) -> None:
         pass
     path = home.engine_file if damaged == "engine" else home.ledger("runtime")
     for page in _damaged_page_by_page(path):
-        found = list(engine_checks.examine(home, settings, thorough=False))
+        found = list(engine_checks.check_engine(home, settings, thorough=False))
         assert damaged == "runtime" or any(each.level == "error" for each in found), f"page {page}"
 
 
 def troubles(home: Home, *, creates_empty: bool = False) -> list[Finding]:
-    findings = ledger_checks.examine_ledgers(home, thorough=False, creates_empty=creates_empty)
+    findings = ledger_checks.check_ledgers(home, thorough=False, creates_empty=creates_empty)
     return [each for each in findings if each.level != "ok"]
 
 
@@ -137,7 +137,7 @@ def test_texts_that_could_not_be_embedded_are_a_finding(home: Home) -> None:
         put = """INSERT INTO embeddings (target_type, target_id, model_id, vector, source_text_hash)
         VALUES ('fact', ?, 'm', ?, ?)"""
         connection.executemany(put, [("fact_1", bytes(4), "abc"), ("fact_2", b"", "")])
-    found = [each for each in checks.examine(home, thorough=False) if "embedded" in each.message]
+    found = [each for each in doctor.examine(home, thorough=False) if "embedded" in each.message]
     assert [(each.level, each.message.split(",")[0]) for each in found] == [
         ("warning", "1 text could not be embedded")
     ]

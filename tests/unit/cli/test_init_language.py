@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus.cli.init_language import embedding_model, of_locale
+from nexus.cli.init import choose_embedding_model, locale_language
 from nexus.errors import ModelFileError
 from nexus.memory.embedding import DEFAULT_MODEL, MULTILINGUAL_MODEL, Model
 from unit.cli.test_init_model import Scripted
@@ -30,13 +30,13 @@ class Hub:
 
 def test_english_gets_the_default_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
     person, hub = Scripted(), Hub()
-    assert embedding_model("en_US.UTF-8", person, download=True, fetch=hub) == DEFAULT_MODEL
+    assert choose_embedding_model("en_US.UTF-8", person, download=True, fetch=hub) == DEFAULT_MODEL
     assert (person.asked, hub.fetched, capsys.readouterr().out) == ([], [], "")
 
 
 def test_a_person_who_agrees_gets_the_multilingual_model(capsys: pytest.CaptureFixture[str]) -> None:
     person, hub = Scripted(), Hub()
-    assert embedding_model("de_DE.UTF-8", person, download=False, fetch=hub) == MULTILINGUAL_MODEL
+    assert choose_embedding_model("de_DE.UTF-8", person, download=False, fetch=hub) == MULTILINGUAL_MODEL
     assert hub.fetched == [MULTILINGUAL_MODEL]
     assert "135 MB" in person.asked[0]
     assert capsys.readouterr().out.count("\n") == 1
@@ -44,7 +44,7 @@ def test_a_person_who_agrees_gets_the_multilingual_model(capsys: pytest.CaptureF
 
 def test_a_person_who_declines_is_told_how_to_get_it_later(capsys: pytest.CaptureFixture[str]) -> None:
     person, hub = Scripted({"Download": "n"}), Hub()
-    assert embedding_model("pt-BR", person, download=True, fetch=hub) == DEFAULT_MODEL
+    assert choose_embedding_model("pt-BR", person, download=True, fetch=hub) == DEFAULT_MODEL
     assert hub.fetched == []
     assert "`nexus init --language pt-BR`" in capsys.readouterr().out
 
@@ -53,19 +53,19 @@ def test_a_person_who_declines_is_told_how_to_get_it_later(capsys: pytest.Captur
 def test_a_script_downloads_only_if_it_says_so(download: bool, model: str) -> None:
     hub = Hub()
     nobody = Scripted(is_person=False)
-    assert embedding_model("es", nobody, download=download, fetch=hub) == model
+    assert choose_embedding_model("es", nobody, download=download, fetch=hub) == model
     assert bool(hub.fetched) is download
 
 
 def test_a_hub_out_of_reach_leaves_the_default_model(capsys: pytest.CaptureFixture[str]) -> None:
     hub = Hub(down=True)
-    assert embedding_model("fr", Scripted(), download=True, fetch=hub) == DEFAULT_MODEL
+    assert choose_embedding_model("fr", Scripted(), download=True, fetch=hub) == DEFAULT_MODEL
     shown = capsys.readouterr()
     assert "Could not download" in shown.err
     assert "nexus models pull multilingual-e5-small" in shown.out
 
 
 def test_the_locale_names_the_language() -> None:
-    assert of_locale({"LC_ALL": "", "LANG": "de_DE.UTF-8"}) == "de_DE.UTF-8"
-    assert of_locale({"LC_ALL": "pt_BR", "LANG": "de_DE.UTF-8"}) == "pt_BR"
-    assert of_locale({}) == ""
+    assert locale_language({"LC_ALL": "", "LANG": "de_DE.UTF-8"}) == "de_DE.UTF-8"
+    assert locale_language({"LC_ALL": "pt_BR", "LANG": "de_DE.UTF-8"}) == "pt_BR"
+    assert locale_language({}) == ""

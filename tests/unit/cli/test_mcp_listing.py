@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from nexus.cli.mcp_clients import CLIENTS, NAME, Launch, alone, client, listed, place, unlisted, write
+from nexus.cli.mcp_clients import (
+    CLIENTS,
+    NAME,
+    Launch,
+    add_entry,
+    format_entry,
+    get,
+    locate_file,
+    remove_entry,
+    write,
+)
 from nexus.errors import UsageError
 
 _LAUNCH = Launch(command="/opt/nexus", args=("--home", "/home/ada/.nexus", "mcp", "serve"))
@@ -23,26 +33,26 @@ command = "other"
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_the_entry_is_written_once_and_taken_out_again(name: str, tmp_path: Path) -> None:
-    file, found = tmp_path / "settings", client(name)
-    text = listed(found, file, _LAUNCH)
+    file, found = tmp_path / "settings", get(name)
+    text = add_entry(found, file, _LAUNCH)
     assert text is not None
     assert write(file, text) is None
-    assert listed(found, file, _LAUNCH) is None
+    assert add_entry(found, file, _LAUNCH) is None
     parsed = tomllib.loads(text) if found.form == "toml" else json.loads(text)
     assert parsed == {found.key: {NAME: found.entry(_LAUNCH)}}
-    assert text == alone(found, _LAUNCH)
-    without = unlisted(found, file)
+    assert text == format_entry(found, _LAUNCH)
+    without = remove_entry(found, file)
     assert without is not None
     assert NAME not in without
     write(file, without)
-    assert unlisted(found, file) is None
+    assert remove_entry(found, file) is None
 
 
 def test_everything_else_in_a_json_file_stays(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     before = {"theme": "dark", "mcpServers": {"other": {"command": "other"}}, "ünïcode": "ja"}
     file.write_text(json.dumps(before))
-    text = listed(client("cursor"), file, _LAUNCH)
+    text = add_entry(get("cursor"), file, _LAUNCH)
     assert text is not None
     kept = write(file, text)
     after = json.loads(file.read_text())
@@ -55,7 +65,7 @@ def test_everything_else_in_a_json_file_stays(tmp_path: Path) -> None:
 def test_comments_and_order_of_a_toml_file_stay(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(_CODEX)
-    text = listed(client("codex"), file, _LAUNCH)
+    text = add_entry(get("codex"), file, _LAUNCH)
     assert text is not None
     assert text.startswith(_CODEX.rstrip())
     assert tomllib.loads(text)["mcp_servers"][NAME]["args"] == list(_LAUNCH.args)
@@ -63,9 +73,9 @@ def test_comments_and_order_of_a_toml_file_stay(tmp_path: Path) -> None:
 
 def test_another_home_replaces_the_entry(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
-    write(file, listed(client("cursor"), file, _LAUNCH) or "")
+    write(file, add_entry(get("cursor"), file, _LAUNCH) or "")
     moved = Launch(command="/opt/nexus", args=("--home", "/elsewhere", "mcp", "serve"))
-    text = listed(client("cursor"), file, moved)
+    text = add_entry(get("cursor"), file, moved)
     assert text is not None
     assert "/elsewhere" in text
     assert "/home/ada" not in text
@@ -113,9 +123,9 @@ def test_a_file_that_cannot_be_understood_is_left_alone(
 ) -> None:
     file = tmp_path / "settings"
     file.write_bytes(content)
-    for act in (partial(listed, launch=_LAUNCH), unlisted):
+    for act in (partial(add_entry, launch=_LAUNCH), remove_entry):
         with pytest.raises(UsageError, match="is unchanged: ") as caught:
-            act(client(name), file)
+            act(get(name), file)
         assert why in caught.value.message.partition("is unchanged: ")[2]
         assert "--print" in caught.value.hint
     assert file.read_bytes() == content
@@ -128,7 +138,7 @@ def test_a_link_to_nothing_is_told_and_stays(tmp_path: Path) -> None:
     around.symlink_to(around)
     for file in (link, around):
         with pytest.raises(UsageError, match="which does not exist"):
-            listed(client("cursor"), file, _LAUNCH)
+            add_entry(get("cursor"), file, _LAUNCH)
         assert file.is_symlink()
     assert not (tmp_path / "dotfiles").exists()
 
@@ -139,7 +149,7 @@ def test_what_is_no_file_is_told(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for file in (folder, pipe):
         with pytest.raises(UsageError, match="it isn't a file"):
-            listed(client("cursor"), file, _LAUNCH)
+            add_entry(get("cursor"), file, _LAUNCH)
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -152,11 +162,11 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_an_unknown_client_is_told_which_are_known() -> None:
     with pytest.raises(UsageError) as caught:
-        client("emacs")
+        get("emacs")
     assert "claude-code" in caught.value.hint
 
 
 def test_a_project_has_a_file_of_its_own_where_the_client_reads_one(tmp_path: Path) -> None:
-    assert place(client("claude-code"), tmp_path) == tmp_path / ".mcp.json"
+    assert locate_file(get("claude-code"), tmp_path) == tmp_path / ".mcp.json"
     with pytest.raises(UsageError):
-        place(client("windsurf"), tmp_path)
+        locate_file(get("windsurf"), tmp_path)

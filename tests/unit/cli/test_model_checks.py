@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from nexus.cli.checks import examine
+from nexus.cli.doctor import examine
 from nexus.cli.ledger_checks import Finding
 from nexus.cli.status import status
 from nexus.cli.usage import usage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nexus.cli.recall import show
+from nexus.cli.recall import print_answer
 from nexus.memory.recall.item import Item, Match, Matches, Reasons, Replacement
 
 
@@ -32,5 +32,5 @@ def test_what_decided_a_link_is_explained(
     )
     match = Match(item=item, score=1.0, probability=0.5, tokens=5, reasons=Reasons(arms={}))
     for explain in (True, False):
-        show(Matches(results=(match,)), explain=explain)
+        print_answer(Matches(results=(match,)), explain=explain)
         assert (f"replaced  {wanted}" in capsys.readouterr().out) is explain

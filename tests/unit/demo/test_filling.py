@@ -20,8 +20,8 @@ from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import history
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import automations, injections, requests, trace
-from nexus.memory import views
 from nexus.memory.conclusions import mental_models, observations
+from nexus.memory.views import plain as views
 from nexus.roles.bundled import bundled
 
 _UNTIL = datetime(2026, 5, 31, 18, tzinfo=UTC)
@@ -129,7 +129,7 @@ async def test_an_automation_has_versions_and_another_an_open_circuit(month: Hom
 
 async def test_the_bundled_automations_are_registered_when_it_ends(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
-        found = {each.name: each for each in await ledgers.runtime.read(automations.listed)}
+        found = {each.name: each for each in await ledgers.runtime.read(automations.list_current)}
     assert {each.name for each in bundled(config=Config())} <= found.keys()
     assert found["memory-reader"].disabled_reason == "off by default"
     assert (month.meeseeks / "memory-reader" / "ROLE.md").is_file()
@@ -148,8 +148,8 @@ async def test_what_was_injected_leads_to_the_message_that_it_was_learned_from(m
 
 async def test_what_automations_spent_is_told_apart_and_one_message_met_its_budget(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
-        spent = await usage.spent(ledgers, days=31, now=lambda: _UNTIL)
-        (hit,) = await usage.hits(ledgers, days=31, now=lambda: _UNTIL)
+        spent = await usage.load_usage(ledgers, days=31, now=lambda: _UNTIL)
+        (hit,) = await usage.load_hits(ledgers, days=31, now=lambda: _UNTIL)
         request = await ledgers.runtime.read(requests.get, request_id=hit.request_id)
     assert [each.name for each in spent.automations] == ["evening-notes"]
     assert 0 < hit.most <= hit.used

@@ -97,7 +97,7 @@ def test_longmemeval_makes_a_life_of_each_question(tmp_path: Path) -> None:
     (asked,) = swim.questions
     assert (asked["answer"], asked["evidence"]) == ("At the lido", ["b-1:0"])
     assert (cat.questions[0]["evidence"], cat.questions[0]["kind"]) == ([], "near")
-    assert [row["id"] for row in swim.shortened(1, None).questions] == [], "its evidence is in the second"
+    assert [row["id"] for row in swim.shorten(1, None).questions] == [], "its evidence is in the second"
 
 
 def test_a_folder_of_turns_and_queries(tmp_path: Path) -> None:

@@ -52,12 +52,12 @@ def test_a_folder_without_a_life_and_a_broken_line_are_named(tmp_path: Path) -> 
 
 def test_a_shortened_life_asks_only_what_its_sessions_answer(tmp_path: Path) -> None:
     life = lives.read(write_life(tmp_path / "ada"))
-    first = life.shortened(1, None)
+    first = life.shorten(1, None)
     assert list(first.sessions) == ["s1"]
     assert [row["id"] for row in first.questions] == ["q3"], "the others are about the second session"
     assert [row["session"] for row in first.writer] == ["s1"]
-    assert [row["id"] for row in life.shortened(None, 2).questions] == ["q1", "q2"]
-    assert life.shortened(None, 0).questions == []
+    assert [row["id"] for row in life.shorten(None, 2).questions] == ["q1", "q2"]
+    assert life.shorten(None, 0).questions == []
 
 
 def test_sessions_are_played_in_the_order_of_their_time(tmp_path: Path) -> None:

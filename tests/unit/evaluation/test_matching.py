@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nexus.evaluation import life as lives
 from nexus.evaluation.life import Life
-from nexus.evaluation.transcript import Matcher
+from nexus.evaluation.scores import Matcher
 
 TRAINING = Path(__file__).parents[3] / "bench/lives/train"
 
@@ -33,8 +33,8 @@ def test_a_perfect_memory_states_nearly_all_and_that_of_another_session_nothing(
             elsewhere = sessions[(sessions.index(row["session"]) + 7) % len(sessions)]
             for text in row["must"]:
                 total += 1
-                own += bool(matcher.stating(text, memories.get(row["session"], [])))
-                other += bool(matcher.stating(text, memories.get(elsewhere, [])))
+                own += bool(matcher.find_stating(text, memories.get(row["session"], [])))
+                other += bool(matcher.find_stating(text, memories.get(elsewhere, [])))
     assert total > 300
     assert own / total > 0.95
     assert other / total < 0.01
@@ -52,10 +52,10 @@ def test_a_perfect_memory_repeats_nothing_that_must_not_be_there() -> None:
 def test_numbers_dates_and_names_must_agree() -> None:
     matcher = Matcher.of("Ada Brandt", "en")
     text = "The dentist appointment is on 4 February 2026"
-    assert matcher.stating(text, ["Ada has her dentist appointment on 2026-02-04."])
-    assert not matcher.stating(text, ["The dentist appointment is on 11 February 2026"])
-    assert matcher.stating("Bashir is at 0113 496 0172", ["Bashir: +44113 4960172"])
-    assert matcher.stating(
+    assert matcher.find_stating(text, ["Ada has her dentist appointment on 2026-02-04."])
+    assert not matcher.find_stating(text, ["The dentist appointment is on 11 February 2026"])
+    assert matcher.find_stating("Bashir is at 0113 496 0172", ["Bashir: +44113 4960172"])
+    assert matcher.find_stating(
         "Insured with Castlegate for £312, renewing 14 September",
         ["Ada is insured with Castlegate", "The insurance costs £312", "It renews on 14 September", "Other"],
     ) == [2, 0, 1]

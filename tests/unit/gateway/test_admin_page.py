@@ -8,7 +8,7 @@ import pytest
 
 from hosts import host_on, make_homes, write_settings
 from nexus.gateway.hosted import HostGateway
-from nexus.gateway.listener import bound
+from nexus.gateway.listener import bind_socket
 from nexus.hosting.host import Host
 from nexus.hosting.limits import Limits
 from nexus.testing import ModelServer
@@ -23,7 +23,7 @@ async def host(tmp_path: Path, server: ModelServer) -> AsyncIterator[Host]:
 
 @pytest.fixture
 async def browser(host: Host) -> AsyncIterator[httpx.AsyncClient]:
-    with bound("127.0.0.1", 0) as listening:
+    with bind_socket("127.0.0.1", 0) as listening:
         async with HostGateway(host, listening) as gateway:
             url = f"http://127.0.0.1:{gateway.port}"
             async with httpx.AsyncClient(base_url=url, headers={"origin": url}, timeout=60) as client:

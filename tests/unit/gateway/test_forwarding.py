@@ -18,7 +18,7 @@ from nexus.gateway.forwarding import (
     Forwarder,
     NotSentError,
     UnknownOutcomeError,
-    misdirected,
+    refuse_misdirected,
 )
 from nexus.gateway.guard import BodyLimits
 from nexus.gateway.listener import Listener
@@ -198,7 +198,7 @@ async def test_a_client_that_leaves_in_the_middle_of_its_upload_ends_it_there(
 
 async def test_what_no_host_took_was_not_sent(scene: Scene, client: httpx.AsyncClient) -> None:
     # Also by another program that is at the host's address by now, such as a home of its own.
-    for elsewhere in (misdirected("Elsewhere", "Ask there."), Response("Unknown host name", 421)):
+    for elsewhere in (refuse_misdirected("Elsewhere", "Ask there."), Response("Unknown host name", 421)):
         scene.owner = elsewhere
         assert (await client.post("/", content=b"Hello")).text == "NotSentError"
     scene.url = "http://127.0.0.1:1"

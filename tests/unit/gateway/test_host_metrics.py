@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from hosts import host_on, make_homes, write_settings
 from memory_writers import quiet
 from nexus.engine.settings import DEFAULT_LANES
-from nexus.gateway import host_metrics
+from nexus.gateway import host_telemetry
 from nexus.gateway.hosted import HostGateway
-from nexus.gateway.listener import bound
+from nexus.gateway.listener import bind_socket
 from nexus.hosting.host import Host
 from nexus.testing import ModelServer, Turn
 
@@ -39,7 +39,7 @@ async def hosting(
     folder: Path, server: ModelServer, *names: str, copies: str = ""
 ) -> AsyncGenerator[tuple[Host, HostGateway]]:
     make_homes(folder / "host", write_settings(folder, server, _PRICE), *names)
-    with bound("127.0.0.1", 0) as listening:
+    with bind_socket("127.0.0.1", 0) as listening:
         async with (
             host_on(folder / "host", copies=copies, scrape_token=SCRAPE_TOKEN) as host,
             HostGateway(host, listening) as gateway,
@@ -100,7 +100,7 @@ async def test_a_host_tells_totals_and_how_homes_were_opened(tmp_path: Path, ser
 async def test_only_the_dearest_homes_of_the_day_are_named(
     tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_metrics, "TOP", 2)
+    monkeypatch.setattr(host_telemetry, "TOP", 2)
     names = ("ada", "bob", "eve", "zoe")
     async with hosting(tmp_path, server, *names) as (host, gateway):
         ids = {name: (await asyncio.to_thread(host.registry.named, name)).id for name in names}

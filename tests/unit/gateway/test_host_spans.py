@@ -9,7 +9,7 @@ import pytest
 from hosts import LEASE_MS, make_homes, write_settings
 from memory_writers import quiet
 from nexus.gateway.hosted import HostGateway
-from nexus.gateway.listener import bound
+from nexus.gateway.listener import bind_socket
 from nexus.hosting.host import Host, HostSettings
 from nexus.testing import ModelServer, Turn
 from unit.gateway.collectors import collecting
@@ -33,7 +33,7 @@ async def test_traces_of_all_homes_come_once_with_the_home_they_are_of(
 ) -> None:
     root = tmp_path / "host"
     ids = make_homes(root, write_settings(tmp_path, server), "ada", "bob")
-    with collecting() as sink, bound("127.0.0.1", 0) as listening:
+    with collecting() as sink, bind_socket("127.0.0.1", 0) as listening:
         settings = HostSettings(root=root, lease_ms=LEASE_MS, otlp_url=sink.url)
         async with Host(settings) as host, HostGateway(host, listening):
             for home_id in ids.values():

@@ -16,7 +16,7 @@ from memory_writers import quiet
 from nexus.broker.tools import sandbox
 from nexus.channels.webhook import Webhook
 from nexus.gateway.hosted import TOKENS, Address, HostGateway
-from nexus.gateway.listener import bound
+from nexus.gateway.listener import bind_socket
 from nexus.hosting import audit
 from nexus.hosting.host import Host
 from nexus.hosting.limits import Limits
@@ -93,7 +93,7 @@ async def hosting(
         with LocalRegistry(root) as registry:
             for id_ in ids.values():
                 registry.set_limits(id_, limits)
-    with bound("127.0.0.1", 0) as listening:
+    with bind_socket("127.0.0.1", 0) as listening:
         async with host_on(root, bounds, copies=copies) as host, HostGateway(host, listening) as gateway:
             yield Scene(host, gateway, ids)
 

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateways import client_of
 from nexus.gateway import listener
-from nexus.gateway.listener import Listener, address, bound
+from nexus.gateway.listener import Listener, bind_socket, local_url
 from nexus.gateway.metrics import Metrics, Observer
 
 
@@ -40,8 +40,8 @@ async def test_a_client_that_waits_does_not_keep_the_gateway_from_stopping(
     monkeypatch.setattr(listener, "_CUT_S", 0.5)
     caplog.set_level(logging.INFO)
     app = Waiting(stubborn=stubborn)
-    with bound("127.0.0.1", 0) as listening:
-        async with client_of(address(listening), "t") as client:
+    with bind_socket("127.0.0.1", 0) as listening:
+        async with client_of(local_url(listening), "t") as client:
             async with asyncio.timeout(60), Listener(Observer(app, Metrics()), listening):
                 asking = asyncio.create_task(client.get("/"))
                 await app.began.wait()
@@ -62,11 +62,11 @@ async def test_silent_connections_make_room_for_one_that_speaks(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(listener, "_MOST_CONNECTIONS", 5)
-    with bound("127.0.0.1", 0) as listening:
+    with bind_socket("127.0.0.1", 0) as listening:
         async with asyncio.timeout(60), Listener(_greet, listening):
             host, port = listening.getsockname()[:2]
             silent = [await asyncio.open_connection(host, port) for _ in range(30)]
-            async with client_of(address(listening), "t") as client:
+            async with client_of(local_url(listening), "t") as client:
                 assert (await client.get("/")).status_code == 200
             # The first ones were closed, long before their time to speak was over.
             assert await asyncio.gather(*(reader.read() for reader, _ in silent[:20])) == [b""] * 20

@@ -35,7 +35,7 @@ async def notifier(opened: Ledgers) -> AsyncIterator[Notifier]:
 
 
 async def _subscribe(opened: Ledgers, service: PushService, name: str = "one", session: str = "") -> None:
-    keys = push.checked(**service.subscription(name))
+    keys = push.parse_subscription(**service.subscription(name))
     now = clock.timestamp(clock.now() - timedelta(minutes=1))
     await opened.runtime.write(subscriptions.subscribe, keys, session=session, browser="Test", now=now)
 
@@ -133,7 +133,7 @@ async def test_every_browser_is_told_and_none_of_what_came_before_it(
     opened: Ledgers, service: PushService, notifier: Notifier
 ) -> None:
     await _scheduled(opened, "Before")
-    keys = push.checked(**service.subscription("first"))
+    keys = push.parse_subscription(**service.subscription("first"))
     later = clock.timestamp(clock.now() + timedelta(seconds=1))
     await opened.runtime.write(subscriptions.subscribe, keys, session="", browser="", now=later)
     assert await notifier.once() == 0
@@ -147,10 +147,10 @@ async def test_every_browser_is_told_and_none_of_what_came_before_it(
 async def test_a_login_that_ends_takes_its_browser_along(opened: Ledgers, service: PushService) -> None:
     await _subscribe(opened, service, "one", session="mine")
     await _subscribe(opened, service, "two", session="other")
-    await opened.runtime.write(subscriptions.logged_out, "mine")
+    await opened.runtime.write(subscriptions.forget_login, "mine")
     (left,) = await opened.runtime.read(subscriptions.subscriptions)
     assert left.session == "other"
-    await opened.runtime.write(subscriptions.logged_out, None)
+    await opened.runtime.write(subscriptions.forget_login, None)
     assert await opened.runtime.read(subscriptions.subscriptions) == []
 
 
@@ -166,7 +166,7 @@ async def test_a_login_that_ends_takes_its_browser_along(opened: Ledgers, servic
 )
 async def test_what_is_no_subscription_is_refused(service: PushService, changed: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="not a push subscription"):
-        push.checked(**{**service.subscription(), **changed})
+        push.parse_subscription(**{**service.subscription(), **changed})
 
 
 @pytest.mark.parametrize(

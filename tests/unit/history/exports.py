@@ -18,7 +18,7 @@ AGENT_SESSIONS: Final = Path(__file__).parent / "agent_sessions"
 async def bring(ledgers: Ledgers, path: Path, **options: Any) -> Import:
     """Import a path into a home."""
     format_ = options.pop("format_", None)
-    source = history.opened(path, history.Options(**options), format_)
+    source = history.open_source(path, history.Options(**options), format_)
     return await history.Importer(ledgers, Memory(ledgers), source).run()
 
 

@@ -244,7 +244,7 @@ class StopError(Exception):
 
 def stopping(path: Path, after: int) -> ClaudeCode:
     """The source, which breaks off after some messages of sessions as a killed process would."""
-    source = ClaudeCode(history.opened(path, history.Options()).files, history.Options())
+    source = ClaudeCode(history.open_source(path, history.Options()).files, history.Options())
     whole = source.read
 
     def read(cursor: str | None) -> Iterator[Item]:
@@ -453,7 +453,7 @@ def test_results_count_into_what_is_held_in_memory(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(importer, "_BATCH_BYTES", 10_000)
     long = [{"type": "tool_result", "tool_use_id": "c", "content": "y" * 5_000}]
     add_session(tmp_path, *[("user", [{"type": "text", "text": "x"}, *long])] * 20)
-    source = ClaudeCode(history.opened(tmp_path, history.Options()).files, history.Options())
+    source = ClaudeCode(history.open_source(tmp_path, history.Options()).files, history.Options())
     held = [len(chunk.session_messages) for chunk in importer.chunks(source, None)]
     assert sum(held) == 20
     assert max(held) <= 4
@@ -462,15 +462,15 @@ def test_results_count_into_what_is_held_in_memory(tmp_path: Path, monkeypatch: 
 async def test_the_lists_of_sessions_leave_imported_ones_out(opened: Ledgers) -> None:
     await bring(opened, AGENT_SESSIONS / "claude-code")
     for kind in (None, "people", "workers", "automations", "runs"):
-        assert (await listed_sessions.listed(opened, kind=kind)).items == ()  # type: ignore[arg-type]
-        assert (await listed_sessions.listed(opened, kind=kind, matching="kettle")).items == ()  # type: ignore[arg-type]
+        assert (await listed_sessions.load_page(opened, kind=kind)).items == ()  # type: ignore[arg-type]
+        assert (await listed_sessions.load_page(opened, kind=kind, matching="kettle")).items == ()  # type: ignore[arg-type]
     assert await opened.agents.read(sessions.newest_of_people, limit=10) == []
-    found = (await listed_sessions.listed(opened, kind="imported")).items
+    found = (await listed_sessions.load_page(opened, kind="imported")).items
     assert [(each.source, each.title, each.turns) for each in found] == [
         ("claude-code", "The kettle boils over at 95 degrees. Find out why.", 2),
         ("claude-code", "List the tests of the heater.", 1),
     ]
-    transcript = await listed_sessions.transcript(opened, found[0].id)
+    transcript = await listed_sessions.load_transcript(opened, found[0].id)
     assert [(each.role, each.content, len(each.calls)) for each in transcript.items[-2:]] == [
         ("user", "Fix it.", 0), ("assistant", "", 1),
     ]  # fmt: skip

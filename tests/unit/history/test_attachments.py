@@ -12,7 +12,7 @@ import pytest
 
 from nexus import attachments, history
 from nexus.history import importer
-from nexus.history.sources.chatgpt import ChatGpt
+from nexus.history.sources.assistants import ChatGpt
 from nexus.home import Home
 from nexus.ledgers import Ledgers, backup, forgetting
 from nexus.ledgers.events.imports import Batch
@@ -134,7 +134,7 @@ async def test_a_file_that_is_too_large_is_counted_and_known_by_its_name(
     opened: Ledgers, tmp_path: Path
 ) -> None:
     (tmp_path / "a.mbox").write_text(_mail(1, ("big.bin", bytes(5_000)), ("small.bin", b"small")))
-    source = history.opened(tmp_path / "a.mbox", history.Options())
+    source = history.open_source(tmp_path / "a.mbox", history.Options())
     done = await history.Importer(opened, Memory(opened), source, attachment_bytes=1_000).run()
     assert dict(done.set_aside.counts) == {
         "an attachment is larger than 1,000 bytes; only its name is kept": 1
@@ -145,7 +145,7 @@ async def test_a_file_that_is_too_large_is_counted_and_known_by_its_name(
 
 async def test_without_attachments_nothing_is_copied(opened: Ledgers, tmp_path: Path) -> None:
     (tmp_path / "a.mbox").write_text(_mail(1, ("a.bin", b"data")))
-    source = history.opened(tmp_path / "a.mbox", history.Options())
+    source = history.open_source(tmp_path / "a.mbox", history.Options())
     done = await history.Importer(opened, Memory(opened), source, attachment_bytes=0).run()
     assert done.set_aside.total == 0
     assert not (opened.home.root / "state/attachments").exists()
@@ -188,7 +188,9 @@ async def test_an_interrupted_import_has_every_file_once(
     for n in range(8):
         (folder / f"file-{n}-{n}.txt").write_text(f"text {n}")
     for after in (5, 9):
-        source = stopping(ChatGpt(history.opened(folder, history.Options()).files, history.Options()), after)
+        source = stopping(
+            ChatGpt(history.open_source(folder, history.Options()).files, history.Options()), after
+        )
         with pytest.raises(StopError):
             await history.Importer(opened, Memory(opened), source).run()
     await bring(opened, folder)
@@ -219,7 +221,7 @@ async def test_undoing_a_killed_import_takes_files_along_whose_messages_were_not
 async def test_a_batch_counts_the_bytes_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importer, "_BATCH_BYTES", 10_000)
     (tmp_path / "a.mbox").write_text("".join(_mail(n, ("a.bin", bytes(6_000))) for n in range(10)))
-    source = history.opened(tmp_path / "a.mbox", history.Options())
+    source = history.open_source(tmp_path / "a.mbox", history.Options())
     held = [len(chunk.messages) for chunk in importer.chunks(source, None)]
     assert max(held) <= 2
 

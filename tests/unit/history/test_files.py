@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from nexus.errors import CareError, UsageError
-from nexus.history import files
-from nexus.history import lines as line_reading
+from nexus.history import files, source
 from nexus.ledgers import Ledgers
 from unit.history.exports import bring, chatgpt, long_conversation, mail, rows
 from unit.history.samples import SAMPLES
@@ -95,7 +94,7 @@ async def test_links_are_not_followed(opened: Ledgers, tmp_path: Path) -> None:
 async def test_a_line_that_is_too_long_is_set_aside(
     opened: Ledgers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_reading, "LONGEST_LINE_BYTES", 1_000)
+    monkeypatch.setattr(source, "LONGEST_LINE_BYTES", 1_000)
     path = tmp_path / "a.jsonl"
     path.write_text('{"id":"1","text":"a"}\n{"id":"2","text":"' + "x" * 5_000 + '"}\n{"id":"3","text":"c"}')
     done = await bring(opened, path)

@@ -12,7 +12,7 @@ from new_homes import new_home
 from nexus import history
 from nexus.history import importer
 from nexus.history.items import Item
-from nexus.history.sources.chatgpt import ChatGpt
+from nexus.history.sources.assistants import ChatGpt
 from nexus.ledgers import Ledgers, forgetting
 from nexus.memory.embedding import Vectors
 from nexus.memory.embedding.job import embed_new
@@ -87,7 +87,9 @@ async def test_an_interrupted_import_ends_as_one_that_never_was(
             table: await rows(other, _everything(table)) for table in ("events", "threads", "imports")
         }
     for after in places:
-        source = stopping(ChatGpt(history.opened(export, history.Options()).files, history.Options()), after)
+        source = stopping(
+            ChatGpt(history.open_source(export, history.Options()).files, history.Options()), after
+        )
         with pytest.raises(StopError):
             await history.Importer(opened, Memory(opened), source).run()
     done = await bring(opened, export)
@@ -101,7 +103,7 @@ async def test_a_conversation_larger_than_a_batch_is_resumed_in_its_middle(
 ) -> None:
     monkeypatch.setattr(importer, "_MOST_HELD", 10)
     path = chatgpt(tmp_path / "conversations.json", long_conversation("c", 55))
-    source = stopping(ChatGpt(history.opened(path, history.Options()).files, history.Options()), 30)
+    source = stopping(ChatGpt(history.open_source(path, history.Options()).files, history.Options()), 30)
     with pytest.raises(StopError):
         await history.Importer(opened, Memory(opened), source).run()
     assert 10 <= len(await said(opened)) < 55
@@ -186,7 +188,7 @@ async def test_an_import_makes_no_contact_that_live_messages_would_be_believed_b
 async def test_a_dry_run_counts_and_records_nothing(opened: Ledgers, tmp_path: Path) -> None:
     path = tmp_path / "a.mbox"
     path.write_text(mail(1) + mail(2) + "From nobody\nno header at all")
-    source = history.opened(path, history.Options())
+    source = history.open_source(path, history.Options())
     seen = (await history.preview(opened, source)).record()
     wanted: dict[str, Any] = {
         "format": "mbox",
@@ -199,7 +201,7 @@ async def test_a_dry_run_counts_and_records_nothing(opened: Ledgers, tmp_path: P
     assert seen["first"][:10] == seen["last"][:10] == "2020-01-02"
     assert await rows(opened, "SELECT * FROM events UNION ALL SELECT * FROM events") == []
     await bring(opened, path)
-    seen = await history.preview(opened, history.opened(path, history.Options()))
+    seen = await history.preview(opened, history.open_source(path, history.Options()))
     assert seen.known == 2
 
 

@@ -154,7 +154,7 @@ async def test_a_forged_mail_of_the_owner_is_somebodys_words(
     [(owner,)] = await rows(opened, "SELECT entity_id FROM persons WHERE is_owner", "identity")
     await Memory(opened).run("alias", {"entity": owner, "alias": ["me@example.com:email"]})
     (tmp_path / "all.mbox").write_text(_with(top))
-    source = history.opened(tmp_path / "all.mbox", history.Options(owner=("me@example.com",)))
+    source = history.open_source(tmp_path / "all.mbox", history.Options(owner=("me@example.com",)))
     assert (await history.preview(opened, source)).unverified == 1
     await bring(opened, tmp_path / "all.mbox", owner=("me@example.com",))
     [(sender, entity)] = await rows(

@@ -45,9 +45,9 @@ async def test_an_upload_is_a_private_file_of_its_own(home: Home) -> None:
     assert (made.name, made.size_bytes, made.path.read_bytes()) == ("a.mbox", 7, b"From me")
     assert made.path.is_relative_to(home.run / "uploads" / made.id)
     assert made.path.stat().st_mode & 0o077 == 0
-    assert uploads.listed() == [made]
+    assert uploads.list_complete() == [made]
     uploads.discard(made)
-    assert uploads.listed() == []
+    assert uploads.list_complete() == []
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ async def test_what_a_killed_process_left_is_swept(home: Home) -> None:
     half.mkdir()
     (half / ".unfinished").write_bytes(b"half")
     uploads.sweep()
-    assert uploads.listed() == [made]
+    assert uploads.list_complete() == [made]
     assert not half.exists()
 
 
@@ -108,7 +108,7 @@ async def test_a_preview_counts_and_an_import_records_and_deletes_the_upload(ope
     assert done.imported
     assert (done.status, done.imported.messages) == ("done", 1)
     assert [sender for _, sender, _ in await said(opened)] == ["owner"]
-    assert jobs.uploads.listed() == []
+    assert jobs.uploads.list_complete() == []
     await jobs.close()
 
 
@@ -118,7 +118,7 @@ async def test_what_is_no_export_fails_with_a_reason_and_stays(opened: Ledgers) 
     job = await over(await jobs.start(upload.id, Choices()))
     assert job.error
     assert "unrecognized format" in job.error.message
-    assert jobs.uploads.listed() == [upload]
+    assert jobs.uploads.list_complete() == [upload]
     with pytest.raises(UsageError, match="Unknown time zone"):
         await jobs.preview(upload.id, Choices(timezone="Mars/Olympus"))
 
@@ -136,4 +136,4 @@ async def test_an_import_goes_on_after_a_restart(opened: Ledgers, tmp_path: Path
     assert job is not None
     assert (await over(job)).status == "done"
     assert [sender for _, sender, _ in await said(opened)] == ["owner"] * 3
-    assert second.uploads.listed() == []
+    assert second.uploads.list_complete() == []

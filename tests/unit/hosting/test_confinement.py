@@ -19,7 +19,7 @@ from nexus.app import App
 from nexus.attachments import File
 from nexus.broker.tools import sandbox
 from nexus.cli import program
-from nexus.cli.place import opened_home
+from nexus.cli.place import open_home
 from nexus.config import ChannelConfig, Config, McpConfig, ToolsConfig
 from nexus.home import Home
 from nexus.hosting.confinement import confined, files
@@ -247,7 +247,7 @@ def test_a_command_on_a_hosted_home_lends_its_code_no_rights_either(tmp_path: Pa
     more = '\n[tools]\nnetwork = true\n\n[mcp.spy]\ncommand = "spy"\n'
     with ModelServer() as server:
         make_homes(tmp_path / "host", write_settings(tmp_path, server, more), "ada")
-    home, settings = opened_home(click.Context(program, obj=str(tmp_path / "host" / "homes" / "ada")))
+    home, settings = open_home(click.Context(program, obj=str(tmp_path / "host" / "homes" / "ada")))
     assert settings.automations.sandbox_all
     assert settings.mcp["spy"].sandbox
     assert not settings.tools.network

@@ -356,7 +356,7 @@ async def test_forgetting_that_was_interrupted_is_finished_when_the_home_is_open
     async with host_on(root, copies=f"file://{copies}") as host, host.pool.use(id_) as opened:
         assert opened.checking is not None
         await opened.checking
-        assert await forgetting.unfinished(opened.app.ledgers) == []
+        assert await forgetting.list_unfinished(opened.app.ledgers) == []
         assert await opened.app.ledgers.memory.read(sql.rows, "SELECT id FROM facts") == []
 
 

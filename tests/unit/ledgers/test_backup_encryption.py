@@ -50,7 +50,7 @@ def left_beside(home: Home) -> list[Path]:
 
 def test_an_encrypted_backup_is_restored_whole(home: Home, tmp_path: Path, copy: Path, key: Key) -> None:
     other = Home(tmp_path / "other")
-    with backup.opened(copy, home, key.file) as folder:
+    with backup.open_backup(copy, home, key.file) as folder:
         manifest, problems = backup.check(folder)
     restored = backup.restore(copy, other, trust=True, identity=key.file)
     assert (problems, restored.manifest) == ([], manifest)
@@ -76,7 +76,7 @@ def test_any_of_several_keys_decrypts(home: Home, tmp_path: Path, key: Key) -> N
     public = own.with_suffix(".pub").read_text()
     backup.make(home, tmp_path / "copy.age", encrypt_to=[key.public, other.public, public])
     for file in (key.file, other.file, own):
-        with backup.opened(tmp_path / "copy.age", home, file) as folder:
+        with backup.open_backup(tmp_path / "copy.age", home, file) as folder:
             assert backup.check(folder)[1] == []
 
 

@@ -62,9 +62,9 @@ async def test_a_right_that_is_lost_during_a_write_undoes_it(home: Home) -> None
 
 
 def test_an_epoch_only_rises_and_counts_once_all_ledgers_have_it(home: Home) -> None:
-    assert fencing.stored(home) is None
+    assert fencing.read_epoch(home) is None
     fencing.stamp(home, 5)
     fencing.stamp(home, 4)
-    assert fencing.stored(home) == 5
+    assert fencing.read_epoch(home) == 5
     home.ledger("runtime").unlink()
-    assert fencing.stored(home) is None
+    assert fencing.read_epoch(home) is None

@@ -17,7 +17,7 @@ async def test_rows_can_go_inside_and_not_after(opened: Ledgers) -> None:
     def remove(connection: apsw.Connection) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         connection.execute(_EVENT)
         before = _triggers(connection)
-        with guards.suspended(connection):
+        with guards.suspend(connection):
             connection.execute("DELETE FROM events")
         return before, _triggers(connection)
 
@@ -32,7 +32,7 @@ async def test_rows_can_go_inside_and_not_after(opened: Ledgers) -> None:
 async def test_the_index_follows_what_is_removed_inside(opened: Ledgers) -> None:
     def remove(connection: apsw.Connection) -> object:
         connection.execute(_EVENT)
-        with guards.suspended(connection):
+        with guards.suspend(connection):
             connection.execute("DELETE FROM events")
         return connection.execute("SELECT count(*) FROM events_fts WHERE events_fts MATCH 'hello'").get
 
@@ -41,7 +41,7 @@ async def test_the_index_follows_what_is_removed_inside(opened: Ledgers) -> None
 
 async def test_every_trigger_can_be_suspended_for_a_load(opened: Ledgers) -> None:
     def load(connection: apsw.Connection) -> object:
-        with guards.suspended(connection, guards.EVERY):
+        with guards.suspend(connection, guards.EVERY):
             connection.execute(_EVENT)
             assert _triggers(connection) == []
         return connection.execute("SELECT count(*) FROM events_fts WHERE events_fts MATCH 'hello'").get
@@ -52,7 +52,7 @@ async def test_every_trigger_can_be_suspended_for_a_load(opened: Ledgers) -> Non
 async def test_a_failure_inside_brings_the_guards_back(opened: Ledgers) -> None:
     def fail(connection: apsw.Connection) -> list[tuple[str, str]]:
         before = _triggers(connection)
-        with pytest.raises(ZeroDivisionError), guards.suspended(connection):
+        with pytest.raises(ZeroDivisionError), guards.suspend(connection):
             raise ZeroDivisionError
         assert _triggers(connection) == before
         return before
@@ -62,7 +62,7 @@ async def test_a_failure_inside_brings_the_guards_back(opened: Ledgers) -> None:
 
 async def test_outside_a_transaction_it_is_refused(opened: Ledgers) -> None:
     def outside(connection: apsw.Connection) -> None:
-        with guards.suspended(connection):
+        with guards.suspend(connection):
             pass
 
     with pytest.raises(RuntimeError, match="transaction"):

@@ -82,7 +82,7 @@ def _loaded(home: Home) -> dict[str, Automation]:
     connection = writing(home, "runtime")
     try:
         load(home, directly(connection))
-        return {each.name: each for each in automations.listed(connection)}
+        return {each.name: each for each in automations.list_current(connection)}
     finally:
         connection.close()
 

@@ -22,7 +22,7 @@ async def told(opened: Ledgers) -> Ledgers:
 
 async def _tampered(ledgers: Ledgers, statement: str) -> None:
     def change(connection: apsw.Connection) -> None:
-        with guards.suspended(connection, guards.refusals_of("facts")):
+        with guards.suspend(connection, guards.refusals_of("facts")):
             connection.execute(statement)
 
     await ledgers.memory.write(change)
@@ -33,7 +33,7 @@ async def _breaks(ledgers: Ledgers) -> list[tuple[int, str]]:
 
 
 async def _unsealed(ledgers: Ledgers) -> int:
-    return await ledgers.memory.read(seals.unsealed)
+    return await ledgers.memory.read(seals.count_unsealed)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ class _FoundError(Exception):
 
 def _look_and_roll_back(statement: str) -> Callable[[apsw.Connection], None]:
     def work(connection: apsw.Connection) -> None:
-        with guards.suspended(connection, guards.refusals_of("facts")):
+        with guards.suspend(connection, guards.refusals_of("facts")):
             connection.execute(statement).fetchall()
         assert [each.seq for each in seals.breaks(connection)] == [2], statement
         raise _FoundError
@@ -134,7 +134,7 @@ async def test_forgetting_does_not_cover_up_what_was_changed_before(told: Ledger
 
     assert await forgetting.forget(told, Target(kind="entity", value="ent_ada"), actor="test")
 
-    assert await told.memory.read(seals.broken_before) == 1
+    assert await told.memory.read(seals.count_broken_before) == 1
     kinds = [each.kind for each in health.inspect(told.home.ledger("memory"), "memory")]
     assert kinds.count("broken-seal") >= 1
     await told.memory.write(seals.accept)
@@ -147,7 +147,7 @@ async def test_what_was_broken_counts_though_a_clock_was_ahead_when_it_was_accep
     rows = [("a", "accepted", 0, "2999-01-01T00:00:00.000Z"), ("b", "forget", 2, "2026-01-01T00:00:00.000Z")]
     await told.memory.write(lambda c: c.executemany(add, rows).fetchall())
 
-    assert await told.memory.read(seals.broken_before) == 2
+    assert await told.memory.read(seals.count_broken_before) == 2
 
 
 async def test_copies_of_a_home_match_their_seals(told: Ledgers, tmp_path: Path) -> None:
@@ -174,11 +174,11 @@ def test_facts_of_an_older_home_are_sealed_when_it_is_used(tmp_path: Path) -> No
     connection = apsw.Connection(str(file))
     connection.execute("INSERT INTO facts (id, fact) VALUES ('fact_1', 'old')")
     migrate.upgrade(connection, "memory")
-    assert seals.unsealed(connection) == 1
+    assert seals.count_unsealed(connection) == 1
 
     memory.append_facts(connection, [NewFact(fact="new")])
 
-    assert seals.unsealed(connection) == 0
+    assert seals.count_unsealed(connection) == 0
     assert not list(seals.breaks(connection))
     connection.close()
 

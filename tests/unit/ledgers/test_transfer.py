@@ -197,25 +197,25 @@ def test_an_export_at_an_older_schema_is_brought_up_to_date(new: Home) -> None:
 
 
 def test_a_file_may_be_compressed(furnished: Home, new: Home, tmp_path: Path) -> None:
-    with transfer.writing(str(tmp_path / "home.jsonl.gz")) as stream:
+    with transfer.open_output(str(tmp_path / "home.jsonl.gz")) as stream:
         transfer.write(furnished, stream)
     assert (tmp_path / "home.jsonl.gz").read_bytes()[:2] == b"\x1f\x8b"
     assert (tmp_path / "home.jsonl.gz").stat().st_mode & 0o777 == 0o600
-    with transfer.reading(str(tmp_path / "home.jsonl.gz")) as stream:
+    with transfer.open_input(str(tmp_path / "home.jsonl.gz")) as stream:
         transfer.read(stream, new)
     assert rows(new) == rows(furnished)
 
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("old")
-    with pytest.raises(CareError, match="exists already"), transfer.writing(str(tmp_path / "old")):
+    with pytest.raises(CareError, match="exists already"), transfer.open_output(str(tmp_path / "old")):
         pass
     assert (tmp_path / "old").read_text() == "old"
 
 
 def test_a_failed_export_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(HomeMissingError), transfer.writing(str(tmp_path / "out" / "file")) as stream:
+    with pytest.raises(HomeMissingError), transfer.open_output(str(tmp_path / "out" / "file")) as stream:
         transfer.write(Home(tmp_path / "nothing"), stream)
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -240,7 +240,7 @@ def test_a_compressed_file_that_is_cut_short_is_refused(furnished: Home, new: Ho
     packed = gzip.compress(exported(furnished))
     for length in (2, 20, len(packed) // 2, len(packed) - 1):
         (tmp_path / "cut.gz").write_bytes(packed[:length])
-        with pytest.raises(CareError), transfer.reading(str(tmp_path / "cut.gz")) as stream:
+        with pytest.raises(CareError), transfer.open_input(str(tmp_path / "cut.gz")) as stream:
             transfer.read(stream, new)
     assert not new.root.exists()
 
@@ -371,9 +371,9 @@ def test_memory_does_not_grow_with_the_home(home: Home, new: Home, tmp_path: Pat
     connection.close()
     tracemalloc.start()
     try:
-        with transfer.writing(str(tmp_path / "large.jsonl")) as stream:
+        with transfer.open_output(str(tmp_path / "large.jsonl")) as stream:
             transfer.write(home, stream)
-        with transfer.reading(str(tmp_path / "large.jsonl")) as stream:
+        with transfer.open_input(str(tmp_path / "large.jsonl")) as stream:
             transfer.read(stream, new)
         assert tracemalloc.get_traced_memory()[1] < 24 * 1024 * 1024
     finally:
@@ -382,7 +382,7 @@ def test_memory_does_not_grow_with_the_home(home: Home, new: Home, tmp_path: Pat
 
 def _sealed(*records: dict[str, Any]) -> bytes:
     """A file with the last line that belongs to it."""
-    tally = Tally(Header.parsed(records[0]))
+    tally = Tally(Header.parse(records[0]))
     for record in records[1:]:
         tally.add([lines(record)])
         if "row" in record:

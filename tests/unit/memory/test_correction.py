@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from nexus.errors import MissingError, UsageError
-from nexus.gateway.views import facts as fact_views
 from nexus.ledgers import Ledgers, forgetting, sql
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
 from nexus.ledgers.memory import NewFact, append_facts, reviews, shorten_id, successors
-from nexus.memory import views
 from nexus.memory.operations import Memory
 from nexus.memory.profile import OwnerProfile
 from nexus.memory.recall.item import Query
 from nexus.memory.recall.recall import Recall
+from nexus.memory.views import facts as fact_views
+from nexus.memory.views import plain as views
 from nexus.memory.writing import Provenance
 
 OWNER = Provenance(actor="person:mona", kind="owner")
@@ -155,16 +155,16 @@ async def test_the_inbox_holds_what_nobody_has_decided_about(memory: Memory, led
     second = (await memory.run("fact", {"about": "sarah", "fact": "Sarah likes tea"}, WRITER))["id"]
     await memory.add({"about": "sarah", "fact": "Sarah is my sister"}, OWNER)
     since = "2000-01-01T00:00:00.000Z"
-    found = await fact_views.to_review(ledgers, since=since)
+    found = await fact_views.load_to_review(ledgers, since=since)
     assert [each.id for each in found.items] == [second, first], "what the owner wrote needs no review"
     await memory.decide(second, "accept", OWNER)
     await memory.decide(first, "reject", OWNER)
-    assert (await fact_views.to_review(ledgers, since=since)).items == ()
-    rejected = await fact_views.to_review(ledgers, since=since, status="rejected")
+    assert (await fact_views.load_to_review(ledgers, since=since)).items == ()
+    rejected = await fact_views.load_to_review(ledgers, since=since, status="rejected")
     assert [each.id for each in rejected.items] == [first]
-    assert await fact_views.waiting(ledgers, since=since) == 0
+    assert await fact_views.count_waiting(ledgers, since=since) == 0
     await memory.decide(first, "reopen", OWNER)
-    assert await fact_views.waiting(ledgers, since=since) == 1
+    assert await fact_views.count_waiting(ledgers, since=since) == 1
 
 
 async def test_a_pin_goes_over_to_the_correction(memory: Memory, ledgers: Ledgers) -> None:

@@ -9,8 +9,8 @@ from nexus import clock
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.events import NewEvent
-from nexus.memory import views
 from nexus.memory.operations import Memory
+from nexus.memory.views import plain as views
 from nexus.memory.writing import Provenance
 
 TYLER = [

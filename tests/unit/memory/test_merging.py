@@ -6,9 +6,10 @@ import pytest
 
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
-from nexus.memory import views
 from nexus.memory.operations import Memory
 from nexus.memory.review import review
+from nexus.memory.views import plain as views
+from nexus.memory.views.names import find_family
 from nexus.memory.writing import Provenance
 
 
@@ -31,8 +32,8 @@ async def test_the_middle_of_a_chain_takes_its_own_along(memory: Memory) -> None
     await merge(memory, "b", "c")
     await memory.run("unmerge", {"entity": "b"})
 
-    assert await views.find(memory.ledgers, "a") == ["b", "a"]
-    assert await views.find(memory.ledgers, "c") == ["c"]
+    assert await find_family(memory.ledgers, "a") == ["b", "a"]
+    assert await find_family(memory.ledgers, "c") == ["c"]
 
 
 async def test_a_merge_into_a_merged_entity_follows_that_one(memory: Memory) -> None:
@@ -40,7 +41,7 @@ async def test_a_merge_into_a_merged_entity_follows_that_one(memory: Memory) -> 
     assert (await merge(memory, "a", "b"))["root"] == "c"
     await memory.run("unmerge", {"entity": "b"})
 
-    assert await views.find(memory.ledgers, "a") == ["b", "a"]
+    assert await find_family(memory.ledgers, "a") == ["b", "a"]
 
 
 async def test_merging_a_merged_entity_merges_its_root(memory: Memory) -> None:
@@ -48,7 +49,7 @@ async def test_merging_a_merged_entity_merges_its_root(memory: Memory) -> None:
     assert (await merge(memory, "a", "c"))["merged"] == "b"
     await memory.run("unmerge", {"entity": "b"})
 
-    assert await views.find(memory.ledgers, "a") == ["b", "a"]
+    assert await find_family(memory.ledgers, "a") == ["b", "a"]
 
 
 async def test_what_is_one_cannot_be_merged_and_what_is_apart_not_taken_apart(memory: Memory) -> None:

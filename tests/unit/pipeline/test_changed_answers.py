@@ -51,17 +51,17 @@ async def test_what_is_delivered_is_what_automations_left_of_the_answer_everywhe
         shown, result = await asyncio.gather(texts(run), run.result())
         assert shown == result.response.content == "Call [phone]!"
         assert result.response.changed_by == "sign"
-        trace = await requests.trace(app.ledgers, result.request_id)
+        trace = await requests.load_trace(app.ledgers, result.request_id)
         assert trace.answered == "Call [phone]!"
         (change,) = trace.changes
         assert (change.original, change.changed_by, change.withheld) == (SAID, "sign", "")
         spans = {(each.name, each.status) for each in trace.node.walk()}
         assert (POINT, "changed") in spans
         session = await sessions.get(app.ledgers, "main")
-        page = await sessions.transcript(app.ledgers, session.id)
+        page = await sessions.load_transcript(app.ledgers, session.id)
         said = [
             each
-            for each in await answers.lines(app.ledgers, page.items, ())
+            for each in await answers.load_lines(app.ledgers, page.items, ())
             if isinstance(each, answers.Answer)
         ]
         assert [each.content for each in said[0].messages] == ["", "Call [phone]!"]

@@ -8,9 +8,9 @@ from apps import settings
 from nexus.app import App
 from nexus.config import ChannelConfig
 from nexus.errors import AccessError
-from nexus.gateway.views import entities
 from nexus.home import Home
 from nexus.ledgers.identity import senders
+from nexus.memory.views import entities
 from nexus.memory.writing import Provenance
 from nexus.pipeline import Incoming
 from nexus.testing import ModelServer
@@ -39,7 +39,7 @@ async def test_one_name_on_two_channels_becomes_a_suggestion(home: Home) -> None
             one = await _write(app, "desk", "hana7", "Hana Ito")
             other = await _write(app, "mail", "hana@ito.example", "hana  ito")
             assert one != other, "nobody is merged by a name"
-            (pair,) = await entities.candidates(app.ledgers)
+            (pair,) = await entities.load_candidates(app.ledgers)
             assert set(pair.entities) == {one, other}
             (reason,) = pair.reasons
             assert (reason.signal, reason.detail) == ("same name", "hana  ito, on mail and desk")
@@ -57,13 +57,13 @@ async def test_a_rejected_pair_and_a_second_address_on_one_channel_are_not_sugge
             await _write(app, "desk", "hana7", "Hana Ito")
             await _write(app, "desk", "impostor", "Hana Ito")
             await _write(app, "mail", "nobody@ito.example", None)
-            assert await entities.candidates(app.ledgers) == ()
+            assert await entities.load_candidates(app.ledgers) == ()
             await _write(app, "mail", "hana@ito.example", "Hana Ito")
-            pairs = await entities.candidates(app.ledgers)
+            pairs = await entities.load_candidates(app.ledgers)
             for pair in pairs:
                 await app.memory.run("reject", {"candidate": pair.id}, OWNER)
             await _write(app, "mail", "hana@ito.example", "Hana Ito")
-            assert (len(pairs), await entities.candidates(app.ledgers)) == (2, ())
+            assert (len(pairs), await entities.load_candidates(app.ledgers)) == (2, ())
 
 
 async def test_a_sender_with_the_name_of_somebody_who_is_talked_about_is_suggested(home: Home) -> None:
@@ -71,5 +71,5 @@ async def test_a_sender_with_the_name_of_somebody_who_is_talked_about_is_suggest
         async with _app(home, server) as app:
             await app.memory.run("entity", {"id": "hana", "name": "Hana Ito", "type": "Person"}, OWNER)
             other = await _write(app, "mail", "hana@ito.example", "Hana Ito")
-            (pair,) = await entities.candidates(app.ledgers)
+            (pair,) = await entities.load_candidates(app.ledgers)
             assert set(pair.entities) == {"hana", other}

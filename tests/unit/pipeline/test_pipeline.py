@@ -160,7 +160,7 @@ async def test_an_automation_may_answer_in_the_place_of_an_agent(home: Home, ser
 async def test_a_stranger_is_told_a_code_and_goes_no_further(home: Home, server: ModelServer) -> None:
     async with app_on(home, server) as app:
         journey = await receive(app, stranger())
-        (asking,) = await app.ledgers.identity.read(grants.asking)
+        (asking,) = await app.ledgers.identity.read(grants.list_pairings)
         stored = await app.ledgers.runtime.read(requests.get, request_id=journey.request.request_id)
         stages = await spans(app, journey.request.request_id, "stage")
         event = await app.ledgers.events.read(events.get, event_id=journey.request.event.id or "")
@@ -183,7 +183,7 @@ async def test_somebody_who_was_let_in_is_answered_with_what_was_granted(
     server.script("Hi Sam")
     async with app_on(home, server) as app:
         await receive(app, stranger())
-        (asking,) = await app.ledgers.identity.read(grants.asking)
+        (asking,) = await app.ledgers.identity.read(grants.list_pairings)
         granted = Granted(tools=("read",))
         await app.ledgers.identity.write(grants.approve, code=asking.code, granted=granted, by="owner")
         journey = await receive(app, stranger("Hello again"))

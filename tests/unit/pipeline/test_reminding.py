@@ -58,7 +58,7 @@ async def test_a_reminder_arrives_once_where_it_was_made_and_is_done(home: Home,
         clock.forward(minutes=1)
         await tick(app, made.name, clock)
         assert await messages(app) == ["call Anna"]
-        sent = await app.ledgers.events.read(events.unasked, channel="web", external_id="trip")
+        sent = await app.ledgers.events.read(events.list_unasked, channel="web", external_id="trip")
         assert [each.content for each in sent] == ["call Anna"]
         clock.forward(days=1)
         await app.timetable.keep()
@@ -175,7 +175,7 @@ async def test_a_question_is_answered_by_the_agent_in_the_session_it_was_asked_i
         async with asyncio.timeout(60):
             while await messages(app) != ["Two letters are open."]:
                 await asyncio.sleep(0.05)
-        asked = await app.ledgers.events.read(events.said, channel="cli", external_id="desk", limit=5)
+        asked = await app.ledgers.events.read(events.list_said, channel="cli", external_id="desk", limit=5)
     assert asked == ["[Scheduled: every Monday at 11:00 UTC] tell me what is open"]
 
 

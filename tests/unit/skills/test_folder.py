@@ -8,7 +8,7 @@ from acceptance.program import nexus
 from nexus.errors import ToolError
 from nexus.home import Home
 from nexus.skills import memory
-from nexus.skills.folder import seed, unread
+from nexus.skills.folder import find_new_versions, install_skill
 
 _FIRST = {"GUIDE.md": "first", "run.sh": "#!/bin/sh\n"}
 _SECOND = {**_FIRST, "GUIDE.md": "second"}
@@ -18,14 +18,14 @@ _THIRD = {**_FIRST, "GUIDE.md": "third"}
 @pytest.fixture
 def guide(tmp_path: Path) -> Path:
     (tmp_path / "one").mkdir()
-    seed(tmp_path / "one", "tea", _FIRST)
+    install_skill(tmp_path / "one", "tea", _FIRST)
     return tmp_path / "one" / "skills" / "tea" / "GUIDE.md"
 
 
 def test_a_new_folder_has_every_file_and_scripts_can_be_run(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
 
-    done = seed(tmp_path / "one", "tea", _FIRST)
+    done = install_skill(tmp_path / "one", "tea", _FIRST)
 
     assert (done.laid, done.replaced, done.edited) == (["GUIDE.md", "run.sh"], [], [])
     assert {path.name: path.read_text() for path in done.folder.iterdir() if path.name in _FIRST} == _FIRST
@@ -36,52 +36,52 @@ def test_a_new_folder_has_every_file_and_scripts_can_be_run(tmp_path: Path) -> N
 def test_seeding_again_changes_nothing(tmp_path: Path, guide: Path) -> None:
     before = {path.name: path.stat().st_ino for path in guide.parent.iterdir() if path.name in _FIRST}
 
-    done = seed(tmp_path / "one", "tea", _FIRST)
+    done = install_skill(tmp_path / "one", "tea", _FIRST)
 
     assert (done.laid, done.replaced, done.edited) == ([], [], [])
     assert {name: (guide.parent / name).stat().st_ino for name in before} == before
 
 
 def test_an_untouched_file_is_replaced_by_its_new_version(tmp_path: Path, guide: Path) -> None:
-    done = seed(tmp_path / "one", "tea", _SECOND)
+    done = install_skill(tmp_path / "one", "tea", _SECOND)
 
     assert (done.replaced, guide.read_text()) == (["GUIDE.md"], "second")
-    assert unread(tmp_path) == []
+    assert find_new_versions(tmp_path) == []
 
 
 def test_an_edited_file_is_kept_and_the_new_version_laid_beside_it(tmp_path: Path, guide: Path) -> None:
     guide.write_text("first, and what I learned")
     new = guide.with_name("GUIDE.md.new")
 
-    assert seed(tmp_path / "one", "tea", _FIRST).edited == []
-    done = seed(tmp_path / "one", "tea", _SECOND)
+    assert install_skill(tmp_path / "one", "tea", _FIRST).edited == []
+    done = install_skill(tmp_path / "one", "tea", _SECOND)
 
     assert (done.edited, done.replaced) == (["GUIDE.md"], [])
     assert (guide.read_text(), new.read_text()) == ("first, and what I learned", "second")
-    assert unread(tmp_path) == [new]
+    assert find_new_versions(tmp_path) == [new]
 
 
 def test_a_new_version_that_was_put_away_comes_back_only_with_the_next(tmp_path: Path, guide: Path) -> None:
     guide.write_text("mine")
-    seed(tmp_path / "one", "tea", _SECOND)
+    install_skill(tmp_path / "one", "tea", _SECOND)
     new = guide.with_name("GUIDE.md.new")
     new.unlink()
 
-    assert seed(tmp_path / "one", "tea", _SECOND).edited == []
+    assert install_skill(tmp_path / "one", "tea", _SECOND).edited == []
     assert not new.exists()
-    assert seed(tmp_path / "one", "tea", _THIRD).edited == ["GUIDE.md"]
+    assert install_skill(tmp_path / "one", "tea", _THIRD).edited == ["GUIDE.md"]
     assert (guide.read_text(), new.read_text()) == ("mine", "third")
 
 
 def test_a_new_version_that_was_taken_over_is_cleared_away(tmp_path: Path, guide: Path) -> None:
     guide.write_text("mine")
-    seed(tmp_path / "one", "tea", _SECOND)
+    install_skill(tmp_path / "one", "tea", _SECOND)
     guide.write_text("second")
 
-    seed(tmp_path / "one", "tea", _SECOND)
+    install_skill(tmp_path / "one", "tea", _SECOND)
 
     assert not guide.with_name("GUIDE.md.new").exists()
-    assert seed(tmp_path / "one", "tea", _THIRD).replaced == ["GUIDE.md"]
+    assert install_skill(tmp_path / "one", "tea", _THIRD).replaced == ["GUIDE.md"]
 
 
 def test_a_file_that_somebody_made_in_the_place_of_ours_is_kept(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_file_that_somebody_made_in_the_place_of_ours_is_kept(tmp_path: Path) 
     own.parent.mkdir(parents=True)
     own.write_text("an agent's own")
 
-    assert seed(tmp_path / "one", "tea", _FIRST).edited == ["GUIDE.md"]
+    assert install_skill(tmp_path / "one", "tea", _FIRST).edited == ["GUIDE.md"]
     assert own.read_text() == "an agent's own"
 
 
@@ -98,7 +98,7 @@ def test_a_broken_record_erases_nothing(tmp_path: Path, guide: Path, record: str
     guide.with_name(".seeded.json").write_text(record)
     guide.write_text("mine")
 
-    seed(tmp_path / "one", "tea", _SECOND)
+    install_skill(tmp_path / "one", "tea", _SECOND)
 
     assert guide.read_text() == "mine"
 
@@ -111,13 +111,13 @@ def test_no_link_leads_seeding_out_of_the_workspace(tmp_path: Path) -> None:
     (workspace / "skills").mkdir(parents=True)
     (workspace / "skills" / "tea").symlink_to(outside)
     with pytest.raises(ToolError):
-        seed(workspace, "tea", _FIRST)
+        install_skill(workspace, "tea", _FIRST)
 
     (workspace / "skills" / "tea").unlink()
     (workspace / "skills" / "tea").mkdir()
     (workspace / "skills" / "tea" / "GUIDE.md").symlink_to(outside / "GUIDE.md")
     (workspace / "skills" / "tea" / ".seeded.json").symlink_to(outside / "GUIDE.md")
-    seed(workspace, "tea", _SECOND)
+    install_skill(workspace, "tea", _SECOND)
 
     assert {path.name: path.read_text() for path in outside.iterdir()} == {"GUIDE.md": "precious"}
 
@@ -125,9 +125,9 @@ def test_no_link_leads_seeding_out_of_the_workspace(tmp_path: Path) -> None:
 def test_the_doctor_reports_new_versions(home: Home) -> None:
     workspace = home.meeseeks / "memory-writer"
     workspace.mkdir()
-    queries = memory.lay(home, workspace, home.run / "memory-writer").folder / "QUERIES.md"
+    queries = memory.install(home, workspace, home.run / "memory-writer").folder / "QUERIES.md"
     queries.write_text("-- a better query")
-    seed(workspace, memory.NAME, {"QUERIES.md": "newer than any"})
+    install_skill(workspace, memory.NAME, {"QUERIES.md": "newer than any"})
 
     told = nexus(home.root, "doctor").stdout
 

@@ -105,7 +105,7 @@ def test_the_schema_page_has_every_table_of_all_six(home: Home) -> None:
 
 def test_the_paths_are_those_of_the_home(home: Home, tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
-    folder = memory.lay(home, tmp_path / "workspace", home.run / "me").folder
+    folder = memory.install(home, tmp_path / "workspace", home.run / "me").folder
 
     about, *lines = (folder / "DB_PATHS").read_text().splitlines()
     paths = dict(line.split("=", 1) for line in lines)

@@ -5,7 +5,7 @@ import pytest
 from nexus.ledgers import Ledgers
 from nexus.memory.recall.recall import Recall
 from nexus.request import EVERYTHING, Visibility
-from nexus.skills.commands import Search
+from nexus.skills.commands import parse_query, search
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,8 @@ async def test_entities_are_named_to_those_who_may_see_everything(
             and None
         )
     )
-    assert Search.of(["Tyler"], {"scope": "persons"}).query.kinds == frozenset({"entity"})
-    answer = await Search.of(["Tyler"], {"scope": "entities"}).run(
-        opened, Recall(opened, None, visible=visible)
-    )
+    assert parse_query(["Tyler"], {"scope": "persons"}).kinds == frozenset({"entity"})
+    query = parse_query(["Tyler"], {"scope": "entities"})
+    answer = await search(opened, Recall(opened, None, visible=visible), query)
     assert [each["id"] for each in answer["entities"]] == named
     assert bool(answer["results"]) == bool(named)

@@ -91,7 +91,7 @@ async def content_of_others(
     ):
         return "what others said in the conversation"
     roots = {request.root_request_id, *(author.root_request_id for author in authors.values())}
-    enriched = await ledgers.runtime.read(requests.enriched, root_request_ids=sorted(roots))
+    enriched = await ledgers.runtime.read(requests.load_enrichments, root_request_ids=sorted(roots))
     if any(added.get("memories") for added in enriched.values()):
         return "memories"
     if any(added.get("context") for added in enriched.values()):
@@ -137,7 +137,7 @@ async def is_allowed(ledgers: Ledgers, automation: Automation, now: datetime) ->
         return True
     return (
         await ledgers.runtime.read(
-            executions.begun_below, label=_label(automation.name), since=clock.day(now)
+            executions.count_begun_below, label=_label(automation.name), since=clock.day(now)
         )
         < most
     )
@@ -154,11 +154,11 @@ async def choose_invocation(
         return None if await _is_unanswered(ledgers, automation, done) else done
     since = clock.timestamp(now - _LATELY)
     found = await ledgers.runtime.read(
-        invocations.gone_wrong, name=automation.name, since=since, limit=_LOOKED_AT
+        invocations.list_gone_wrong, name=automation.name, since=since, limit=_LOOKED_AT
     )
     found = [each for each in found if is_owners(Occasion.from_json(each.input))]
     runs = {each.id: _execution_id(each.id) for each in found}
-    known = await ledgers.runtime.read(executions.known, execution_ids=list(runs.values()))
+    known = await ledgers.runtime.read(executions.find_known, execution_ids=list(runs.values()))
     for each in found:
         if runs[each.id] not in known and not await _is_unanswered(ledgers, automation, each):
             return each

@@ -141,7 +141,7 @@ def sync(home: Home, write: Write, hook: Hook, *, by_hand: bool = False) -> list
     removed by hand come back that way alone.
     """
     found = None if hook.handler is None else script.read(hook.handler)
-    standing = {row.name: row for row in write(automations.listed) if _folder(home, row) == hook.folder}
+    standing = {row.name: row for row in write(automations.list_current) if _folder(home, row) == hook.folder}
     if not by_hand and not _is_taken(home, standing, found):
         return []
     if found is not None:

@@ -133,7 +133,7 @@ def load(home: Home, write: Write, bundled: Iterable[Plugin] = ()) -> Loaded:
     loaded.problems += problems
     for hook in found:
         _attempt(loaded, str(hook.folder), hooks.sync, home, write, hook)
-    for row in write(automations.listed):
+    for row in write(automations.list_current):
         _attempt(loaded, row.name, _adopt, home, write, row)
     return loaded
 
@@ -155,7 +155,7 @@ def _seed(home: Home, write: Write, each: Plugin) -> None:
     new = each.registration(registration.workspace_dir(home, each.name), peers)
     if each.workspace and each.role is not None:
         # Before the registration, which lays a ROLE.md that says less where there is none.
-        folder.seed_files(home.meeseeks / each.name, {workspace.ROLE: each.role})
+        folder.install_files(home.meeseeks / each.name, {workspace.ROLE: each.role})
     if not versions:
         off = None if each.enabled else "off by default"
         registration.register(home, write, replace(new, disabled_reason=off))

@@ -237,7 +237,7 @@ class Asking:
                     await self.journal.spend(earlier.correct(estimate, response.usage))
                 if candidate.config.is_local or self.measures:
                     unproven = unproven.over(measure(known, spent, answering.sent_bytes))
-                if unproven.known():
+                if unproven.known_fields():
                     await self.knowledge.learn(candidate, unproven)
                 return requests.with_calls(response, candidate, known, conversation, answering)
 
@@ -310,7 +310,7 @@ class Asking:
             if too_long.prompt_tokens:
                 per_token = round(answering.sent_bytes / too_long.prompt_tokens, 2)
                 learned = Capabilities(context_tokens=learned.context_tokens, bytes_per_token=per_token)
-            if learned.known():
+            if learned.known_fields():
                 await self.knowledge.learn(candidate, learned)
             return "window"
         if refuses_tools(error) and known.tool_calls != "none":

@@ -66,7 +66,7 @@ class Knowledge:
         told = await probe(candidate.opening, candidate.model.model_name)
         if told is not None:
             self._asked.add(candidate.name)
-            if told.known():
+            if told.known_fields():
                 await self.learn(candidate, told)
 
     async def learn(self, candidate: "Candidate", learned: Capabilities) -> None:

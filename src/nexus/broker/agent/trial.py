@@ -141,7 +141,9 @@ async def try_model(
 
 async def keep(database: Database, trial: Trial) -> None:
     """Keep what a trial showed, in place of what was known of the model."""
-    await database.write(known_models.replaced, name=trial.name, address=trial.address, known=trial.learned)
+    await database.write(
+        known_models.replace_known, name=trial.name, address=trial.address, known=trial.learned
+    )
 
 
 @dataclass(kw_only=True)
@@ -161,7 +163,7 @@ class _Tester:
         calls, form = await self._try_call(), await self._try_form()
         one_slot = await self._has_one_slot()
         seen = Capabilities(
-            **calls.known(),
+            **calls.known_fields(),
             writes_json=form,
             slots=1 if one_slot else None,
             tested_at=clock.timestamp(clock.now()),

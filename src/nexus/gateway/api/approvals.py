@@ -62,16 +62,16 @@ async def list_approvals(
 ) -> Approvals:
     """List tool calls that wait for your approval."""
     found = await home.broker.approvals.waiting(session)
-    return Approvals(approvals=[_shown(each) for each in found])
+    return Approvals(approvals=[_describe(each) for each in found])
 
 
 @router.post("/{approval_id}")
 async def decide_approval(home: Home, approval_id: ApprovalId, decided: Decided) -> Approval:
     """Allow or deny a tool call. The first decision counts."""
-    return _shown(await home.broker.approvals.decide(approval_id, decided.decision, decided.call_hash))
+    return _describe(await home.broker.approvals.decide(approval_id, decided.decision, decided.call_hash))
 
 
-def _shown(found: approvals.Approval) -> Approval:
+def _describe(found: approvals.Approval) -> Approval:
     return Approval(
         id=found.id,
         request_id=found.request_id,

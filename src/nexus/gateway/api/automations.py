@@ -13,13 +13,12 @@ from nexus.automations import changes, registration, registry
 from nexus.automations.changes import Changes
 from nexus.automations.scripts.script import HOOK_FILE
 from nexus.errors import MissingError, UsageError
-from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.gateway.views import automations as views
 from nexus.gateway.views.automations import AutomationView, Place
-from nexus.gateway.views.page import Page
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.invocations import Invocation
+from nexus.memory.views.page import Page
 
 router = api_router("automations", "/automations")
 Name = Annotated[str, Path(max_length=200, description="Automation name.")]
@@ -127,7 +126,7 @@ class RollingBack(BaseModel):
 @router.get("")
 async def list_automations(home: Home) -> tuple[Place, ...]:
     """List hook points and their automations in execution order."""
-    return await views.by_hook_point(home.ledgers)
+    return await views.list_by_hook_point(home.ledgers)
 
 
 @router.get("/{name}")
@@ -145,7 +144,7 @@ async def register_automation(home: Home, name: Name, new: Registering) -> Autom
     """
     write = registration.writer(home.ledgers)
     await asyncio.to_thread(_register, home.home, write, name, new)
-    return await _changed(home, name)
+    return await _reload(home, name)
 
 
 @router.patch("/{name}")
@@ -153,7 +152,7 @@ async def update_automation(home: Home, name: Name, settings: AutomationSettings
     """Change settings of an automation; its script stays, and a disabled one stays disabled."""
     write = registration.writer(home.ledgers)
     await asyncio.to_thread(changes.update, home.home, write, name, settings.changes())
-    return await _changed(home, name)
+    return await _reload(home, name)
 
 
 @router.delete("/{name}")
@@ -162,7 +161,7 @@ async def remove_automation(home: Home, name: Name) -> AutomationView:
     if await home.ledgers.runtime.read(rows.get, name=name) is None:
         raise registration.unknown(name)
     await home.ledgers.runtime.write(rows.remove, name=name)
-    return await _changed(home, name)
+    return await _reload(home, name)
 
 
 @router.post("/{name}/run")
@@ -174,7 +173,7 @@ async def run_automation(home: Home, name: Name, running: Running) -> Invocation
 @router.get("/{name}/runs")
 async def list_runs(home: Home, name: Name, cursor: Cursor = None, limit: Limit = 50) -> Page[Invocation]:
     """List the runs of an automation, newest first."""
-    return await views.runs(home.ledgers, name, cursor=cursor, limit=limit)
+    return await views.load_runs(home.ledgers, name, cursor=cursor, limit=limit)
 
 
 @router.post("/{name}/enable")
@@ -183,7 +182,7 @@ async def enable_automation(home: Home, name: Name) -> AutomationView:
     found = await views.get(home.ledgers, name)
     registration.check_approved(found.automation)
     await home.ledgers.runtime.write(rows.enable, automation_id=found.automation.id)
-    return await _changed(home, name)
+    return await _reload(home, name)
 
 
 @router.post("/{name}/disable")
@@ -191,7 +190,7 @@ async def disable_automation(home: Home, name: Name, disabling: Disabling) -> Au
     """Disable an automation."""
     found = await views.get(home.ledgers, name)
     await home.ledgers.runtime.write(rows.disable, automation_id=found.automation.id, reason=disabling.reason)
-    return await _changed(home, name)
+    return await _reload(home, name)
 
 
 @router.post("/{name}/rollback")
@@ -199,7 +198,7 @@ async def roll_back_automation(home: Home, name: Name, to: RollingBack) -> Autom
     """Restore an older version as the newest one."""
     write = registration.writer(home.ledgers)
     await asyncio.to_thread(registration.roll_back, home.home, write, name, to.version)
-    return await _changed(home, name)
+    return await _reload(home, name)
 
 
 @router.post("/{name}/runs/{invocation_id}/retry", status_code=202)
@@ -229,14 +228,14 @@ def _register(home: homes.Home, write: registration.Write, name: str, new: Regis
     if new.script is not None:
         changes.register_text(home, write, name, new.script, new.changes())
         return
-    path = _in_home(home, new.path or "")
+    path = _find_script(home, new.path or "")
     is_folder = path.is_dir() or path.name == HOOK_FILE
     made = changes.register(home, write, str(path), new.changes(), name=None if is_folder else name)
     if name not in (names := [each.automation.name for each in made]):
         raise UsageError(f"Registered {', '.join(names)}, as its HOOK.md says, and not {name}")
 
 
-def _in_home(home: homes.Home, given: str) -> FilePath:
+def _find_script(home: homes.Home, given: str) -> FilePath:
     """A script below the home's hooks: what is registered is copied and can be read over the API."""
     hooks = (home.state / "hooks").resolve()
     try:
@@ -251,6 +250,6 @@ def _in_home(home: homes.Home, given: str) -> FilePath:
     return path
 
 
-async def _changed(home: Any, name: str) -> AutomationView:
+async def _reload(home: Any, name: str) -> AutomationView:
     registry.touch(home.home)
     return await views.get(home.ledgers, name)

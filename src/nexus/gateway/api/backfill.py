@@ -118,13 +118,13 @@ class Backfill(BaseModel):
 async def get_backfill(home: Home) -> Backfill | None:
     """The last backfill; null if there is none."""
     found = await home.backfill.latest()
-    return _backfill(found) if found else None
+    return _describe(found) if found else None
 
 
 @router.post("", status_code=201)
 async def start_backfill(home: Home, start: Start) -> Backfill:
     """Start reading one import, or all of them."""
-    return _backfill(await home.backfill.start(start.import_id, sort=start.order, limits=start.limits()))
+    return _describe(await home.backfill.start(start.import_id, sort=start.order, limits=start.limits()))
 
 
 @router.post("/estimate")
@@ -144,23 +144,23 @@ async def sample_backfill(home: Home, sample: Sample) -> list[Sampled]:
 @router.post("/pause")
 async def pause_backfill(home: Home) -> Backfill:
     """Pause after the episodes that are being read."""
-    return _backfill(await home.backfill.pause())
+    return _describe(await home.backfill.pause())
 
 
 @router.post("/resume")
 async def resume_backfill(home: Home, pace: Pace | None = None) -> Backfill:
     """Resume, and retry what failed. Given limits replace all earlier ones."""
     limits = pace.limits() if pace and not pace.is_empty() else None
-    return _backfill(await home.backfill.resume(limits))
+    return _describe(await home.backfill.resume(limits))
 
 
 @router.post("/cancel")
 async def cancel_backfill(home: Home) -> Backfill:
     """End the backfill. What was learned stays."""
-    return _backfill(await home.backfill.cancel())
+    return _describe(await home.backfill.cancel())
 
 
-def _backfill(found: backfills.Backfill) -> Backfill:
+def _describe(found: backfills.Backfill) -> Backfill:
     values = asdict(found)
     del values["round"]
     return Backfill(**values)

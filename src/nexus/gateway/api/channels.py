@@ -46,27 +46,27 @@ class Changed(BaseModel):
 @router.get("/channels")
 async def list_channels(home: Home) -> list[Channel]:
     """Every channel of the settings."""
-    return [await _channel(home, name) for name in home.config.channels]
+    return [await _load_channel(home, name) for name in home.config.channels]
 
 
 @router.post("/channels/{name}/pause")
 async def pause_channel(home: Home, name: str) -> Channel:
     """Disconnect a channel. What it has to send waits."""
-    await _known(home, name).ledgers.runtime.write(ledger.pause, name=name, paused=True)
-    return await _channel(home, name)
+    await _require_channel(home, name).ledgers.runtime.write(ledger.pause, name=name, paused=True)
+    return await _load_channel(home, name)
 
 
 @router.post("/channels/{name}/resume")
 async def resume_channel(home: Home, name: str) -> Channel:
     """Connect a channel again."""
-    await _known(home, name).ledgers.runtime.write(ledger.pause, name=name, paused=False)
-    return await _channel(home, name)
+    await _require_channel(home, name).ledgers.runtime.write(ledger.pause, name=name, paused=False)
+    return await _load_channel(home, name)
 
 
 @router.post("/channels/{name}/retry")
 async def retry_deliveries(home: Home, name: str) -> Changed:
     """Send again what could not be sent."""
-    count = await _known(home, name).ledgers.runtime.write(ledger.retry, channel=name)
+    count = await _require_channel(home, name).ledgers.runtime.write(ledger.retry, channel=name)
     home.channels.wake(name)
     return Changed(count=count)
 
@@ -74,7 +74,7 @@ async def retry_deliveries(home: Home, name: str) -> Changed:
 @router.get("/set-aside")
 async def list_set_aside(home: Home) -> list[SetAside]:
     """List messages that couldn't be processed."""
-    found = await home.ledgers.runtime.read(ledger.those_set_aside, channel=None)
+    found = await home.ledgers.runtime.read(ledger.list_set_aside, channel=None)
     return [
         SetAside(
             id=each.id,
@@ -104,13 +104,13 @@ async def dismiss_set_aside(home: Home, id: str) -> Changed:  # noqa: A002 - the
     return Changed(count=1)
 
 
-def _known(home: Home, name: str) -> Home:
+def _require_channel(home: Home, name: str) -> Home:
     if name not in home.config.channels:
         raise MissingError(f"Unknown channel {name}", hint="GET /api/channels lists them.")
     return home
 
 
-async def _channel(home: Home, name: str) -> Channel:
+async def _load_channel(home: Home, name: str) -> Channel:
     state = await home.ledgers.runtime.read(ledger.state, name=name)
     counts = await home.ledgers.runtime.read(ledger.counts, name=name)
     return Channel(

@@ -60,13 +60,13 @@ class Dismissed(BaseModel):
     dismissed: bool = Field(description="False: it was not a dead letter.")
 
 
-async def _known(home: Home, execution_id: ExecutionId) -> Run:
+async def _find_run(home: Home, execution_id: ExecutionId) -> Run:
     run = home.broker.run(execution_id)
     await run.state()
     return run
 
 
-Known = Annotated[Run, Depends(_known)]
+Known = Annotated[Run, Depends(_find_run)]
 
 
 @router.get("/{execution_id}")
@@ -76,7 +76,7 @@ async def get_execution(home: Home, run: Known) -> Execution:
     return Execution(
         session=state.session_label,
         workers_at_work=await home.broker.workers_at_work(run.id),
-        partial=await views.partial(home.ledgers, run.id) if state.status == "cancelled" else None,
+        partial=await views.load_partial(home.ledgers, run.id) if state.status == "cancelled" else None,
         **{name: getattr(state, name) for name in _STORED},
     )
 
@@ -149,7 +149,7 @@ async def _end(home: Home, run: Run, number: int) -> AsyncIterator[ServerSentEve
     except EndedError as error:
         status = (await run.state()).status
         said = {"status": status, "message": error.message, "hint": error.hint}
-        if status == "cancelled" and (text := await views.partial(home.ledgers, run.id)):
+        if status == "cancelled" and (text := await views.load_partial(home.ledgers, run.id)):
             said["partial"] = text
         yield _event("failed", number, said)
 

@@ -43,10 +43,10 @@ async def get_usage(
     messages: Annotated[int, Query(ge=1, le=100, description="Number of most expensive messages.")] = 10,
 ) -> Report:
     """Show cost by day, model, automation and message, budgets, and refusals."""
-    return await usage.report(home.ledgers, home.config, days=days, messages=messages)
+    return await usage.load_report(home.ledgers, home.config, days=days, messages=messages)
 
 
 @router.get("/settings")
 async def get_settings(home: Home) -> tuple[Section, ...]:
     """List all settings. Secrets are only reported as set or not set."""
-    return settings.sections(home.config)
+    return settings.list_sections(home.config)

@@ -94,7 +94,9 @@ class HowToRead(BaseModel):
 @router.get("/uploads")
 async def list_uploads(home: Home) -> list[Uploaded]:
     """Every upload that is not imported yet."""
-    return [_uploaded(home, each) for each in await asyncio.to_thread(home.imports.uploads.listed)]
+    return [
+        _describe_upload(home, each) for each in await asyncio.to_thread(home.imports.uploads.list_complete)
+    ]
 
 
 @router.post(
@@ -110,15 +112,15 @@ async def upload_export(
     """Upload an export. The body is the file; it is written to disk as it comes."""
     given = request.headers.get("content-length", "")
     expected = int(given) if given.isdecimal() and len(given) < 16 else None
-    upload = await home.imports.uploads.receive(name, _pieces(request), expected)
-    return _uploaded(home, upload)
+    upload = await home.imports.uploads.receive(name, _stream_body(request), expected)
+    return _describe_upload(home, upload)
 
 
 @router.get("/uploads/{upload_id}")
 async def get_upload(home: Home, upload_id: UploadId) -> Uploaded:
     """An upload with the progress and the result of what is done with it. After its import, it is deleted."""
     job = home.imports.job(upload_id)
-    return _uploaded(
+    return _describe_upload(
         home, job.upload if job else await asyncio.to_thread(home.imports.uploads.get, upload_id)
     )
 
@@ -133,36 +135,36 @@ async def discard_upload(home: Home, upload_id: UploadId) -> None:
 async def preview_upload(home: Home, upload_id: UploadId, how: HowToRead) -> Uploaded:
     """Count what an upload would bring. Nothing is recorded."""
     job = await home.imports.preview(upload_id, how.choices())
-    return _uploaded(home, job.upload)
+    return _describe_upload(home, job.upload)
 
 
 @router.post("/uploads/{upload_id}/import", status_code=202)
 async def import_upload(home: Home, upload_id: UploadId, how: HowToRead) -> Uploaded:
     """Import an upload in the background. A restart of the home doesn't end it."""
     job = await home.imports.start(upload_id, how.choices())
-    return _uploaded(home, job.upload)
+    return _describe_upload(home, job.upload)
 
 
 @router.get("/imports")
 async def list_imports(home: Home) -> list[Import]:
     """Every import, the oldest first."""
-    return [_import(each) for each in await home.ledgers.events.read(imports.listed)]
+    return [_describe_import(each) for each in await home.ledgers.events.read(imports.list_imports)]
 
 
 @router.delete("/imports/{import_id}", status_code=204)
 async def undo_import(home: Home, import_id: ImportId) -> None:
     """Undo an import: what it recorded, the people known only from it, and what was learned from it."""
-    if import_id not in {each.id for each in await home.ledgers.events.read(imports.listed)}:
+    if import_id not in {each.id for each in await home.ledgers.events.read(imports.list_imports)}:
         raise MissingError("No import has this id", hint="See GET /api/imports.")
     await home.forget_import(import_id)
 
 
-async def _pieces(request: Request) -> AsyncGenerator[bytes]:
+async def _stream_body(request: Request) -> AsyncGenerator[bytes]:
     async for piece in request.stream():
         yield piece
 
 
-def _uploaded(home: Home, upload: Upload) -> Uploaded:
+def _describe_upload(home: Home, upload: Upload) -> Uploaded:
     shown: dict[str, Any] = {"id": upload.id, "name": upload.name, "size_bytes": upload.size_bytes}
     job = home.imports.job(upload.id)
     if job is None:
@@ -175,11 +177,11 @@ def _uploaded(home: Home, upload: Upload) -> Uploaded:
         read_bytes=job.read_bytes,
         total_bytes=job.total_bytes,
         report=Report(**job.preview.record()) if job.preview else None,
-        imported=_import(job.imported) if job.imported else None,
+        imported=_describe_import(job.imported) if job.imported else None,
         error=job.error.message if job.error else None,
         hint=job.error.hint if job.error else None,
     )
 
 
-def _import(done: imports.Import) -> Import:
+def _describe_import(done: imports.Import) -> Import:
     return Import(**done.record())

@@ -8,20 +8,19 @@ from pydantic import BaseModel, Field
 
 from nexus import clock
 from nexus.errors import UsageError
-from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home, api_router
-from nexus.gateway.views import entities as entity_views
-from nexus.gateway.views import episodes as episode_views
-from nexus.gateway.views import events as event_views
-from nexus.gateway.views import facts as fact_views
-from nexus.gateway.views.entities import Candidate, Entity, EntityLine
-from nexus.gateway.views.episodes import Episode, EpisodeView
-from nexus.gateway.views.events import EventView
-from nexus.gateway.views.facts import Fact, FactView
-from nexus.gateway.views.page import Page
+from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.ledgers.memory import How
 from nexus.ledgers.memory.reviews import Decision, State
 from nexus.memory.operations import BATCH, OPERATIONS
+from nexus.memory.views import entities as entity_views
+from nexus.memory.views import episodes as episode_views
+from nexus.memory.views import events as event_views
+from nexus.memory.views import facts as fact_views
+from nexus.memory.views.entities import Candidate, Entity, EntityLine
+from nexus.memory.views.episodes import Episode, EpisodeView
+from nexus.memory.views.events import EventView
+from nexus.memory.views.facts import Fact, FactView
+from nexus.memory.views.page import Page
 from nexus.memory.writing import Provenance
 
 router = api_router("memory", "/memory")
@@ -112,7 +111,9 @@ async def list_entities(
     limit: Limit = 50,
 ) -> Page[EntityLine]:
     """List entities by last change."""
-    return await entity_views.listed(home.ledgers, matching=matching, type_=type, cursor=cursor, limit=limit)
+    return await entity_views.load_page(
+        home.ledgers, matching=matching, type_=type, cursor=cursor, limit=limit
+    )
 
 
 @router.get("/entities/{reference}")
@@ -127,7 +128,7 @@ async def get_timeline(
 ) -> Page[Fact]:
     """List observations about an entity, latest first, with sources."""
     entity = await entity_views.get(home.ledgers, reference)
-    return await entity_views.timeline(home.ledgers, entity.same, cursor=cursor, limit=limit)
+    return await entity_views.load_timeline(home.ledgers, entity.same, cursor=cursor, limit=limit)
 
 
 @router.get("/facts")
@@ -135,7 +136,7 @@ async def list_facts(
     home: Home, matching: Matching = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[Fact]:
     """List facts, newest first."""
-    return await fact_views.listed(home.ledgers, matching=matching, cursor=cursor, limit=limit)
+    return await fact_views.load_page(home.ledgers, matching=matching, cursor=cursor, limit=limit)
 
 
 @router.get("/episodes")
@@ -146,7 +147,7 @@ async def list_episodes(
     limit: Limit = 50,
 ) -> Page[Episode]:
     """List episodes, latest first."""
-    return await episode_views.listed(home.ledgers, channel=channel, cursor=cursor, limit=limit)
+    return await episode_views.load_page(home.ledgers, channel=channel, cursor=cursor, limit=limit)
 
 
 @router.get("/episodes/{episode_id}")
@@ -170,7 +171,7 @@ async def list_candidates(
     limit: Limit = 50,
 ) -> tuple[Candidate, ...]:
     """List merge candidates with reasons, likeliest first."""
-    return await entity_views.candidates(home.ledgers, status=status, limit=limit)
+    return await entity_views.load_candidates(home.ledgers, status=status, limit=limit)
 
 
 @router.post("/candidates/{candidate_id}/reject")
@@ -231,7 +232,9 @@ async def list_facts_to_review(
 ) -> Page[Fact]:
     """List what was learned lately: what waits for a review, or what was decided."""
     since = clock.timestamp(clock.now() - timedelta(days=days))
-    return await fact_views.to_review(home.ledgers, since=since, status=status, cursor=cursor, limit=limit)
+    return await fact_views.load_to_review(
+        home.ledgers, since=since, status=status, cursor=cursor, limit=limit
+    )
 
 
 @router.get("/forget")
@@ -242,7 +245,7 @@ async def preview_forget(
     mentions: Annotated[bool, Query(description="Also texts of others that name the entity.")] = True,
 ) -> ForgetPreview:
     """Show what forgetting a fact or an entity would delete. Nothing is deleted."""
-    _one_of(fact, entity)
+    _require_one(fact, entity)
     plan = await home.forget_preview(fact=fact, entity=entity, mentions=mentions)
     return ForgetPreview(removed=plan.removed, emptied=plan.emptied, kept=plan.kept, files=plan.files)
 
@@ -250,7 +253,7 @@ async def preview_forget(
 @router.post("/forget")
 async def forget(home: Home, wanted: Forget) -> ForgetPreview:
     """Permanently delete a fact or an entity, and what was learned from it. This can't be undone."""
-    _one_of(wanted.fact, wanted.entity)
+    _require_one(wanted.fact, wanted.entity)
     report = (
         await home.forget_fact(wanted.fact)
         if wanted.fact
@@ -262,7 +265,7 @@ async def forget(home: Home, wanted: Forget) -> ForgetPreview:
     return ForgetPreview(removed=counts.removed, emptied=counts.emptied, kept=report.kept, files=counts.files)
 
 
-def _one_of(fact: str, entity: str) -> None:
+def _require_one(fact: str, entity: str) -> None:
     if bool(fact) == bool(entity):
         raise UsageError("Name a fact or an entity", hint="Pass `fact` or `entity`, and not both.")
 

@@ -5,14 +5,13 @@ from typing import Annotated, Any, Self
 from fastapi import Path, Query
 from pydantic import BaseModel, Field
 
-from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.gateway.views import requests as views
-from nexus.gateway.views.page import Page
 from nexus.gateway.views.requests import RequestLine
 from nexus.ledgers.events import ChangedAnswer
 from nexus.ledgers.runtime.requests import Status
 from nexus.ledgers.runtime.trace import Node
+from nexus.memory.views.page import Page
 from nexus.runs import Totals
 
 router = api_router("requests", "/requests")
@@ -72,7 +71,7 @@ async def list_requests(
     limit: Limit = 50,
 ) -> Page[RequestLine]:
     """List requests, newest first, with total cost."""
-    return await views.listed(home.ledgers, status=status, channel=channel, cursor=cursor, limit=limit)
+    return await views.load_page(home.ledgers, status=status, channel=channel, cursor=cursor, limit=limit)
 
 
 @router.get("/{request_id}")
@@ -83,7 +82,7 @@ async def get_request(
     ],
 ) -> Trace:
     """Show a request, its answer and its trace."""
-    found = await views.trace(home.ledgers, request_id)
+    found = await views.load_trace(home.ledgers, request_id)
     return Trace(
         asked=found.asked,
         answered=found.answered,

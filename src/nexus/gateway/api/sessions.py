@@ -6,13 +6,12 @@ from fastapi import Path, Query
 from pydantic import BaseModel
 
 from nexus.gateway.api.messages import Channel
-from nexus.gateway.api.paging import Cursor, Limit
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.gateway.views import sessions as views
-from nexus.gateway.views.page import Page
 from nexus.gateway.views.sessions import Kind, Message, SessionLine
 from nexus.ledgers import events
 from nexus.ledgers.runtime import executions, usage
+from nexus.memory.views.page import Page
 from nexus.runs import Totals
 
 router = api_router("sessions", "/sessions")
@@ -58,14 +57,14 @@ async def list_sessions(
     kind: Annotated[Kind | None, Query(description="Filter by whose session it is.")] = None,
 ) -> Page[SessionLine]:
     """List sessions by last use."""
-    return await views.listed(home.ledgers, role=role, cursor=cursor, limit=limit, kind=kind)
+    return await views.load_page(home.ledgers, role=role, cursor=cursor, limit=limit, kind=kind)
 
 
 @router.get("/{label:path}/transcript")
 async def get_transcript(home: Home, label: Label, cursor: Cursor = None, limit: Limit = 50) -> Page[Message]:
     """Show the latest messages of a session in order; the next page is older."""
     session = await views.get(home.ledgers, label)
-    return await views.transcript(home.ledgers, session.id, cursor=cursor, limit=limit)
+    return await views.load_transcript(home.ledgers, session.id, cursor=cursor, limit=limit)
 
 
 @router.get("/{label:path}/executions")
@@ -93,7 +92,9 @@ async def list_said(
 ) -> Texts:
     """List messages sent to a session on a channel."""
     return Texts(
-        texts=await home.ledgers.events.read(events.said, channel=channel, external_id=label, limit=limit)
+        texts=await home.ledgers.events.read(
+            events.list_said, channel=channel, external_id=label, limit=limit
+        )
     )
 
 
@@ -107,7 +108,7 @@ async def list_unasked(
     """List messages that automations sent to a session, by default since your last message."""
     return Sent(
         messages=await home.ledgers.events.read(
-            events.unasked, channel=channel, external_id=label, after=after
+            events.list_unasked, channel=channel, external_id=label, after=after
         )
     )
 

@@ -42,18 +42,18 @@ class Form:
         return [value.strip() for key, value in self._pairs if key == name and value.strip()]
 
 
-async def form(request: Request) -> Form:
-    """The fields of a form that a browser sent in the usual encoding."""
+async def read_form(request: Request) -> Form:
+    """Read the fields of a form that a browser sent in the usual encoding."""
     body = (await request.body()).decode("utf-8", "replace")
     return Form(parse_qsl(body, keep_blank_values=True))
 
 
 def get(path: str, show: Show) -> Route:
-    return Route(path, _told(show), methods=["GET"], include_in_schema=False)
+    return Route(path, _make_endpoint(show), methods=["GET"], include_in_schema=False)
 
 
 def post(path: str, act: Show) -> Route:
-    return Route(path, _told(act), methods=["POST"], include_in_schema=False)
+    return Route(path, _make_endpoint(act), methods=["POST"], include_in_schema=False)
 
 
 def keys_of(request: Request) -> Keys:
@@ -61,25 +61,25 @@ def keys_of(request: Request) -> Keys:
     return served_by(request).keys
 
 
-def back(path: str) -> Response:
-    """After something was done: look at it."""
+def redirect(path: str) -> Response:
+    """Have the browser look at a page after something was done."""
     return RedirectResponse(path, status_code=303)
 
 
-def number(request: Request, name: str, default: int, *, among: tuple[int, ...]) -> int:
-    """A number of the query out of those that are offered."""
+def read_number(request: Request, name: str, default: int, *, among: tuple[int, ...]) -> int:
+    """Read a number from the query; the default, unless it is one of those offered."""
     text = request.query_params.get(name, "")
     found = int(text) if text.isdecimal() and len(text) < 10 else default
     return found if found in among else default
 
 
-def _told(show: Show) -> Callable[[Request], Awaitable[Response]]:
+def _make_endpoint(show: Show) -> Callable[[Request], Awaitable[Response]]:
     @wraps(show)
-    async def shown(request: Request) -> Response:
+    async def respond(request: Request) -> Response:
         try:
             return await show(request, served_by(request).app)
         except NexusError as error:
             template = "part_error.html" if is_part(request) else "error.html"
             return await page(request, template, status_of(error), error=error, active=None)
 
-    return shown
+    return respond

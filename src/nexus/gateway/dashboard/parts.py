@@ -11,9 +11,9 @@ from typing import Final
 from markupsafe import escape
 from starlette.requests import Request
 
-from nexus.gateway.views.events import Said
-from nexus.gateway.views.page import Page, position
 from nexus.gateway.views.sessions import Message
+from nexus.memory.views.events import Said
+from nexus.memory.views.page import Page, parse_position
 
 PART_CHARACTERS: Final = 16_000
 MOST_CALLS: Final = 10
@@ -35,8 +35,8 @@ class Part:
     """How many characters the text has."""
 
 
-def part(text: str, start: int = 0, most: int = PART_CHARACTERS) -> Part:
-    """The part of a text that begins there. It ends with a line, where lines are short enough."""
+def cut_part(text: str, start: int = 0, most: int = PART_CHARACTERS) -> Part:
+    """Cut the part of a text that begins there; it ends with a line, if lines are short enough."""
     cut = text[start : start + most]
     if start + most >= len(text):
         return Part(text=cut, next=None, whole=len(text))
@@ -45,30 +45,30 @@ def part(text: str, start: int = 0, most: int = PART_CHARACTERS) -> Part:
     return Part(text=cut, next=start + len(cut), whole=len(text))
 
 
-def asked_for(request: Request, name: str = "from") -> int:
-    """Where the part begins that is asked for; 0 where none is."""
-    return position(request.query_params.get(name) or "0")
+def read_position(request: Request, name: str = "from") -> int:
+    """Read where the part that is asked for begins; 0 by default."""
+    return parse_position(request.query_params.get(name) or "0")
 
 
-def fitting(found: Page[Message]) -> Page[Message]:
-    """The newest of some messages that fit on a page together; the next page begins with the others."""
+def fit_messages(found: Page[Message]) -> Page[Message]:
+    """Choose the newest of some messages that fit on a page together; the next page has the others."""
     size, kept = 0, list[Message]()
     for message in reversed(found.items):
-        size += _size(message)
+        size += _measure(message)
         if kept and size > _MESSAGES_SIZE:
             return Page(items=tuple(reversed(kept)), next=str(kept[-1].position))
         kept.append(message)
     return found
 
 
-def beginning(said: Sequence[Said]) -> list[Said]:
-    """The first of some messages that fit on a page together."""
+def fit_beginning(said: Sequence[Said]) -> list[Said]:
+    """Choose the first of some messages that fit on a page together."""
     sizes = accumulate(len(escape(each.content)) for each in said)
     fits = [each for each, size in zip(said, sizes, strict=True) if size <= _EPISODE_SIZE]
     return fits or list(said[:1])
 
 
-def _size(message: Message) -> int:
+def _measure(message: Message) -> int:
     calls = message.calls[:MOST_CALLS]
     texts = [message.content, message.said or "", *(call.arguments[:CALL_CHARACTERS] * 2 for call in calls)]
     texts += [(call.error or call.result or "")[:CALL_CHARACTERS] for call in calls]

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 
 from nexus import clock
-from nexus.gateway.views.page import ALWAYS, Period
+from nexus.memory.views.page import ALWAYS, Period
 
 CUSTOM: Final = "custom"
 CHOICES: Final = (
@@ -20,22 +20,22 @@ CHOICES: Final = (
 _DAYS: Final = {"1": 1, "7": 7, "30": 30, "90": 90}
 
 
-def period(request: Request, now: clock.Clock = clock.now) -> Period:
-    """What a person chose. Days are UTC days; one that is no day is left out."""
+def read_period(request: Request, now: clock.Clock = clock.now) -> Period:
+    """Read what a person chose. Days are UTC days; one that is no day is left out."""
     query = request.query_params
     chosen = query.get("when", "")
     if days := _DAYS.get(chosen):
         return Period(since=clock.day(now() - timedelta(days=days - 1)))
     if chosen != CUSTOM:
         return ALWAYS
-    since, until = _day(query.get("since")), _day(query.get("until"))
+    since, until = _parse_day(query.get("since")), _parse_day(query.get("until"))
     return Period(
         since=since.isoformat() if since else ALWAYS.since,
         until=(until + timedelta(days=1)).isoformat() if until and until < date.max else ALWAYS.until,
     )
 
 
-def _day(text: str | None) -> date | None:
+def _parse_day(text: str | None) -> date | None:
     try:
         return date.fromisoformat(text or "")
     except ValueError:

@@ -65,9 +65,9 @@ class Bar:
     share: float
 
 
-def stacked(usage: Usage) -> Plot | None:
-    """Money by day, or tokens where no price is known. None where nothing was spent."""
-    usage = _by_week(usage) if len(usage.days) > _MOST_BARS else usage
+def stack_bars(usage: Usage) -> Plot | None:
+    """Stack money by day, or tokens if no price is known. None if nothing was spent."""
+    usage = _group_by_week(usage) if len(usage.days) > _MOST_BARS else usage
     by_money = usage.total.cost_microusd > 0
     highest = max((_size(day.total, by_money=by_money) for day in usage.days), default=0)
     if not highest:
@@ -81,13 +81,13 @@ def stacked(usage: Usage) -> Plot | None:
         height=HEIGHT,
         left=_LEFT,
         baseline=HEIGHT - _BOTTOM,
-        blocks=tuple(_blocks(usage, named, top, step, by_money=by_money)),
+        blocks=tuple(_make_blocks(usage, named, top, step, by_money=by_money)),
         days=_day_labels(usage, step),
         grid=tuple(
             Label(
                 x=_LEFT - 6,
                 y=HEIGHT - _BOTTOM - tall * n / _GRID,
-                text=_said(top * n / _GRID, top / _GRID, by_money=by_money),
+                text=_format_value(top * n / _GRID, top / _GRID, by_money=by_money),
             )
             for n in range(_GRID + 1)
         ),
@@ -95,8 +95,8 @@ def stacked(usage: Usage) -> Plot | None:
     )
 
 
-def _by_week(usage: Usage) -> Usage:
-    """The same, with a bar for each seven days, named after the first of them."""
+def _group_by_week(usage: Usage) -> Usage:
+    """Sum up usage by seven days, each named after the first of them."""
     weeks = [usage.days[place : place + _WEEK] for place in range(0, len(usage.days), _WEEK)]
     cells: dict[str, dict[str, Totals]] = {}
     for week in weeks:
@@ -109,8 +109,8 @@ def _by_week(usage: Usage) -> Usage:
     return replace(usage, days=days, by_day_and_model=cells)
 
 
-def bars(spent: Sequence[Spent]) -> tuple[Bar, ...]:
-    """A list, each with its share of the largest."""
+def make_bars(spent: Sequence[Spent]) -> tuple[Bar, ...]:
+    """Give each of a list its share of the largest."""
     by_money = any(each.total.cost_microusd for each in spent)
     largest = max((_size(each.total, by_money=by_money) for each in spent), default=0) or 1
     return tuple(
@@ -119,17 +119,17 @@ def bars(spent: Sequence[Spent]) -> tuple[Bar, ...]:
     )
 
 
-def spark(days: Sequence[Spent]) -> tuple[tuple[float, float, float, float], ...]:
-    """Days as small bars in a box of 100 by 24: x, y, width and height of each."""
+def make_spark(days: Sequence[Spent]) -> tuple[tuple[float, float, float, float], ...]:
+    """Draw days as small bars in a box of 100 by 24: x, y, width and height of each."""
     step = 100 / max(1, len(days))
-    heights = [max(1.0, round(0.24 * bar.share, 1)) for bar in bars(days)]
+    heights = [max(1.0, round(0.24 * bar.share, 1)) for bar in make_bars(days)]
     return tuple(
         (round(place * step, 1), round(24 - height, 1), round(step * 0.7, 1), height)
         for place, height in enumerate(heights)
     )
 
 
-def _blocks(usage: Usage, named: list[str], top: float, step: float, *, by_money: bool) -> list[Block]:
+def _make_blocks(usage: Usage, named: list[str], top: float, step: float, *, by_money: bool) -> list[Block]:
     found: list[Block] = []
     tall, thickness = HEIGHT - _BOTTOM - _TOP, max(step * 0.72, 1.0)
     for place, day in enumerate(usage.days):
@@ -169,8 +169,8 @@ def _size(total: Totals, *, by_money: bool) -> int:
     return total.cost_microusd if by_money else total.tokens
 
 
-def _said(value: float, step: float, *, by_money: bool) -> str:
-    """A place on the axis, with as many digits as all of them need."""
+def _format_value(value: float, step: float, *, by_money: bool) -> str:
+    """Write a value of the axis with as many digits as all of them need."""
     if not by_money:
         return f"{value:,.0f}"
     digits = next(digits for digits in range(8) if round(step / 1e6, digits) == step / 1e6 or digits == 7)

@@ -28,9 +28,9 @@ POLICY: Final = (
 )
 _HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store"}
 _FILTERS: Final = (
-    "age", "amount", "cited", "count", "dated", "day", "ended", "given", "markdown", "plural", "preview",
-    "records", "short", "size", "spoken", "ticked", "tone", "took", "uncited", "unit", "until", "ways",
-    "when", "why",
+    "age", "amount", "argument_values", "code_spans", "count", "day", "link_citations", "markdown",
+    "plain_words", "plural", "preview", "records", "short", "shorten_times", "size", "status_word",
+    "strip_citations", "tone", "took", "unit", "until", "ways", "when", "why",
 )  # fmt: skip
 _THEMES: Final = frozenset({"light", "dark"})
 MOST_AT_ONCE: Final = 2

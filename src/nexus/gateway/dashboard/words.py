@@ -51,13 +51,13 @@ def tone(status: str) -> str:
     return "busy" if word in _BUSY else "quiet"
 
 
-def ended(status: str) -> str:
-    """A status in the word that people use for it."""
+def status_word(status: str) -> str:
+    """Give a status the word that people use for it."""
     return {"cancelled": "stopped"}.get(status, status)
 
 
-def spoken(name: str | None) -> str:
-    """A name of a kind as words: `WORKED_ON` is `worked on`."""
+def plain_words(name: str | None) -> str:
+    """Write the name of a kind as words: `WORKED_ON` is `worked on`."""
     return (name or "").replace("_", " ").lower()
 
 
@@ -68,8 +68,8 @@ def records(counts: Mapping[str, int]) -> tuple[list[tuple[str, int]], list[tupl
     return named, sorted(others, key=lambda entry: (-entry[1], entry[0]))
 
 
-def given(arguments: str) -> str:
-    """The arguments of a call in a line: their values alone, where they are short."""
+def argument_values(arguments: str) -> str:
+    """Write the arguments of a call in a line: their values alone, cut to fit."""
     try:
         read = json.loads(arguments)
     except ValueError:
@@ -84,8 +84,8 @@ def when(timestamp: str | None) -> str:
     return (timestamp or "")[:19].replace("T", " ")
 
 
-def dated(text: str) -> str:
-    """A sentence whose timestamps are to the minute, as people write them."""
+def shorten_times(text: str) -> str:
+    """Shorten the timestamps of a sentence to the minute, as people write them."""
     return _MOMENT.sub(r"\1 \2", text)
 
 
@@ -223,13 +223,13 @@ def why(text: str) -> str:
     return f"{said}. Found by {by}." if by else f"{said}."
 
 
-def uncited(text: str | None) -> str:
-    """A conclusion without the ids that it cites, for a line in a list."""
+def strip_citations(text: str | None) -> str:
+    """Strip a conclusion of the ids that it cites, for a line in a list."""
     return _CITED.sub("", text or "")
 
 
-def cited(text: str | None) -> Markup:
-    """A conclusion whose citations lead to what it rests on, further down on the page."""
+def link_citations(text: str | None) -> Markup:
+    """Link the citations of a conclusion to what it rests on, further down on the page."""
     places: dict[str, int] = {}
 
     def mark(found: re.Match[str]) -> str:
@@ -239,8 +239,8 @@ def cited(text: str | None) -> Markup:
     return markdown(_CITED.sub(mark, text or ""))
 
 
-def ticked(text: str | None) -> Markup:
-    """A sentence in which `words` between ticks are code."""
+def code_spans(text: str | None) -> Markup:
+    """Turn `words` between ticks into code."""
     return Markup(_TICKED.sub(r"<code>\1</code>", str(escape(text or ""))))  # noqa: S704 - escaped before
 
 
@@ -277,7 +277,7 @@ def markdown(text: str | None) -> Markup:
 
 
 def preview(text: str | None, length: int) -> str:
-    """The beginning of a Markdown text in one line, without its marks."""
+    """Show the beginning of a Markdown text in one line, without its marks."""
     blocks = _markdown().parse((text or "")[: 4 * length])
     inside = (block.children or [block] for block in blocks if block.content)
     lines = ("".join(" " if part.type in _BREAKS else part.content for part in parts) for parts in inside)

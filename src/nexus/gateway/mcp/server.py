@@ -18,18 +18,21 @@ from nexus.app import App
 from nexus.broker.agent.roles import models_of
 from nexus.config import Config
 from nexus.errors import ConfigError, NexusError
-from nexus.gateway.mcp.answers import (
+from nexus.gateway.mcp.mind import (
     Episode,
     Episodes,
+    Mind,
     Observation,
     Recalled,
     Reflection,
     Remembered,
+    Statement,
     Timeline,
 )
-from nexus.gateway.mcp.mind import Mind, Statement
 from nexus.home import Home
 from nexus.memory.recall.item import PATIENT_MS, Query, kinds
+from nexus.memory.views import entities
+from nexus.memory.views.entities import EntityLine
 from nexus.serving import serving
 from nexus.skills.memory import schema
 
@@ -53,7 +56,7 @@ Moment = Annotated[str, Field(description="A time such as 2026-05-01 or 2026-05-
 
 def build(mind: Mind) -> MCPServer[Any]:
     """A server over a home's memory."""
-    with _logging_left_alone():
+    with _keep_logging():
         server: MCPServer[Any] = MCPServer(
             "nexus",
             title="Nexus memory",
@@ -88,7 +91,7 @@ def _add_reading(server: MCPServer[Any], mind: Mind) -> None:
         Ask before you answer anything that may depend on earlier conversations, decisions, preferences or
         people. Where nothing is relevant, nothing comes back: say that you do not know.
         """
-        with _told():
+        with _tool_errors():
             wanted = Query(
                 text=query,
                 kinds=kinds(",".join(scope) if scope else None),
@@ -111,7 +114,7 @@ def _add_reading(server: MCPServer[Any], mind: Mind) -> None:
 
         Nothing is overwritten: where two observations contradict each other, the later one stands.
         """
-        with _told():
+        with _tool_errors():
             return await mind.timeline(entity, limit)
 
     @server.tool(title="Recent episodes", annotations=_READS)
@@ -122,7 +125,7 @@ def _add_reading(server: MCPServer[Any], mind: Mind) -> None:
         limit: Annotated[int, Field(ge=1, le=100)] = 10,
     ) -> Episodes:
         """What the person talked about lately, on every channel: title, summary and time of each stretch."""
-        with _told():
+        with _tool_errors():
             return await mind.episodes(entity, limit)
 
 
@@ -176,7 +179,7 @@ def _add_writing(server: MCPServer[Any], mind: Mind) -> None:
             replaces=replaces,
             how=how,
         )
-        with _told():
+        with _tool_errors():
             return await mind.remember(statement, client_of(ctx))
 
 
@@ -196,7 +199,7 @@ def _add_reflecting(server: MCPServer[Any], mind: Mind) -> None:
         what patterns there are. It takes a while and costs money: use `recall` for what is written
         somewhere. Every claim carries the ids of its sources.
         """
-        with _told():
+        with _tool_errors():
             return await mind.reflect(question, save_as, client_of(ctx))
 
 
@@ -216,7 +219,7 @@ def _add_resources(server: MCPServer[Any], mind: Mind) -> None:
         description="Whom and what the memory knows, those that changed last first.",
     )
     async def entities_page() -> str:
-        return _format_entities(await mind.entities(200))
+        return _format_entities((await entities.load_page(mind.app.ledgers, limit=200)).items)
 
     @server.resource(
         "nexus://episodes/recent",
@@ -256,11 +259,10 @@ def _format_episodes(found: Episodes) -> str:
     return "\n\n".join(["# Latest episodes", _DATA, *map(_format_episode, found.episodes)]) + "\n"
 
 
-def _format_entities(found: Sequence[dict[str, Any]]) -> str:
+def _format_entities(found: Sequence[EntityLine]) -> str:
     """Whom and what is known, those that changed last first."""
     lines = [
-        f"- [{each['name']}](nexus://entities/{each['id']}) ({each['type']}): {each['facts']} facts"
-        for each in found
+        f"- [{each.name}](nexus://entities/{each.id}) ({each.type}): {each.facts} facts" for each in found
     ]
     return "\n".join(["# Entities", "", _DATA, "", *lines]) + "\n"
 
@@ -289,8 +291,8 @@ def client_of(ctx: Context[Any]) -> str:
 
 
 @contextmanager
-def _told() -> Generator[None]:
-    """Errors in words that a model can act on."""
+def _tool_errors() -> Generator[None]:
+    """Turn errors into words that a model can act on."""
     try:
         yield
     except NexusError as error:
@@ -300,8 +302,8 @@ def _told() -> Generator[None]:
 
 
 @contextmanager
-def _logging_left_alone() -> Generator[None]:
-    """The library sets up the process's logging where nobody has: that is for the program to decide."""
+def _keep_logging() -> Generator[None]:
+    """Keep the library from setting up the process's logging: that is for the program to decide."""
     root, holder = logging.getLogger(), logging.NullHandler()
     root.addHandler(holder)
     try:
@@ -316,12 +318,12 @@ async def endpoint(app: App, path: str) -> AsyncGenerator[ASGIApp]:
     memory = build(Mind(app, serves=True))
     guarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     memory.streamable_http_app(streamable_http_path=path, transport_security=guarded)
-    async with _in_its_own_task(memory.session_manager.run()):
+    async with _run_in_task(memory.session_manager.run()):
         yield memory.session_manager.handle_request
 
 
 @asynccontextmanager
-async def _in_its_own_task(running: AbstractAsyncContextManager[None]) -> AsyncGenerator[None]:
+async def _run_in_task(running: AbstractAsyncContextManager[None]) -> AsyncGenerator[None]:
     """The SDK's scope must be left by the task that entered it; a stack may be closed by another one."""
     ready, over = asyncio.Event(), asyncio.Event()
 

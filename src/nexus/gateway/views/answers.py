@@ -10,7 +10,7 @@ import apsw
 from nexus.attachments import Attachment
 from nexus.errors import MissingError
 from nexus.gateway.views import injections, sessions
-from nexus.gateway.views.injections import Offered
+from nexus.gateway.views.injections import Offer
 from nexus.gateway.views.sessions import Message
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import ChangedAnswer, Unasked
@@ -25,7 +25,7 @@ _FILES = re.compile(r"\s*(?:\[Attached image: |<attachment )")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Question:
     """What a person wrote, with the files that came along."""
 
     run_id: str | None
@@ -64,7 +64,7 @@ class Answer:
     workers: dict[str, Worker]
     """By the key of the call that dispatched each."""
     usage: Totals
-    offered: tuple[Offered, ...] = ()
+    offered: tuple[Offer, ...] = ()
     change: ChangedAnswer | None = None
     """How an automation changed it, if one did: then the messages hold what was delivered."""
 
@@ -80,35 +80,37 @@ class Answer:
         return next((each.id for each in reversed(self.messages) if each.content), None)
 
 
-Line = Asked | Answer | Unasked
+Line = Question | Answer | Unasked
 
 
-async def lines(ledgers: Ledgers, said: Sequence[Message], running: Iterable[str]) -> list[Line]:
-    """The messages of a session as questions and answers. Those of runs under way are shown as they come."""
-    given = await injections.of_requests(ledgers, [each.request_id for each in said])
+async def load_lines(ledgers: Ledgers, said: Sequence[Message], running: Iterable[str]) -> list[Line]:
+    """Load the messages of a session as questions and answers, without those of runs under way."""
+    given = await injections.load_of_requests(ledgers, [each.request_id for each in said])
     runs = [each.execution_id for each in said if each.execution_id]
     spent = await ledgers.runtime.read(usage.of_executions, execution_ids=sorted(set(runs)))
     came = await ledgers.events.read(
-        _files, event_ids={each.event_id for each in said if each.role == "user"}
+        _load_files, event_ids={each.event_id for each in said if each.role == "user"}
     )
-    changes = await _changes(ledgers, said)
+    changes = await _load_changes(ledgers, said)
     found: list[Line] = []
     left_out = set(running)
     for _, group in groupby(said, key=lambda each: each.turn_id):
         turn = list(group)
         if turn[0].turn_kind == "summary":
             continue
-        found += [_asked(each, came.get(each.event_id, ())) for each in turn if each.role == "user"]
+        found += [
+            _describe_question(each, came.get(each.event_id, ())) for each in turn if each.role == "user"
+        ]
         if turn[0].execution_id not in left_out and turn[0].turn_status != "running":
-            found.append(await _answer(ledgers, turn, spent, given, changes))
+            found.append(await _load_answer(ledgers, turn, spent, given, changes))
     return found
 
 
-async def of_run(
+async def load_answer(
     ledgers: Ledgers, execution_id: str, status: str, error: str | None, *, is_held: bool = False
 ) -> Answer:
-    """The answer of one run so far. One that is held back has no texts until it is delivered."""
-    said = await sessions.of_run(ledgers, execution_id, MOST_CHARACTERS)
+    """Load the answer of one run so far. One that is held back has no texts until it is delivered."""
+    said = await sessions.load_run(ledgers, execution_id, MOST_CHARACTERS)
     if is_held:
         said = tuple(replace(each, content="", characters=0) for each in said)
     spent = await ledgers.runtime.read(usage.of_executions, execution_ids=[execution_id])
@@ -123,45 +125,45 @@ async def of_run(
             workers={},
             usage=spent.get(execution_id, Totals()),
         )
-    given = await injections.of_requests(ledgers, [said[0].request_id])
-    return await _answer(ledgers, said, spent, given, await _changes(ledgers, said))
+    given = await injections.load_of_requests(ledgers, [said[0].request_id])
+    return await _load_answer(ledgers, said, spent, given, await _load_changes(ledgers, said))
 
 
-async def _changes(ledgers: Ledgers, said: Sequence[Message]) -> dict[str, ChangedAnswer]:
-    """The answers that automations changed, by the runs that wrote them."""
+async def _load_changes(ledgers: Ledgers, said: Sequence[Message]) -> dict[str, ChangedAnswer]:
+    """Load the answers that automations changed, by the runs that wrote them."""
     wanted = {each.request_id for each in said if each.request_id}
     found = await ledgers.events.read(events.changed_answers, request_ids=wanted)
     return {each.key: each for each in found}
 
 
-async def worker(ledgers: Ledgers, dispatch_id: str) -> Worker:
-    """A worker as it stands now."""
+async def load_worker(ledgers: Ledgers, dispatch_id: str) -> Worker:
+    """Load a worker as it stands now."""
     found = await ledgers.runtime.read(dispatches.get, dispatch_id=dispatch_id)
     if found is None:
         raise MissingError(f"Unknown worker {dispatch_id}")
-    return (await _workers(ledgers, [found]))[found.call_id]
+    return (await _load_workers(ledgers, [found]))[found.call_id]
 
 
-async def files(ledgers: Ledgers, event_id: str) -> tuple[Attachment, ...]:
-    """The files that came with a message."""
+async def load_files(ledgers: Ledgers, event_id: str) -> tuple[Attachment, ...]:
+    """Load the files that came with a message."""
     return await ledgers.events.read(events.attachments_of, event_id=event_id)
 
 
-def said(text: str, files: Sequence[Attachment]) -> str:
-    """What somebody wrote, without what their files say."""
+def strip_files(text: str, files: Sequence[Attachment]) -> str:
+    """Strip what somebody wrote of what their files say."""
     return _FILES.split(text, maxsplit=1)[0] if files else text
 
 
-def _files(
+def _load_files(
     connection: apsw.Connection, event_ids: Iterable[str | None]
 ) -> dict[str | None, tuple[Attachment, ...]]:
     return {id_: events.attachments_of(connection, id_) for id_ in event_ids if id_}
 
 
-def _asked(message: Message, came: tuple[Attachment, ...]) -> Asked:
-    return Asked(
+def _describe_question(message: Message, came: tuple[Attachment, ...]) -> Question:
+    return Question(
         run_id=message.execution_id,
-        text=said(message.said or message.content, came),
+        text=strip_files(message.said or message.content, came),
         at=message.created_at,
         event_id=message.event_id,
         files=came,
@@ -169,11 +171,11 @@ def _asked(message: Message, came: tuple[Attachment, ...]) -> Asked:
     )
 
 
-async def _answer(
+async def _load_answer(
     ledgers: Ledgers,
     turn: Sequence[Message],
     spent: dict[str, Totals],
-    given: dict[str, tuple[Offered, ...]],
+    given: dict[str, tuple[Offer, ...]],
     changes: dict[str, ChangedAnswer],
 ) -> Answer:
     first, run_id = turn[0], turn[0].execution_id or turn[0].turn_id
@@ -194,14 +196,14 @@ async def _answer(
         error=first.turn_error,
         at=turn[-1].created_at,
         messages=said,
-        workers=await _workers(ledgers, dispatched),
+        workers=await _load_workers(ledgers, dispatched),
         usage=spent.get(run_id, Totals()),
         offered=given.get(first.request_id or "", ()),
         change=change,
     )
 
 
-async def _workers(ledgers: Ledgers, found: Sequence[Dispatch]) -> dict[str, Worker]:
+async def _load_workers(ledgers: Ledgers, found: Sequence[Dispatch]) -> dict[str, Worker]:
     query = sql.queries("agents")["last_call_of_run"]
 
     def read(connection: apsw.Connection) -> list[tuple[int, str | None]]:

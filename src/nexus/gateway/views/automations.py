@@ -26,13 +26,13 @@ from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import Change, History
 from nexus.automations.workspace.workspace import Folder
 from nexus.errors import AutomationError, MissingError, WorkspaceError
-from nexus.gateway.views.page import ALWAYS, LAST, Page, Period, page
 from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import automations as stored
 from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
+from nexus.memory.views.page import ALWAYS, LAST, Page, Period, make_page
 from nexus.roles.bundled import switched_off
 
 _MOST_CHARACTERS = 60_000
@@ -84,7 +84,7 @@ class AutomationView:
 
 async def retry(ledgers: Ledgers, queue: InvocationQueue, name: str, invocation_id: str) -> Invocation:
     """Let a run that failed for good run again."""
-    queued = await _changed(ledgers, name, invocation_id, invocations.retry)
+    queued = await _change_run(ledgers, name, invocation_id, invocations.retry)
     await queue.recover(ledgers)
     return queued
 
@@ -110,10 +110,10 @@ async def rerun(ledgers: Ledgers, runner: Runner, name: str, invocation_id: str)
 
 async def dismiss(ledgers: Ledgers, name: str, invocation_id: str) -> Invocation:
     """Give up on a run that failed for good: its input is deleted."""
-    return await _changed(ledgers, name, invocation_id, invocations.dismiss)
+    return await _change_run(ledgers, name, invocation_id, invocations.dismiss)
 
 
-async def _changed(
+async def _change_run(
     ledgers: Ledgers, name: str, invocation_id: str, change: Callable[[apsw.Connection, str], bool]
 ) -> Invocation:
     def work(connection: apsw.Connection) -> Invocation | None:
@@ -132,37 +132,37 @@ async def _changed(
     return changed
 
 
-async def proposal(ledgers: Ledgers, row: Automation) -> str | None:
-    """What an agent's proposal would change; None if it is not one."""
+async def describe_proposal(ledgers: Ledgers, row: Automation) -> str | None:
+    """Describe what an agent's proposal would change; None if it is not one."""
     if not proposals.is_proposal(row):
         return None
     write = registration.writer(ledgers)
-    return _cut(await asyncio.to_thread(proposals.difference, ledgers.home, write, row))
+    return _clip(await asyncio.to_thread(proposals.difference, ledgers.home, write, row))
 
 
 async def approve(ledgers: Ledgers, name: str) -> Automation:
     """Let what an agent proposed run, in a sandbox."""
-    found = await _proposal(ledgers, name)
+    found = await _require_proposal(ledgers, name)
     return await asyncio.to_thread(proposals.approve, ledgers.home, registration.writer(ledgers), found)
 
 
 async def discard(ledgers: Ledgers, name: str) -> None:
     """Take a proposal off the list."""
-    found = await _proposal(ledgers, name)
+    found = await _require_proposal(ledgers, name)
     await asyncio.to_thread(proposals.discard, ledgers.home, registration.writer(ledgers), found)
 
 
-async def _proposal(ledgers: Ledgers, name: str) -> Automation:
+async def _require_proposal(ledgers: Ledgers, name: str) -> Automation:
     found = await ledgers.runtime.read(stored.get, name=name)
     if found is None or not proposals.is_proposal(found):
         raise MissingError(f"No proposal `{name}` waits for approval")
     return found
 
 
-async def by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:
-    """Every hook point in the order in which a request meets them, with what is registered there."""
-    found = await ledgers.runtime.read(_with_last)
-    told = await _conditions(ledgers, [each for each, _ in found])
+async def list_by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:
+    """List every hook point in the order in which a request meets them, with what is registered there."""
+    found = await ledgers.runtime.read(_load_with_last)
+    told = await _load_conditions(ledgers, [each for each, _ in found])
     lines = [
         AutomationLine(automation=each, condition=said, last=last)
         for (each, last), said in zip(found, told, strict=True)
@@ -180,56 +180,56 @@ async def by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:
 
 
 async def get(ledgers: Ledgers, name: str) -> AutomationView:
-    """One automation; one that was removed is shown in its last version."""
+    """Load one automation; one that was removed is shown in its last version."""
     versions = await ledgers.runtime.read(stored.versions, name=name)
     if not versions:
         raise registration.unknown(name)
     standing = next((each for each in versions if each.status != "superseded"), versions[0])
-    (fares,) = await _conditions(ledgers, [standing])
-    return await asyncio.to_thread(_whole, ledgers.home, standing, tuple(versions), fares)
+    (fares,) = await _load_conditions(ledgers, [standing])
+    return await asyncio.to_thread(_load_view, ledgers.home, standing, tuple(versions), fares)
 
 
-async def runs(
+async def load_runs(
     ledgers: Ledgers, name: str, *, period: Period = ALWAYS, cursor: str | None = None, limit: int = 20
 ) -> Page[Invocation]:
-    """The invocations of a name in all its versions, the newest first."""
+    """Load the invocations of a name in all its versions, the newest first."""
     at, id_ = period.begin(cursor)
     values: dict[str, Any] = {"at": at, "id": id_, "since": period.since, "limit": limit + 1}
-    found = await ledgers.runtime.read(_runs, name=name, values=values)
-    return page(found, limit, lambda each: (each.created_at, each.id))
+    found = await ledgers.runtime.read(_load_runs, name=name, values=values)
+    return make_page(found, limit, lambda each: (each.created_at, each.id))
 
 
-async def difference(ledgers: Ledgers, name: str, older: int, newer: int) -> str:
-    """What changed from one version to another: the settings, then the script."""
+async def compare_versions(ledgers: Ledgers, name: str, older: int, newer: int) -> str:
+    """Compare two versions: the settings, then the script."""
     versions = {each.version: each for each in await ledgers.runtime.read(stored.versions, name=name)}
     if older not in versions or newer not in versions:
         raise MissingError(f"`{name}` has not got both versions {older} and {newer}")
-    return await asyncio.to_thread(_difference, ledgers.home, versions[older], versions[newer])
+    return await asyncio.to_thread(_compare, ledgers.home, versions[older], versions[newer])
 
 
-async def file(ledgers: Ledgers, name: str, filename: str) -> str:
-    """The text of a file of the workspace."""
-    folder = await _folder(ledgers, name)
-    return _cut(await asyncio.to_thread(folder.read, filename))
+async def read_file(ledgers: Ledgers, name: str, filename: str) -> str:
+    """Read the text of a file of the workspace."""
+    folder = await _find_folder(ledgers, name)
+    return _clip(await asyncio.to_thread(folder.read, filename))
 
 
-async def change(ledgers: Ledgers, name: str, commit: str) -> str:
-    """What one commit of the workspace's history changed."""
-    folder = await _folder(ledgers, name)
+async def read_change(ledgers: Ledgers, name: str, commit: str) -> str:
+    """Read what one commit of the workspace's history changed."""
+    folder = await _find_folder(ledgers, name)
     history = History(folder.path)
     known = await asyncio.to_thread(history.changes, _MOST_FILES)
     if commit not in {each.commit for each in known}:
         raise MissingError(f"The workspace of `{name}` has no commit {commit}")
-    return _cut(await asyncio.to_thread(history.difference, commit))
+    return _clip(await asyncio.to_thread(history.difference, commit))
 
 
-async def undo(ledgers: Ledgers, name: str, commit: str) -> None:
+async def undo_change(ledgers: Ledgers, name: str, commit: str) -> None:
     """Take one commit of the workspace's history back by another one."""
-    folder = await _folder(ledgers, name)
+    folder = await _find_folder(ledgers, name)
     await asyncio.to_thread(History(folder.path).undo, commit)
 
 
-async def _folder(ledgers: Ledgers, name: str) -> Folder:
+async def _find_folder(ledgers: Ledgers, name: str) -> Folder:
     versions = await ledgers.runtime.read(stored.versions, name=name)
     if not versions:
         raise registration.unknown(name)
@@ -239,43 +239,43 @@ async def _folder(ledgers: Ledgers, name: str) -> Folder:
     return Folder(workspace.place(ledgers.home.meeseeks, recorded))
 
 
-def _with_last(connection: apsw.Connection) -> list[tuple[Automation, Invocation | None]]:
-    return [(each, _last(connection, each.id)) for each in stored.listed(connection)]
+def _load_with_last(connection: apsw.Connection) -> list[tuple[Automation, Invocation | None]]:
+    return [(each, _find_last(connection, each.id)) for each in stored.list_current(connection)]
 
 
-def _last(connection: apsw.Connection, automation_id: str) -> Invocation | None:
+def _find_last(connection: apsw.Connection, automation_id: str) -> Invocation | None:
     values = {"at": LAST, "id": LAST, "since": "", "limit": 1}
-    found = _runs_of_version(connection, automation_id, values)
+    found = _load_runs_of_version(connection, automation_id, values)
     return found[0] if found else None
 
 
-def _runs(connection: apsw.Connection, name: str, values: dict[str, Any]) -> list[Invocation]:
-    """Of each version the newest, laid together: one ordered read of an index for each."""
-    found = [_runs_of_version(connection, each.id, values) for each in stored.versions(connection, name)]
+def _load_runs(connection: apsw.Connection, name: str, values: dict[str, Any]) -> list[Invocation]:
+    """Load the newest runs of each version and merge them: one ordered read of an index for each."""
+    found = [_load_runs_of_version(connection, each.id, values) for each in stored.versions(connection, name)]
     latest = merge(*found, key=lambda run: (run.created_at, run.id), reverse=True)
     return list(islice(latest, values["limit"]))
 
 
-def _runs_of_version(
+def _load_runs_of_version(
     connection: apsw.Connection, automation_id: str, values: dict[str, Any]
 ) -> list[Invocation]:
     query = sql.queries("runtime")["invocations_before"]
     rows = sql.rows(connection, query, {"automation_id": automation_id, **values})
-    return [invocations.loaded(row) for row in rows]
+    return [invocations.parse_row(row) for row in rows]
 
 
-def _whole(
+def _load_view(
     home: Home, standing: Automation, versions: tuple[Automation, ...], fares: Condition
 ) -> AutomationView:
     files: tuple[File, ...] = ()
     history: tuple[Change, ...] = ()
     if standing.workspace_dir is not None:
         place = workspace.place(home.meeseeks, standing.workspace_dir)
-        files, history = _files(Folder(place)), tuple(History(place).changes())
+        files, history = _list_files(Folder(place)), tuple(History(place).changes())
     return AutomationView(
         automation=standing,
         condition=fares,
-        script=_source(home, standing),
+        script=_read_source(home, standing),
         versions=versions,
         peers=tuple(workspace.place(home.meeseeks, each).name for each in standing.peer_workspaces),
         files=files,
@@ -283,14 +283,14 @@ def _whole(
     )
 
 
-async def _conditions(ledgers: Ledgers, found: list[Automation]) -> list[Condition]:
+async def _load_conditions(ledgers: Ledgers, found: list[Automation]) -> list[Condition]:
     settings = await asyncio.to_thread(config.load, ledgers.home.config_file)
     spent = await ledgers.runtime.read(used_up, limits=settings.budgets)
     around = Surroundings(off=switched_off(settings), settings=settings.automations, used_up=spent)
     return await asyncio.to_thread(lambda: [condition(ledgers.home, each, around) for each in found])
 
 
-def _files(folder: Folder) -> tuple[File, ...]:
+def _list_files(folder: Folder) -> tuple[File, ...]:
     try:
         found = sorted(folder.files().items())[:_MOST_FILES]
     except WorkspaceError:
@@ -298,32 +298,32 @@ def _files(folder: Folder) -> tuple[File, ...]:
     return tuple(File(name=name, size_bytes=size, changed_ns=changed) for name, (size, changed) in found)
 
 
-def _difference(home: Home, older: Automation, newer: Automation) -> str:
+def _compare(home: Home, older: Automation, newer: Automation) -> str:
     lines = difflib.unified_diff(
-        _described(home, older),
-        _described(home, newer),
+        _describe_version(home, older),
+        _describe_version(home, newer),
         f"version {older.version}",
         f"version {newer.version}",
         lineterm="",
     )
-    return _cut("\n".join(lines))
+    return _clip("\n".join(lines))
 
 
-def _described(home: Home, version: Automation) -> list[str]:
-    """A version's settings and script, as lines to compare."""
+def _describe_version(home: Home, version: Automation) -> list[str]:
+    """Describe a version's settings and script, as lines to compare."""
     settings = registration.settings_of(version)
     # Where it lies says nothing that its text does not.
     unlike = ("name", "script_path", "script_hash")
     told = [f"{key}: {getattr(settings, key)}" for key in settings.__slots__ if key not in unlike]
-    return [*told, "", *(_source(home, version) or "").splitlines()]
+    return [*told, "", *(_read_source(home, version) or "").splitlines()]
 
 
-def _source(home: Home, version: Automation) -> str | None:
+def _read_source(home: Home, version: Automation) -> str | None:
     try:
-        return _cut(registration.kept_source(home, version))
+        return _clip(registration.kept_source(home, version))
     except (AutomationError, OSError, UnicodeDecodeError):
         return None
 
 
-def _cut(text: str) -> str:
+def _clip(text: str) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}\n…"

@@ -15,7 +15,7 @@ _MOST = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Offered:
+class Offer:
     """One thing that the memory offered, with its text as it stands in the ledgers."""
 
     injection: Injection
@@ -31,29 +31,31 @@ class Offered:
     """The fact that replaced it since."""
 
 
-async def of_root(ledgers: Ledgers, root_request_id: str) -> tuple[Offered, ...]:
-    """All that was offered below a root request."""
+async def load_of_root(ledgers: Ledgers, root_request_id: str) -> tuple[Offer, ...]:
+    """Load all that was offered below a root request."""
     found = await ledgers.runtime.read(injections.of_root, root_request_id=root_request_id)
-    return await _told(ledgers, found[:_MOST])
+    return await _describe(ledgers, found[:_MOST])
 
 
-async def uses_of(ledgers: Ledgers, item_id: str, limit: int = 10) -> tuple[Injection, ...]:
-    """When a memory was put before a task, the newest first."""
+async def load_uses(ledgers: Ledgers, item_id: str, limit: int = 10) -> tuple[Injection, ...]:
+    """Load when a memory was put before a task, the newest first."""
     return tuple(await ledgers.runtime.read(injections.of_item, item_id=item_id, limit=limit))
 
 
-async def of_requests(ledgers: Ledgers, request_ids: Iterable[str | None]) -> dict[str, tuple[Offered, ...]]:
-    """What was injected below each of some root requests."""
+async def load_of_requests(
+    ledgers: Ledgers, request_ids: Iterable[str | None]
+) -> dict[str, tuple[Offer, ...]]:
+    """Load what was injected below each of some root requests."""
     wanted = json.dumps(sorted({id_ for id_ in request_ids if id_}))
     query = sql.queries("runtime")["injected_below"]
     rows = await ledgers.runtime.read(sql.rows, query, {"roots": wanted, "limit": _MOST})
-    found: dict[str, list[Offered]] = defaultdict(list)
-    for each in await _told(ledgers, [injections.loaded(row) for row in rows]):
+    found: dict[str, list[Offer]] = defaultdict(list)
+    for each in await _describe(ledgers, [injections.parse_row(row) for row in rows]):
         found[each.injection.root_request_id].append(each)
     return {root: tuple(offered) for root, offered in found.items()}
 
 
-async def _told(ledgers: Ledgers, found: Sequence[Injection]) -> tuple[Offered, ...]:
+async def _describe(ledgers: Ledgers, found: Sequence[Injection]) -> tuple[Offer, ...]:
     ids = json.dumps(sorted({each.item_id for each in found}))
     known: dict[str, tuple[str, str | None]] = {}
     for database in (ledgers.events, ledgers.memory, ledgers.identity):
@@ -65,7 +67,7 @@ async def _told(ledgers: Ledgers, found: Sequence[Injection]) -> tuple[Offered, 
     replaced = await ledgers.memory.read(successors, facts) if facts else {}
     return tuple(
         replace(
-            _offered(each, *known.get(each.item_id, ("", None))),
+            _make_offer(each, *known.get(each.item_id, ("", None))),
             state=states.get(each.item_id, UNDECIDED),
             replaced_by=replaced.get(each.item_id),
         )
@@ -73,7 +75,7 @@ async def _told(ledgers: Ledgers, found: Sequence[Injection]) -> tuple[Offered, 
     )
 
 
-def _offered(injection: Injection, text: str, event_id: str | None) -> Offered:
+def _make_offer(injection: Injection, text: str, event_id: str | None) -> Offer:
     shown = {
         "event": "/events/",
         "fact": "/memory/facts/",
@@ -82,7 +84,7 @@ def _offered(injection: Injection, text: str, event_id: str | None) -> Offered:
         "mental_model": "/memory/models/",
         "entity": "/memory/entities/",
     }.get(injection.item_kind)
-    return Offered(
+    return Offer(
         injection=injection,
         text=text,
         source_event_id=event_id,

@@ -9,8 +9,7 @@ import apsw
 
 from nexus import clock
 from nexus.errors import MissingError
-from nexus.gateway.views import names, sessions
-from nexus.gateway.views.page import ALWAYS, Page, Period, columns, named, page
+from nexus.gateway.views import sessions
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import ChangedAnswer
 from nexus.ledgers.runtime import executions
@@ -19,6 +18,8 @@ from nexus.ledgers.runtime import trace as traces
 from nexus.ledgers.runtime.executions import Execution
 from nexus.ledgers.runtime.requests import StoredRequest
 from nexus.ledgers.runtime.trace import Node
+from nexus.memory.views import names
+from nexus.memory.views.page import ALWAYS, Page, Period, list_columns, make_page, name_columns
 from nexus.runs import Totals
 
 _ASKED_CHARACTERS = 300
@@ -68,10 +69,10 @@ class Trace:
 
 
 _RETRYABLE: Final = frozenset({"failed", "timeout", "cancelled"})
-_COLUMNS = columns(RequestLine, before="asked")
+_COLUMNS = list_columns(RequestLine, before="asked")
 
 
-async def listed(
+async def load_page(
     ledgers: Ledgers,
     *,
     status: str | None = None,
@@ -80,15 +81,15 @@ async def listed(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[RequestLine]:
-    """Requests of people and channels, the newest first. Those of workers are counted with them."""
+    """Load requests of people and channels, the newest first. Those of workers are counted with them."""
     at, id_ = period.begin(cursor)
     values = {
         "status": status, "channel": channel, "since": period.since, "at": at, "id": id_, "limit": limit + 1
     }  # fmt: skip
-    found, spent, workers = await ledgers.runtime.read(_with_usage, values=values)
-    asked = await names.messages(ledgers, [row["event_id"] for row in found], _ASKED_CHARACTERS)
-    known = await names.entities(ledgers, [row["principal_id"] for row in found])
-    titles = await sessions.titles(ledgers, [row["session_label"] for row in found])
+    found, spent, workers = await ledgers.runtime.read(_load_with_usage, values=values)
+    asked = await names.load_beginnings(ledgers, [row["event_id"] for row in found], _ASKED_CHARACTERS)
+    known = await names.load_entity_names(ledgers, [row["principal_id"] for row in found])
+    titles = await sessions.load_titles(ledgers, [row["session_label"] for row in found])
     lines = [
         RequestLine(
             **row,
@@ -101,22 +102,22 @@ async def listed(
         )
         for row in found
     ]
-    return page(lines, limit, lambda line: (line.created_at, line.id))
+    return make_page(lines, limit, lambda line: (line.created_at, line.id))
 
 
-async def channels(ledgers: Ledgers) -> tuple[str, ...]:
-    """The channels over which something was asked, for a filter."""
+async def list_channels(ledgers: Ledgers) -> tuple[str, ...]:
+    """List the channels over which something was asked, for a filter."""
     found = await ledgers.runtime.read(sql.rows, sql.queries("runtime")["request_channels"])
     return tuple(row[0] for row in found)
 
 
-async def trace(ledgers: Ledgers, reference: str) -> Trace:
-    """The request that an id means, with everything below it."""
+async def load_trace(ledgers: Ledgers, reference: str) -> Trace:
+    """Load the request that an id means, with everything below it."""
     request_id = await ledgers.runtime.read(traces.find, text=reference)
     node = await ledgers.runtime.read(traces.load, request_id=request_id)
     request = await ledgers.runtime.read(stored.get, request_id=request_id)
     restored = await stored.restore(ledgers, request_id)
-    answers = await ledgers.events.read(_answers, request_id=request_id)
+    answers = await ledgers.events.read(_load_answers, request_id=request_id)
     principal = request.principal_id if request else None
     label = request.session_label if request else None
     return Trace(
@@ -124,15 +125,15 @@ async def trace(ledgers: Ledgers, reference: str) -> Trace:
         node=node,
         asked="" if restored is None else restored.event.content,
         answered="\n\n".join(answers) or None,
-        principal=(await names.entities(ledgers, [principal])).get(principal or ""),
-        session=(await sessions.titles(ledgers, [label])).get(label or "", label),
+        principal=(await names.load_entity_names(ledgers, [principal])).get(principal or ""),
+        session=(await sessions.load_titles(ledgers, [label])).get(label or "", label),
         parent=request.parent_request_id if request else None,
         changes=tuple(await ledgers.events.read(events.changed_answers, request_ids=[request_id])),
     )
 
 
-async def failed_run(ledgers: Ledgers, request_id: str) -> str:
-    """The last run of a request in its own session, which failed or was canceled."""
+async def find_failed_run(ledgers: Ledgers, request_id: str) -> str:
+    """Find the last run of a request in its own session, which failed or was canceled."""
 
     def last(connection: apsw.Connection) -> Execution | None:
         request = stored.get(connection, request_id)
@@ -156,26 +157,26 @@ def duration_ms(start: str, end: str | None) -> float | None:
     return (clock.parse(end) - clock.parse(start)).total_seconds() * 1000
 
 
-def _with_usage(
+def _load_with_usage(
     connection: apsw.Connection, values: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], dict[str, Totals], dict[str, int]]:
     queries = sql.queries("runtime")
-    found = [named(_COLUMNS, row) for row in sql.rows(connection, queries["listed_requests"], values)]
-    return found, *_below(connection, [row["id"] for row in found])
+    found = [name_columns(_COLUMNS, row) for row in sql.rows(connection, queries["listed_requests"], values)]
+    return found, *_sum_below(connection, [row["id"] for row in found])
 
 
-def _below(connection: apsw.Connection, roots: Sequence[str]) -> tuple[dict[str, Totals], dict[str, int]]:
+def _sum_below(connection: apsw.Connection, roots: Sequence[str]) -> tuple[dict[str, Totals], dict[str, int]]:
     queries, wanted = sql.queries("runtime"), (json.dumps(list(roots)),)
-    spent = {row[0]: totals(row[1:]) for row in sql.rows(connection, queries["usage_of_roots"], wanted)}
+    spent = {row[0]: make_totals(row[1:]) for row in sql.rows(connection, queries["usage_of_roots"], wanted)}
     workers = {row[0]: row[1] for row in sql.rows(connection, queries["workers_of_roots"], wanted)}
     return spent, workers
 
 
-def totals(row: Iterable[Any]) -> Totals:
-    """Sums in the order of the fields of Totals."""
+def make_totals(row: Iterable[Any]) -> Totals:
+    """Make totals of sums in the order of their fields."""
     return Totals(**dict(zip(Totals.__slots__, row, strict=True)))
 
 
-def _answers(connection: apsw.Connection, request_id: str) -> list[str]:
+def _load_answers(connection: apsw.Connection, request_id: str) -> list[str]:
     rows = sql.rows(connection, sql.queries("events")["said_for_request"], (request_id,))
     return [row[0] for row in rows]

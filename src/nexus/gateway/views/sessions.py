@@ -10,13 +10,23 @@ from typing import Any, Final, Literal, cast
 import apsw
 
 from nexus.errors import MissingError
-from nexus.gateway.views import names
-from nexus.gateway.views.page import ALWAYS, Page, Period, begin, columns, loaded, named, page, position
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.agents import sessions as stored
 from nexus.ledgers.agents.sessions import Session
 from nexus.ledgers.events.search import search
-from nexus.memory.views import like
+from nexus.memory.views import names
+from nexus.memory.views.names import like
+from nexus.memory.views.page import (
+    ALWAYS,
+    Page,
+    Period,
+    list_columns,
+    make_page,
+    make_record,
+    name_columns,
+    parse_cursor,
+    parse_position,
+)
 
 # A transcript is read, not downloaded: what is longer is cut, and says so.
 MOST_CHARACTERS = 6_000
@@ -101,10 +111,10 @@ class Message:
         return self.characters > len(self.content)
 
 
-_STORED = columns(Message, before="calls")
+_STORED = list_columns(Message, before="calls")
 
 
-async def listed(
+async def load_page(
     ledgers: Ledgers,
     *,
     role: str | None = None,
@@ -128,16 +138,16 @@ async def listed(
         hits = await ledgers.events.read(search, text=matching, limit=_MOST_HITS)
         values["events"] = json.dumps([hit.id for hit in hits])
         values["threads"] = json.dumps(sorted({hit.thread_id for hit in hits if hit.thread_id}))
-    found = await ledgers.agents.read(_listed, kinds=(kind,) if kind else _OWN, values=values)
+    found = await ledgers.agents.read(_load_rows, kinds=(kind,) if kind else _OWN, values=values)
     # A message that carries what somebody said is stored as sent to the model.
     wanted = [id_ for row in found for id_ in (row[-1], row[-3])]
-    said = await names.messages(ledgers, wanted, _LINE_CHARACTERS)
-    people = await names.conversations(ledgers, [row[8] for row in found])
-    lines = [_line(row, said, people) for row in found]
-    return page(lines, limit, lambda line: (line.updated_at, line.id))
+    said = await names.load_beginnings(ledgers, wanted, _LINE_CHARACTERS)
+    people = await names.load_conversation_names(ledgers, [row[8] for row in found])
+    lines = [_make_line(row, said, people) for row in found]
+    return make_page(lines, limit, lambda line: (line.updated_at, line.id))
 
 
-def _listed(
+def _load_rows(
     connection: apsw.Connection, kinds: tuple[Kind, ...], values: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
     query = sql.queries("agents")["listed_sessions"]
@@ -145,28 +155,28 @@ def _listed(
     return sorted(found, key=lambda row: (row[7], row[0]), reverse=True)[: values["limit"]]
 
 
-async def titles(ledgers: Ledgers, labels: Iterable[str | None]) -> dict[str, str]:
-    """What the sessions of some labels are called."""
+async def load_titles(ledgers: Ledgers, labels: Iterable[str | None]) -> dict[str, str]:
+    """Load what the sessions of some labels are called."""
     wanted = sorted({label for label in labels if label})
     if not wanted:
         return {}
     query = sql.queries("agents")["titled_sessions"]
     found = await ledgers.agents.read(sql.rows, query, (json.dumps(wanted),))
-    said = await names.messages(ledgers, [row[-1] for row in found], _LINE_CHARACTERS)
-    people = await names.conversations(ledgers, [row[2] for row in found])
+    said = await names.load_beginnings(ledgers, [row[-1] for row in found], _LINE_CHARACTERS)
+    people = await names.load_conversation_names(ledgers, [row[2] for row in found])
     return {
-        label: _title(label, source, title, people.get(label), said.get(event_id or "", first))
+        label: _choose_title(label, source, title, people.get(label), said.get(event_id or "", first))
         for label, title, _, source, first, event_id in found
     }
 
 
-async def title(ledgers: Ledgers, label: str) -> str:
-    """What the session of a label is called."""
-    return (await titles(ledgers, [label])).get(label, label)
+async def load_title(ledgers: Ledgers, label: str) -> str:
+    """Load what the session of a label is called."""
+    return (await load_titles(ledgers, [label])).get(label, label)
 
 
-async def threads(ledgers: Ledgers, session: Session) -> tuple[str, ...]:
-    """The conversations that a session answers: they go when it is deleted."""
+async def load_threads(ledgers: Ledgers, session: Session) -> tuple[str, ...]:
+    """Load the conversations that a session answers: they go when it is deleted."""
     query = sql.queries("agents")["events_of_session"]
     said = await ledgers.agents.read(sql.rows, query, (session.id,))
     wanted = (json.dumps([row[0] for row in said]),)
@@ -174,14 +184,14 @@ async def threads(ledgers: Ledgers, session: Session) -> tuple[str, ...]:
     return tuple(sorted({row[0] for row in rows} | {id_ for id_ in (session.thread_id,) if id_}))
 
 
-def _line(row: tuple[Any, ...], said: Mapping[str, str], people: Mapping[str, str]) -> SessionLine:
+def _make_line(row: tuple[Any, ...], said: Mapping[str, str], people: Mapping[str, str]) -> SessionLine:
     *stored, _, title, archived_at, turns, last, last_id, first, first_id = row
     label, source = cast("str", stored[1]), cast("str", stored[3])
-    named = _title(label, source, title, people.get(label), said.get(first_id or "", first))
-    return loaded(SessionLine, (*stored, archived_at, turns, said.get(last_id or "", last), named))
+    named = _choose_title(label, source, title, people.get(label), said.get(first_id or "", first))
+    return make_record(SessionLine, (*stored, archived_at, turns, said.get(last_id or "", last), named))
 
 
-def _title(label: str, source: str, given: str | None, people: str | None, first: str | None) -> str:
+def _choose_title(label: str, source: str, given: str | None, people: str | None, first: str | None) -> str:
     if given:
         return given
     if source != "nexus" or _MADE_UP.match(label):
@@ -192,14 +202,14 @@ def _title(label: str, source: str, given: str | None, people: str | None, first
 
 
 async def get(ledgers: Ledgers, label: str) -> Session:
-    """The session of a label."""
+    """Load the session of a label."""
     found = await ledgers.agents.read(stored.get, label=label)
     if found is None:
         raise MissingError(f"Unknown session {label}", hint="See the sessions page.")
     return found
 
 
-async def transcript(
+async def load_transcript(
     ledgers: Ledgers,
     session_id: str,
     *,
@@ -208,60 +218,62 @@ async def transcript(
     most: int = MOST_CHARACTERS,
     replaced: bool = True,
 ) -> Page[Message]:
-    """The newest messages of a session in the order in which they were said; the next page is older.
+    """Load the newest messages of a session in the order in which they were said; the next page is older.
 
     Without `replaced`, what was edited or regenerated is left out.
     """
-    before = position(*begin(cursor, 1))
+    before = parse_position(*parse_cursor(cursor, 1))
     found = await ledgers.agents.read(
-        _transcript, session_id=session_id, before=before, limit=limit, most=most, replaced=replaced
+        _load_transcript, session_id=session_id, before=before, limit=limit, most=most, replaced=replaced
     )
     # A message of another program's agent also names an event: a brief account of it.
-    said = await names.messages(ledgers, [each.event_id for each in found.items if each.role == "user"], most)
+    said = await names.load_beginnings(
+        ledgers, [each.event_id for each in found.items if each.role == "user"], most
+    )
     items = tuple(replace(each, said=said.get(each.event_id or "")) for each in found.items)
     return Page(items=items, next=found.next)
 
 
-async def of_run(ledgers: Ledgers, execution_id: str, most: int = MOST_CHARACTERS) -> tuple[Message, ...]:
-    """The messages of a run so far."""
+async def load_run(ledgers: Ledgers, execution_id: str, most: int = MOST_CHARACTERS) -> tuple[Message, ...]:
+    """Load the messages of a run so far."""
 
     def read(connection: apsw.Connection) -> tuple[Message, ...]:
         values = {"execution_id": execution_id, "most": most}
         rows = sql.rows(connection, sql.queries("agents")["messages_of_run"], values)
-        return _with_calls(connection, [Message(**named(_STORED, row)) for row in rows])
+        return _add_calls(connection, [Message(**name_columns(_STORED, row)) for row in rows])
 
     return await ledgers.agents.read(read)
 
 
-async def partial(ledgers: Ledgers, execution_id: str) -> str | None:
-    """What a stopped run had written of its answer."""
-    said = await of_run(ledgers, execution_id, _WHOLE)
+async def load_partial(ledgers: Ledgers, execution_id: str) -> str | None:
+    """Load what a stopped run had written of its answer."""
+    said = await load_run(ledgers, execution_id, _WHOLE)
     return next((each.content for each in said if each.stopped and each.content), None)
 
 
-async def message(ledgers: Ledgers, message_id: str) -> Message:
-    """One message in its full length."""
+async def get_message(ledgers: Ledgers, message_id: str) -> Message:
+    """Load one message in its full length."""
     query = sql.queries("agents")["whole_message"]
     found = await ledgers.agents.read(sql.rows, query, (message_id,))
     if not found:
         raise MissingError(f"Unknown message {message_id}")
-    return Message(**named(_STORED, found[0]))
+    return Message(**name_columns(_STORED, found[0]))
 
 
-def _transcript(
+def _load_transcript(
     connection: apsw.Connection, session_id: str, before: int, limit: int, most: int, replaced: bool
 ) -> Page[Message]:
     values = {
         "session_id": session_id, "before": before, "limit": limit + 1, "most": most, "replaced": replaced
     }  # fmt: skip
     found = sql.rows(connection, sql.queries("agents")["transcript"], values)
-    messages = [Message(**named(_STORED, row)) for row in found]
-    newest_first = page(messages, limit, lambda each: (str(each.position),))
-    return Page(items=_with_calls(connection, newest_first.items[::-1]), next=newest_first.next)
+    messages = [Message(**name_columns(_STORED, row)) for row in found]
+    newest_first = make_page(messages, limit, lambda each: (str(each.position),))
+    return Page(items=_add_calls(connection, newest_first.items[::-1]), next=newest_first.next)
 
 
-def _with_calls(connection: apsw.Connection, messages: Sequence[Message]) -> tuple[Message, ...]:
-    calls = _calls(connection, sorted({each.turn_id for each in messages}))
+def _add_calls(connection: apsw.Connection, messages: Sequence[Message]) -> tuple[Message, ...]:
+    calls = _load_calls(connection, sorted({each.turn_id for each in messages}))
     # A turn ends with the answer, whole or, where it was stopped, in part.
     ends = {each.turn_id: each.id for each in messages if each.role == "assistant"}
     return tuple(
@@ -275,10 +287,12 @@ def _with_calls(connection: apsw.Connection, messages: Sequence[Message]) -> tup
     )
 
 
-def _calls(connection: apsw.Connection, turn_ids: list[str]) -> dict[tuple[str, int | None], list[ToolCall]]:
+def _load_calls(
+    connection: apsw.Connection, turn_ids: list[str]
+) -> dict[tuple[str, int | None], list[ToolCall]]:
     values = {"turns": json.dumps(turn_ids), "most": _MOST_OF_A_CALL}
     found: dict[tuple[str, int | None], list[ToolCall]] = defaultdict(list)
     for row in sql.rows(connection, sql.queries("agents")["calls_of_turns"], values):
-        call = loaded(ToolCall, row)
+        call = make_record(ToolCall, row)
         found[call.turn_id, call.position].append(call)
     return found

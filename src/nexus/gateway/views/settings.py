@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from nexus.config import Config
-from nexus.settings import described
+from nexus.settings import describe_section
 
 # People write secrets where none belong: into an address, into the arguments of a program.
 _MAY_HOLD_SECRETS: Final = frozenset({"args", "env", "headers"})
@@ -32,52 +32,52 @@ class Section:
     settings: tuple[Setting, ...]
 
 
-def sections(config: Config) -> tuple[Section, ...]:
+def list_sections(config: Config) -> tuple[Section, ...]:
     """List all settings. Secrets are only reported as set or not set."""
     found: list[Section] = []
     for field in fields(config):
         value = getattr(config, field.name)
         if isinstance(value, Mapping):
             named = cast("Mapping[str, Any]", value)
-            found += [_section(f"{field.name}.{name}", each) for name, each in named.items()]
+            found += [_make_section(f"{field.name}.{name}", each) for name, each in named.items()]
         else:
-            found.append(_section(field.name, value))
+            found.append(_make_section(field.name, value))
     return tuple(found)
 
 
-def _section(name: str, value: Any) -> Section:
+def _make_section(name: str, value: Any) -> Section:
     kind = cast("type[Any]", type(value))
     settings = [
         Setting(
             name=entry.key,
-            value=_shown(entry.key, getattr(value, entry.key), secret=entry.secret),
+            value=_format(entry.key, getattr(value, entry.key), secret=entry.secret),
             about=entry.doc,
             is_default=getattr(value, entry.key) == entry.default,
         )
-        for entry in described(name, kind)
+        for entry in describe_section(name, kind)
     ]
     return Section(name=name, about=kind.__doc__ or "", settings=tuple(settings))
 
 
-def _shown(name: str, value: Any, *, secret: bool) -> str:
+def _format(name: str, value: Any, *, secret: bool) -> str:
     if secret or name in _MAY_HOLD_SECRETS:
         return "set" if value else "not set"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
-        return ", ".join(_text(name, str(each)) for each in cast("tuple[Any, ...]", value)) or "none"
-    return "not set" if value == "" else _text(name, str(value))
+        return ", ".join(_format_text(name, str(each)) for each in cast("tuple[Any, ...]", value)) or "none"
+    return "not set" if value == "" else _format_text(name, str(value))
 
 
-def _text(name: str, value: str) -> str:
+def _format_text(name: str, value: str) -> str:
     """A value as it is, unless it is an address, wherever one is written."""
     if _SCHEME in value:
-        return _without_credentials(value)
+        return _strip_credentials(value)
     is_address = name == "database" or name.endswith("url")
     return "set" if is_address and any(mark in value for mark in "@=?") else value
 
 
-def _without_credentials(address: str) -> str:
+def _strip_credentials(address: str) -> str:
     """Scheme, host, port and path: a name, a password or a query may be secret."""
     try:
         parts = urlsplit(address)

@@ -13,12 +13,12 @@ from nexus.broker import budgets
 from nexus.broker.agent import prices
 from nexus.broker.budgets import Standing
 from nexus.config import BudgetsConfig, Config
-from nexus.gateway.views import names
-from nexus.gateway.views.requests import totals
+from nexus.gateway.views.requests import make_totals
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import budgets as recorded
 from nexus.ledgers.runtime import requests, usage
 from nexus.ledgers.runtime.budgets import Hit
+from nexus.memory.views import names
 from nexus.runs import Totals
 
 _ASKED_CHARACTERS: Final = 200
@@ -92,34 +92,34 @@ class Report(Usage):
     """Calls whose answer broke off or was lost in a crash: the provider's count is not known."""
 
 
-async def report(
+async def load_report(
     ledgers: Ledgers, config: Config, *, days: int = 30, messages: int = 10, now: clock.Clock = clock.now
 ) -> Report:
-    """Everything about the money of the last days, today included.
+    """Load everything about the money of the last days, today included.
 
     If no model was called in them, the days end with the last one on which one was.
     """
-    end = await end_of_usage(ledgers, days=days, now=now)
-    found = await spent(ledgers, days=days, now=end)
+    end = await find_end(ledgers, days=days, now=now)
+    found = await load_usage(ledgers, days=days, now=end)
     return Report(
         **{each.name: getattr(found, each.name) for each in fields(Usage)},
         until=clock.day(end()),
-        messages=await dearest(ledgers, days=days, limit=messages, now=end),
-        budgets=await standing(ledgers, config.budgets, now=now),
-        hits=await hits(ledgers, days=days, now=end),
+        messages=await load_most_expensive(ledgers, days=days, limit=messages, now=end),
+        budgets=await load_budgets(ledgers, config.budgets, now=now),
+        hits=await load_hits(ledgers, days=days, now=end),
         unlimited_models=tuple(prices.list_unpriced(config)),
-        estimated_calls=await ledgers.runtime.read(usage.estimated, day=_since(end(), days)),
+        estimated_calls=await ledgers.runtime.read(usage.count_estimated, day=_since(end(), days)),
     )
 
 
-async def end_of_usage(ledgers: Ledgers, *, days: int, now: clock.Clock = clock.now) -> clock.Clock:
+async def find_end(ledgers: Ledgers, *, days: int, now: clock.Clock = clock.now) -> clock.Clock:
     """Now, or the last day on which a model was called, if none was in the last days."""
     last = await ledgers.runtime.read(usage.last_day)
     return now if last is None or last >= _since(now(), days) else lambda: clock.parse(last)
 
 
-async def spent(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clock.now) -> Usage:
-    """What the last days cost, today among them."""
+async def load_usage(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clock.now) -> Usage:
+    """Load what the last days cost, today among them."""
     today = now()
     since = _since(today, days)
     queries = sql.queries("runtime")
@@ -132,21 +132,21 @@ async def spent(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clock.no
     cells: dict[str, dict[str, Totals]] = defaultdict(dict)
     models: dict[str, Totals] = defaultdict(Totals)
     for day, model, *sums in by_model:
-        cells[day][model] = totals(sums)
+        cells[day][model] = make_totals(sums)
         models[model] += cells[day][model]
     return Usage(
-        days=tuple(Spent(name=day, total=_sum(cells.get(day, {}))) for day in _days(today, days)),
-        models=_dearest(models),
-        automations=_dearest({name: totals(sums) for name, *sums in by_automation}),
+        days=tuple(Spent(name=day, total=_sum(cells.get(day, {}))) for day in _list_days(today, days)),
+        models=_sort_by_cost(models),
+        automations=_sort_by_cost({name: make_totals(sums) for name, *sums in by_automation}),
         by_day_and_model=dict(cells),
         total=_sum(models),
     )
 
 
-async def dearest(
+async def load_most_expensive(
     ledgers: Ledgers, *, days: int = 30, limit: int = 10, now: clock.Clock = clock.now
 ) -> tuple[Message, ...]:
-    """The dearest of the messages whose work began in the last days."""
+    """Load the most expensive messages whose work began in the last days."""
     query = sql.queries("runtime")["usage_by_root"]
     bindings = {"day": _since(now(), days), "limit": limit}
     found = await ledgers.runtime.read(sql.rows, query, bindings)
@@ -154,14 +154,14 @@ async def dearest(
     for request_id, *sums in found:
         request = await requests.restore(ledgers, request_id)
         asked = "" if request is None else request.event.content[:_ASKED_CHARACTERS]
-        told.append(Message(request_id=request_id, asked=asked, total=totals(sums)))
+        told.append(Message(request_id=request_id, asked=asked, total=make_totals(sums)))
     return tuple(told)
 
 
-async def standing(
+async def load_budgets(
     ledgers: Ledgers, limits: BudgetsConfig, *, now: clock.Clock = clock.now
 ) -> tuple[Budget, ...]:
-    """How far the budgets of the day, the month, of guests and of automations that ran today are used.
+    """Load how far the budgets of the day, the month, guests and automations that ran today are used.
 
     What one message may spend is looked at while it is worked on; `nexus trace` shows what it did.
     """
@@ -176,19 +176,19 @@ async def standing(
         )
 
     found = await ledgers.runtime.read(work)
-    known = await names.entities(ledgers, [each.guest for each in found])
-    return tuple(_budget(each, known) for each in found)
+    known = await names.load_entity_names(ledgers, [each.guest for each in found])
+    return tuple(_make_budget(each, known) for each in found)
 
 
-async def hits(
+async def load_hits(
     ledgers: Ledgers, *, days: int = 30, limit: int = 50, now: clock.Clock = clock.now
 ) -> tuple[Hit, ...]:
-    """What was refused in the last days because a budget was used up, the newest first."""
+    """Load what was refused in the last days because a budget was used up, the newest first."""
     since = _since(now(), days)
     return tuple(await ledgers.runtime.read(recorded.hits, since=since, limit=limit))
 
 
-def _budget(standing: Standing, known: Mapping[str, str]) -> Budget:
+def _make_budget(standing: Standing, known: Mapping[str, str]) -> Budget:
     return Budget(
         setting=standing.setting,
         budget=standing.budget,
@@ -206,7 +206,7 @@ def _since(today: datetime, days: int) -> str:
     return clock.day(today - timedelta(days=days - 1))
 
 
-def _days(today: datetime, days: int) -> list[str]:
+def _list_days(today: datetime, days: int) -> list[str]:
     return [clock.day(today - timedelta(days=back)) for back in range(days - 1, -1, -1)]
 
 
@@ -214,6 +214,6 @@ def _sum(parts: dict[str, Totals]) -> Totals:
     return sum(parts.values(), start=Totals())
 
 
-def _dearest(parts: dict[str, Totals]) -> tuple[Spent, ...]:
+def _sort_by_cost(parts: dict[str, Totals]) -> tuple[Spent, ...]:
     ordered = sorted(parts.items(), key=lambda item: (-item[1].cost_microusd, -item[1].tokens, item[0]))
     return tuple(Spent(name=name, total=total) for name, total in ordered)

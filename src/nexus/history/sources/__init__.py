@@ -6,8 +6,7 @@ from typing import Final
 from nexus.errors import UsageError
 from nexus.history import files
 from nexus.history.source import Options, Source
-from nexus.history.sources.chatgpt import ChatGpt
-from nexus.history.sources.claude import Claude
+from nexus.history.sources.assistants import ChatGpt, Claude
 from nexus.history.sources.contacts import ICalendar, VCard
 from nexus.history.sources.imessage import IMessage
 from nexus.history.sources.jsonl import Jsonl
@@ -26,9 +25,9 @@ SOURCES: Final[tuple[type[Source], ...]] = (
 )  # fmt: skip
 
 
-def opened(path: Path, options: Options, format_: str | None = None) -> Source:
-    """The export at a path, in the given format or the first one that recognizes it."""
-    found = files.opened(path.expanduser())
+def open_source(path: Path, options: Options, format_: str | None = None) -> Source:
+    """Return the export at a path, in the given format or the first one that recognizes it."""
+    found = files.open_files(path.expanduser())
     for source in SOURCES:
         if source.name == format_ or (format_ is None and source.recognizes(found)):
             return source(found, options)

@@ -5,8 +5,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from nexus.history.items import Attachment, ToolCall, ToolResult
-from nexus.history.source import listed, record, text
+from nexus.history.items import Attachment
+from nexus.history.source import as_list, as_object, as_text
+from nexus.ledgers.agents.imported import PastCall, PastResult
 
 _BRIEF_CHARACTERS: Final = 300
 _KEPT_CHARACTERS: Final = 20_000
@@ -15,28 +16,28 @@ _CALLS: Final = frozenset({"tool_use", "toolCall", "function_call", "custom_tool
 _RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output", "custom_tool_call_output"})
 
 
-def words(content: object) -> str:
-    """What is said in a message: its text, without tools and thoughts."""
+def read_words(content: object) -> str:
+    """Return what is said in a message: its text, without tools and thoughts."""
     if isinstance(content, str):
         return content.strip()
-    parts = (record(block) for block in listed(content))
+    parts = (as_object(block) for block in as_list(content))
     return "\n".join(
-        text(each.get("text")) or "" for each in parts if text(each.get("type")) in _TEXTS
+        as_text(each.get("text")) or "" for each in parts if as_text(each.get("type")) in _TEXTS
     ).strip()
 
 
-def tool_calls(content: object) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each tool call or result in brief, with what is kept of it."""
-    for block in listed(content):
-        if call := tool_call(record(block)):
+def brief_calls(content: object) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each tool call or result in brief, with what is kept of it."""
+    for block in as_list(content):
+        if call := brief_call(as_object(block)):
             yield call
 
 
-def tool_call(block: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """A call or a result in brief, with what is kept of it. None for any other block."""
-    type_ = text(block.get("type"))
+def brief_call(block: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Return a call or a result in brief, with what is kept of it. None for any other block."""
+    type_ = as_text(block.get("type"))
     if type_ in _CALLS:
-        name, said = text(block.get("name")) or "tool", _arguments(block)
+        name, said = as_text(block.get("name")) or "tool", _arguments(block)
     elif type_ in _RESULTS:
         name, said = "result", _output(block)
     else:
@@ -44,25 +45,25 @@ def tool_call(block: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     return f"{name}: {said[:_BRIEF_CHARACTERS]}", {"tool": name, "text": said[:_KEPT_CHARACTERS]}
 
 
-def whole_calls(content: object) -> tuple[ToolCall, ...]:
-    """The tool calls among the blocks, in full."""
-    found = (block for block in map(record, listed(content)) if text(block.get("type")) in _CALLS)
+def read_calls(content: object) -> tuple[PastCall, ...]:
+    """Return the tool calls among the blocks, in full."""
+    found = (block for block in map(as_object, as_list(content)) if as_text(block.get("type")) in _CALLS)
     return tuple(
-        ToolCall(
-            id=text(block.get("call_id")) or text(block.get("id")),
-            tool=text(block.get("name")) or "tool",
+        PastCall(
+            call_id=as_text(block.get("call_id")) or as_text(block.get("id")),
+            tool_name=as_text(block.get("name")) or "tool",
             arguments_json=_as_json(_arguments(block)),
         )
         for block in found
     )
 
 
-def whole_results(content: object) -> tuple[ToolResult, ...]:
-    """The results of tools among the blocks, in full."""
-    found = (block for block in map(record, listed(content)) if text(block.get("type")) in _RESULTS)
+def read_results(content: object) -> tuple[PastResult, ...]:
+    """Return the results of tools among the blocks, in full."""
+    found = (block for block in map(as_object, as_list(content)) if as_text(block.get("type")) in _RESULTS)
     return tuple(
-        ToolResult(
-            call_id=text(block.get("tool_use_id")) or text(block.get("call_id")),
+        PastResult(
+            call_id=as_text(block.get("tool_use_id")) or as_text(block.get("call_id")),
             content=_output(block),
             is_error=block.get("is_error") is True,
         )
@@ -71,15 +72,15 @@ def whole_results(content: object) -> tuple[ToolResult, ...]:
 
 
 def _arguments(block: dict[str, Any]) -> str:
-    return _written(block.get("input", block.get("arguments", "")))
+    return _dump(block.get("input", block.get("arguments", "")))
 
 
 def _output(block: dict[str, Any]) -> str:
     given = block.get("content", block.get("output", ""))
-    return _written(words(given) or given)
+    return _dump(read_words(given) or given)
 
 
-def _written(given: object) -> str:
+def _dump(given: object) -> str:
     return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
 
 
@@ -92,17 +93,17 @@ def _as_json(arguments: str) -> str:
     return arguments
 
 
-def images(content: object) -> tuple[Attachment, ...]:
-    """The images among the blocks."""
-    found = (record(block) for block in listed(content))
+def read_images(content: object) -> tuple[Attachment, ...]:
+    """Return the images among the blocks."""
+    found = (as_object(block) for block in as_list(content))
     return tuple(_image(block) for block in found if block.get("type") in ("image", "input_image"))
 
 
 def _image(block: dict[str, Any]) -> Attachment:
-    source = record(block.get("source"))
-    type_ = text(source.get("media_type")) or text(block.get("mimeType"))
-    packed = text(source.get("data")) or text(block.get("data"))
-    url = text(block.get("image_url")) or ""
+    source = as_object(block.get("source"))
+    type_ = as_text(source.get("media_type")) or as_text(block.get("mimeType"))
+    packed = as_text(source.get("data")) or as_text(block.get("data"))
+    url = as_text(block.get("image_url")) or ""
     if url.startswith("data:"):
         head, _, packed = url.removeprefix("data:").partition(",")
         type_ = head.partition(";")[0]

@@ -12,9 +12,14 @@ from typing import ClassVar, Final
 from nexus.history import parser_process
 from nexus.history.files import Files
 from nexus.history.items import Card, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.lines import lines
 from nexus.history.parser_process import UnreadableError
-from nexus.history.source import Source, beginning, cursor_place, place_cursor
+from nexus.history.source import (
+    Source,
+    make_cursor,
+    read_beginning,
+    read_lines,
+    remaining_files,
+)
 
 _LARGEST_BYTES: Final = 4 * 1024 * 1024
 
@@ -29,16 +34,15 @@ class _Components(Source):
     @classmethod
     def recognizes(cls, files: Files) -> bool:
         names = [name for name in files.names() if name.endswith(cls.suffixes)]
-        return any(b"BEGIN:V" in beginning(files, name, 200).upper() for name in names)
+        return any(b"BEGIN:V" in read_beginning(files, name, 200).upper() for name in names)
 
     def component(self, data: bytes, name: str) -> Iterator[Item]:
         raise NotImplementedError
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = cursor_place(cursor)
-        for name in self.files.names():
-            if name.endswith(self.suffixes) and name >= after:
-                yield from self._file(name, done if name == after else 0)
+        for name, start in remaining_files(self.files.names(), cursor):
+            if name.endswith(self.suffixes):
+                yield from self._file(name, start)
 
     def _file(self, name: str, start: int) -> Iterator[Item]:
         yield Thread(external_id=name, title=name.rpartition("/")[2], kind="document")
@@ -46,7 +50,7 @@ class _Components(Source):
         size = 0
         try:
             with self.files.open(name) as stream:
-                for offset, line in lines(stream, start):
+                for offset, line in read_lines(stream, start):
                     mark = (line or b"").strip().upper()
                     if mark == self.begin:
                         held, size = [], 0
@@ -56,7 +60,7 @@ class _Components(Source):
                             held.append(line)
                     if mark == self.end and held is not None:
                         yield from self._read(b"".join(held), name, offset, is_cut=size > _LARGEST_BYTES)
-                        yield Mark(place_cursor(name, offset))
+                        yield Mark(make_cursor(name, offset))
                         held = None
         except (OSError, EOFError, ValueError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=name)
@@ -95,7 +99,7 @@ class VCard(_Components):
             thread=name,
             author="system",
             content="Contact: " + "\n".join(said),
-            at=self.files.modified(name),
+            at=self.files.modified_at(name),
             kind="contact",
             card=None
             if self.options.is_owner(card.name, *card.emails, *card.phones)

@@ -11,7 +11,7 @@ import apsw
 
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.source import Source, beginning, cursor_place, place_cursor, type_of_name
+from nexus.history.source import Source, guess_type, make_cursor, parse_cursor, read_beginning
 from nexus.ledgers import sql
 
 _EPOCH: Final = datetime(2001, 1, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ class IMessage(Source):
         return any(map(partial(_is_database, files), files.names()))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        _, after = cursor_place(cursor)
+        _, after = parse_cursor(cursor)
         for name in self.files.names():
             location = self.files.location(name)
             if not _is_database(self.files, name):
@@ -52,7 +52,7 @@ class IMessage(Source):
 
     def _messages(self, connection: apsw.Connection, name: str, after: int) -> Iterator[Item]:
         announced: set[str] = set()
-        for row in connection.execute(sql.named(_SQL)["messages"], (after,)):
+        for row in connection.execute(sql.load_statements(_SQL)["messages"], (after,)):
             (
                 rowid,
                 guid,
@@ -71,7 +71,7 @@ class IMessage(Source):
             if chat_id not in announced:
                 announced.add(chat_id)
                 yield Thread(external_id=chat_id, title=str(title) if title else None)
-            content = str(words or _attributed(body) or "").replace("\ufffc", "").strip()
+            content = str(words or _read_attributed(body) or "").replace("\ufffc", "").strip()
             files = tuple(self._files(connection, int(rowid), name)) if has_files else ()
             if content or files:
                 yield Message(
@@ -85,24 +85,24 @@ class IMessage(Source):
                     metadata={"edited": True} if edited else {},
                     attachments=files,
                 )
-            yield Mark(place_cursor(name, int(rowid)))
+            yield Mark(make_cursor(name, int(rowid)))
 
     def _files(self, connection: apsw.Connection, message: int, database: str) -> Iterator[Attachment]:
         folder = database[: database.rfind("/") + 1]
-        for path, name, type_, size in connection.execute(sql.named(_SQL)["files"], (message,)):
+        for path, name, type_, size in connection.execute(sql.load_statements(_SQL)["files"], (message,)):
             # `~/Library/Messages/Attachments/…`, which a copy of the folder holds beside the database.
             member = f"{folder}Attachments/{str(path or '').partition('/Attachments/')[2]}"
             shown = _text(name) or member.rpartition("/")[2] or None
             yield Attachment(
                 name=shown,
-                media_type=_text(type_) or type_of_name(shown),
+                media_type=_text(type_) or guess_type(shown),
                 size_bytes=size if isinstance(size, int) else None,
                 member=member if member in self.members else None,
             )
 
 
 def _is_database(files: Files, name: str) -> bool:
-    start = beginning(files, name, 65_536) if name.endswith(".db") else b""
+    start = read_beginning(files, name, 65_536) if name.endswith(".db") else b""
     return start.startswith(b"SQLite format 3") and b"chat_message_join" in start
 
 
@@ -127,8 +127,8 @@ def _moment(value: Any) -> datetime | None:
         return None
 
 
-def _attributed(body: Any) -> str | None:
-    """The plain text of an archived NSAttributedString, which newer versions store instead of `text`."""
+def _read_attributed(body: Any) -> str | None:
+    """Read the text of an archived NSAttributedString, which newer versions store instead of `text`."""
     if not isinstance(body, bytes):
         return None
     _, found, rest = body.partition(b"NSString")

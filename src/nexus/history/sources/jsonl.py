@@ -10,8 +10,16 @@ from typing import Any, ClassVar, Final
 from nexus.history import json_stream
 from nexus.history.files import Files
 from nexus.history.items import Author, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.lines import lines
-from nexus.history.source import Source, beginning, cursor_place, moment, place_cursor, record, text
+from nexus.history.source import (
+    Source,
+    as_object,
+    as_text,
+    make_cursor,
+    parse_moment,
+    read_beginning,
+    read_lines,
+    remaining_files,
+)
 
 # What is looked for where the mapping doesn't say.
 _USUAL: Final = {
@@ -41,21 +49,19 @@ class Jsonl(Source):
 
     @classmethod
     def recognizes(cls, files: Files) -> bool:
-        return any(beginning(files, name, 64).lstrip()[:1] == b"{" for name in _names(files))
+        return any(read_beginning(files, name, 64).lstrip()[:1] == b"{" for name in _names(files))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = cursor_place(cursor)
-        for name in _names(self.files):
-            if name >= after:
-                yield from self._file(name, done if name == after else 0)
+        for name, start in remaining_files(_names(self.files), cursor):
+            yield from self._file(name, start)
 
     def _file(self, name: str, start: int) -> Iterator[Item]:
         announced: set[str] = set()
         try:
             with self.files.open(name) as stream:
-                for offset, line in lines(stream, start):
+                for offset, line in read_lines(stream, start):
                     yield from self._line(name, offset, line, announced)
-                    yield Mark(place_cursor(name, offset))
+                    yield Mark(make_cursor(name, offset))
         except (OSError, EOFError, ValueError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=name)
 
@@ -67,25 +73,25 @@ class Jsonl(Source):
         if not line.strip():
             return
         try:
-            found = record(json_stream.parsed(line))
+            found = as_object(json_stream.parse(line))
         except ValueError:
             yield SetAside(reason="the line is not valid JSON", place=place)
             return
-        content = text(self._field(found, "text"))
+        content = as_text(self._field(found, "text"))
         if content is None:
             yield SetAside(reason="the line has no text", place=place)
             return
-        thread = text(self._field(found, "thread")) or name
+        thread = as_text(self._field(found, "thread")) or name
         if thread not in announced:
             if len(announced) > 10_000:
                 announced.clear()
             announced.add(thread)
-            yield Thread(external_id=thread, title=text(self._field(found, "title")))
+            yield Thread(external_id=thread, title=as_text(self._field(found, "title")))
         yield self._message(found, content, thread, line)
 
     def _message(self, found: dict[str, Any], content: str, thread: str, line: bytes) -> Message:
-        sender = text(self._field(found, "sender"))
-        role = text(self._field(found, "role")) or ""
+        sender = as_text(self._field(found, "sender"))
+        role = as_text(self._field(found, "role")) or ""
         author = _ROLES.get(role.casefold())
         if author is None:
             author = "owner" if sender is None or self.options.is_owner(sender) else "person"
@@ -100,14 +106,14 @@ class Jsonl(Source):
                 is_automated=author == "assistant",
             )
         return Message(
-            external_id=text(self._field(found, "id")) or hashlib.sha256(line.strip()).hexdigest()[:32],
+            external_id=as_text(self._field(found, "id")) or hashlib.sha256(line.strip()).hexdigest()[:32],
             thread=thread,
             author=author,
             sender=person,
             content=content,
-            at=moment(self._field(found, "time"), self.options.timezone),
+            at=parse_moment(self._field(found, "time"), self.options.timezone),
             kind="system" if author == "system" else "tool_call" if author == "tool" else "message",
-            reply_to=text(self._field(found, "reply_to")),
+            reply_to=as_text(self._field(found, "reply_to")),
         )
 
     def _field(self, found: dict[str, Any], what: str) -> object:
@@ -115,7 +121,7 @@ class Jsonl(Source):
         for candidate in (str(path),) if path else _USUAL[what]:
             value: object = found
             for key in candidate.split("."):
-                value = record(value).get(key)
+                value = as_object(value).get(key)
             if value is not None and value != "":
                 return value
         return None

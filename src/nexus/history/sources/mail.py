@@ -15,11 +15,18 @@ from typing import Any, ClassVar, Final
 from nexus.history import mail_authentication, mime, parser_process
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.lines import lines
 from nexus.history.mail_addresses import normalize_address
 from nexus.history.mime import Mail
 from nexus.history.parser_process import UnreadableError
-from nexus.history.source import Source, beginning, cursor_place, moment, place_cursor
+from nexus.history.source import (
+    Source,
+    make_cursor,
+    parse_cursor,
+    parse_moment,
+    read_beginning,
+    read_lines,
+    remaining_files,
+)
 
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _MOST_PEOPLE: Final = 100
@@ -46,20 +53,19 @@ class Mbox(Source):
 
     @classmethod
     def recognizes(cls, files: Files) -> bool:
-        return any(beginning(files, name, 5) == b"From " for name in files.names()[:100])
+        return any(read_beginning(files, name, 5) == b"From " for name in files.names()[:100])
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = cursor_place(cursor)
-        for name in self.files.names():
-            if name < after or beginning(self.files, name, 5) != b"From ":
+        for name, start in remaining_files(self.files.names(), cursor):
+            if read_beginning(self.files, name, 5) != b"From ":
                 continue
             try:
                 with self.files.open(name) as stream:
-                    for end, data, is_cut in _split(stream, done if name == after else 0):
+                    for end, data, is_cut in _split(stream, start):
                         yield from mail_items(
                             data, self, name, f"{name}, mail that ends at byte {end}", is_cut
                         )
-                        yield Mark(place_cursor(name, end))
+                        yield Mark(make_cursor(name, end))
             except (OSError, EOFError, ValueError) as error:
                 yield SetAside(reason=f"the file is damaged: {error}", place=name)
 
@@ -76,7 +82,7 @@ class Maildir(Source):
         return any(map(_is_mail, files.names()))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, _ = cursor_place(cursor)
+        after, _ = parse_cursor(cursor)
         for name in self.files.names():
             if name <= after or not _is_mail(name):
                 continue
@@ -86,7 +92,7 @@ class Maildir(Source):
                 yield from mail_items(data, self, name, name, len(data) == _LARGEST_BYTES)
             except (OSError, EOFError, ValueError) as error:
                 yield SetAside(reason=f"the file is damaged: {error}", place=name)
-            yield Mark(place_cursor(name, 0))
+            yield Mark(make_cursor(name, 0))
 
 
 def _is_mail(name: str) -> bool:
@@ -94,11 +100,11 @@ def _is_mail(name: str) -> bool:
 
 
 def _split(stream: Any, start: int) -> Iterator[tuple[int, bytes, bool]]:
-    """The messages of an mbox, each with the offset after it; a very large one is cut short."""
+    """Yield the messages of an mbox, each with the offset after it; a very large one is cut short."""
     kept: list[bytes] = []
     size, offset, was_empty = 0, start, True
     is_cut = False
-    for end, line in lines(stream, start):
+    for end, line in read_lines(stream, start):
         if was_empty and line is not None and line.startswith(b"From ") and (kept or is_cut):
             yield offset, b"".join(kept), is_cut
             kept, size, is_cut = [], 0, False
@@ -115,7 +121,7 @@ def _split(stream: Any, start: int) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def mail_items(data: bytes, source: Source, file: str, place: str, is_cut: bool) -> Iterator[Item]:
-    """One mail, as the thread it belongs to and a message."""
+    """Yield one mail, as the thread it belongs to and a message."""
     try:
         mail = parser_process.read_mail(data)
     except UnreadableError as error:
@@ -129,12 +135,12 @@ def mail_items(data: bytes, source: Source, file: str, place: str, is_cut: bool)
     id_ = ids or [hashlib.sha256(data).hexdigest()]
     answered = mail.ids("in-reply-to")[:1]
     thread = (mail.ids("references") or answered or id_)[0]
-    text, quoted = _unquoted(mail.text)
+    text, quoted = _strip_quotes(mail.text)
     sender = senders[0] if senders else None
     is_owner = sender is not None and source.options.is_owner(sender.identifier, sender.name)
     metadata: dict[str, Any] = {"subject": mail.subject} if mail.subject else {}
     if sender and is_owner and not _is_proven(mail, sender, source, file):
-        is_owner, sender = False, _unverified(sender)
+        is_owner, sender = False, _mark_unverified(sender)
         metadata["unverified_sender"] = True
     if quoted:
         metadata["quoted_lines_left_out"] = quoted
@@ -149,7 +155,7 @@ def mail_items(data: bytes, source: Source, file: str, place: str, is_cut: bool)
         recipients=_people(mail, "to"),
         copied=_people(mail, "cc"),
         content="\n\n".join(part for part in (mail.subject, text) if part) or "(empty)",
-        at=moment(mail.date),
+        at=parse_moment(mail.date),
         reply_to=answered[0] if answered else None,
         metadata=metadata,
         attachments=tuple(
@@ -177,12 +183,12 @@ def _is_sent(mail: Mail, files: Files, file: str) -> bool:
         if name == "received":
             return False  # what is below came with the mail
         if name == "x-gmail-labels":
-            labels = " ".join(mime.decoded(value, 20_000).split()).split(",")
+            labels = " ".join(mime.decode_header(value, 20_000).split()).split(",")
             return any(_SENT.fullmatch(label.strip()) for label in labels)
     return False
 
 
-def _unverified(sender: Person) -> Person:
+def _mark_unverified(sender: Person) -> Person:
     """Somebody who uses an address of the owner's, and is nobody whom the memory knows by it."""
     return Person(identifier=f"unverified/{sender.identifier}", name=f"{sender.identifier} (unverified)")
 
@@ -202,8 +208,8 @@ def _people(mail: Mail, header: str, is_automated: bool = False) -> tuple[Person
     return tuple(found.values())
 
 
-def _unquoted(body: str) -> tuple[str, int]:
-    """The text without quotes of quotes, and how many lines those had."""
+def _strip_quotes(body: str) -> tuple[str, int]:
+    """Return the text without quotes of quotes, and how many lines those had."""
     kept: list[str] = []
     left_out = 0
     for line in body.replace("\r\n", "\n").split("\n"):

@@ -10,7 +10,16 @@ from typing import Any, ClassVar, Final
 from nexus.history import json_stream
 from nexus.history.files import Files
 from nexus.history.items import Author, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.source import Source, beginning, careful, cursor_place, moment, place_cursor, record, text
+from nexus.history.source import (
+    Source,
+    as_object,
+    as_text,
+    make_cursor,
+    parse_moment,
+    read_beginning,
+    remaining_files,
+    set_failures_aside,
+)
 from nexus.history.sources import blocks
 
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
@@ -21,12 +30,12 @@ _ROLES: Final[dict[str, Author]] = {
 }  # fmt: skip
 
 
-class _Listed(Source):
+class _ListSource(Source):
     """Objects in one large JSON array, at the top or under a usual name."""
 
     @classmethod
     def recognizes(cls, files: Files) -> bool:
-        return any(cls.is_list(beginning(files, name, 16_384)) for name in _names(files))
+        return any(cls.is_list(read_beginning(files, name, 16_384)) for name in _names(files))
 
     @classmethod
     def is_list(cls, start: bytes) -> bool:
@@ -39,10 +48,9 @@ class _Listed(Source):
         return path == ("*",) or (len(path) == 2 and path[0] in _LISTS and path[1] == "*")
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = cursor_place(cursor)
-        for name in _names(self.files):
-            if name >= after and self.is_list(beginning(self.files, name, 16_384)):
-                yield from self._file(name, done if name == after else 0)
+        for name, start in remaining_files(_names(self.files), cursor):
+            if self.is_list(read_beginning(self.files, name, 16_384)):
+                yield from self._file(name, start)
 
     def _file(self, name: str, skip: int) -> Iterator[Item]:
         number = 0
@@ -53,17 +61,17 @@ class _Listed(Source):
                     if number <= skip:
                         continue
                     try:
-                        found = record(json_stream.parsed(raw.data or b""))
+                        found = as_object(json_stream.parse(raw.data or b""))
                     except ValueError:
                         yield SetAside(reason="the entry is not valid JSON", place=f"{name}, {number}")
                     else:
-                        yield from careful(self.items(found, name), f"{name}, {number}")
-                    yield Mark(place_cursor(name, number))
+                        yield from set_failures_aside(self.items(found, name), f"{name}, {number}")
+                    yield Mark(make_cursor(name, number))
         except (json_stream.BrokenJsonError, OSError, EOFError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=f"{name}, after {number}")
 
 
-class Mem0(_Listed):
+class Mem0(_ListSource):
     """What mem0's `get_all` returns: `results`, each with `id` and `memory`."""
 
     name: ClassVar[str] = "mem0"
@@ -75,10 +83,10 @@ class Mem0(_Listed):
         return b'"memory"' in start and b'"id"' in start
 
     def items(self, found: dict[str, Any], name: str) -> Iterator[Item]:
-        yield from _memory(found, "memory", text(found.get("user_id")) or name)
+        yield from _read_memory(found, "memory", as_text(found.get("user_id")) or name)
 
 
-class Hindsight(_Listed):
+class Hindsight(_ListSource):
     """What Hindsight's API lists of a bank: `items`, each with `id` and `text`."""
 
     name: ClassVar[str] = "hindsight"
@@ -90,10 +98,10 @@ class Hindsight(_Listed):
         return b'"items"' in start and b'"text"' in start and b'"fact_type"' in start
 
     def items(self, found: dict[str, Any], name: str) -> Iterator[Item]:
-        yield from _memory(found, "text", text(found.get("bank_id")) or name)
+        yield from _read_memory(found, "text", as_text(found.get("bank_id")) or name)
 
 
-class Zep(_Listed):
+class Zep(_ListSource):
     """What Zep returns of a session or thread: `messages`, each with a `role_type` or `role`."""
 
     name: ClassVar[str] = "zep"
@@ -107,10 +115,10 @@ class Zep(_Listed):
         )
 
     def items(self, found: dict[str, Any], name: str) -> Iterator[Item]:
-        yield from _said(found, name, "role_type" if found.get("role_type") else "role")
+        yield from _read_message(found, name, "role_type" if found.get("role_type") else "role")
 
 
-class Letta(_Listed):
+class Letta(_ListSource):
     """Letta's agent file (`.af`): the agents with their messages, and their memory blocks."""
 
     name: ClassVar[str] = "letta"
@@ -132,32 +140,36 @@ class Letta(_Listed):
 
     def items(self, found: dict[str, Any], name: str) -> Iterator[Item]:
         if found.get("value") is not None:
-            kept = f"{text(found.get('label')) or 'memory'}: {text(found.get('value')) or ''}"
-            yield from _memory(
+            kept = f"{as_text(found.get('label')) or 'memory'}: {as_text(found.get('value')) or ''}"
+            yield from _read_memory(
                 {**found, "text": kept, "id": found.get("id") or found.get("label")}, "text", name
             )
         else:
-            yield from _said(found, name, "role")
+            yield from _read_message(found, name, "role")
 
 
 def _names(files: Files) -> list[str]:
     return [name for name in files.names() if name.endswith((".json", ".af"))]
 
 
-def _memory(found: dict[str, Any], field: str, thread: str) -> Iterator[Item]:
-    id_, said = text(found.get("id")), text(found.get(field))
+def _read_memory(found: dict[str, Any], field: str, thread: str) -> Iterator[Item]:
+    id_, said = as_text(found.get("id")), as_text(found.get(field))
     if id_ is None or said is None:
         yield SetAside(reason="the entry has no id or no text", place=thread)
         return
-    at = moment(found.get("created_at")) or moment(found.get("mentioned_at")) or moment(found.get("date"))
+    at = (
+        parse_moment(found.get("created_at"))
+        or parse_moment(found.get("mentioned_at"))
+        or parse_moment(found.get("date"))
+    )
     yield Thread(external_id=thread, title=f"Memories of {thread}", kind="document", at=at)
     yield Message(external_id=id_, thread=thread, author="system", content=said, at=at, kind="memory")
 
 
-def _said(found: dict[str, Any], thread: str, role: str) -> Iterator[Item]:
+def _read_message(found: dict[str, Any], thread: str, role: str) -> Iterator[Item]:
     author = _ROLES.get(str(found.get(role)).casefold())
-    said = blocks.words(found.get("content"))
-    id_ = text(found.get("uuid")) or text(found.get("id"))
+    said = blocks.read_words(found.get("content"))
+    id_ = as_text(found.get("uuid")) or as_text(found.get("id"))
     if author is None or id_ is None:
         yield SetAside(reason="the message has no id or an unknown role", place=thread)
         return
@@ -172,6 +184,6 @@ def _said(found: dict[str, Any], thread: str, role: str) -> Iterator[Item]:
         if author == "assistant"
         else None,
         content=said,
-        at=moment(found.get("created_at")),
+        at=parse_moment(found.get("created_at")),
         kind="system" if author == "system" else "tool_call" if author == "tool" else "message",
     )

@@ -14,7 +14,7 @@ import yaml
 
 from nexus.history.files import Files
 from nexus.history.items import Item, Mark, Message, SetAside, Thread
-from nexus.history.source import Source, cursor_place, moment, place_cursor, record, text
+from nexus.history.source import Source, as_object, as_text, make_cursor, parse_cursor, parse_moment
 
 _LARGEST_BYTES: Final = 8 * 1024 * 1024
 # Sections are joined up to this length: as much as is embedded as one text.
@@ -35,7 +35,7 @@ class Markdown(Source):
         return any(map(_is_note, files.names()))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, _ = cursor_place(cursor)
+        after, _ = parse_cursor(cursor)
         for name in self.files.names():
             if name <= after or not _is_note(name):
                 continue
@@ -47,13 +47,13 @@ class Markdown(Source):
                     yield from self._note(name, stream.read(_LARGEST_BYTES))
             except (OSError, EOFError) as error:
                 yield SetAside(reason=f"the file is damaged: {error}", place=name)
-            yield Mark(place_cursor(name, 0))
+            yield Mark(make_cursor(name, 0))
 
     def _note(self, name: str, data: bytes) -> Iterator[Item]:
         body = data.decode("utf-8-sig", "replace")
         front, body = _front(body)
-        at = self._written(name, front)
-        title = text(front.get("title")) or name.rpartition("/")[2].removesuffix(".md")
+        at = self._find_date(name, front)
+        title = as_text(front.get("title")) or name.rpartition("/")[2].removesuffix(".md")
         version = hashlib.sha256(data).hexdigest()[:16]
         yield Thread(external_id=name, title=title, kind="document", at=at)
         for number, section in enumerate(_sections(body)):
@@ -68,15 +68,15 @@ class Markdown(Source):
                 metadata={"path": name},
             )
 
-    def _written(self, name: str, front: dict[str, Any]) -> datetime | None:
+    def _find_date(self, name: str, front: dict[str, Any]) -> datetime | None:
         for field in ("date", "created", "updated", "modified"):
             given = front.get(field)
             written = given.isoformat() if isinstance(given, date) else given
-            found = moment(written, self.options.timezone)
+            found = parse_moment(written, self.options.timezone)
             if found is not None:
                 return found
         day = re.search(r"(\d{4}-\d\d-\d\d)", name)
-        return (day and moment(day.group(1), self.options.timezone)) or self.files.modified(name)
+        return (day and parse_moment(day.group(1), self.options.timezone)) or self.files.modified_at(name)
 
 
 def _is_note(name: str) -> bool:
@@ -89,7 +89,7 @@ def _front(body: str) -> tuple[dict[str, Any], str]:
     if found is None:
         return {}, body
     try:
-        return record(yaml.safe_load(found.group(1))), body[found.end() :]
+        return as_object(yaml.safe_load(found.group(1))), body[found.end() :]
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}, body
 

@@ -18,8 +18,17 @@ from nexus.history.items import (
     SetAside,
     Thread,
 )
-from nexus.history.lines import lines
-from nexus.history.source import Source, beginning, careful, cursor_place, moment, place_cursor, record, text
+from nexus.history.source import (
+    Source,
+    as_object,
+    as_text,
+    make_cursor,
+    parse_moment,
+    read_beginning,
+    read_lines,
+    remaining_files,
+    set_failures_aside,
+)
 from nexus.history.sources import blocks
 
 # What the programs themselves say in the user's place.
@@ -46,7 +55,9 @@ class Sessions(Source):
 
     @classmethod
     def recognizes(cls, files: Files) -> bool:
-        return any(cls.is_session(beginning(files, name, 8192)) for name in cls.session_files(files)[:20])
+        return any(
+            cls.is_session(read_beginning(files, name, 8192)) for name in cls.session_files(files)[:20]
+        )
 
     @classmethod
     def session_files(cls, files: Files) -> list[str]:
@@ -64,14 +75,13 @@ class Sessions(Source):
     def entry(
         self, entry: dict[str, Any], transcript: Transcript, offset: int
     ) -> Iterator[Message | SessionMessage]:
-        """The messages of one line."""
+        """Return the messages of one line."""
         raise NotImplementedError
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = cursor_place(cursor)
-        for name in self.session_files(self.files):
-            if name >= after and self.is_session(beginning(self.files, name, 8192)):
-                yield from self._file(name, done if name == after else 0)
+        for name, start in remaining_files(self.session_files(self.files), cursor):
+            if self.is_session(read_beginning(self.files, name, 8192)):
+                yield from self._file(name, start)
 
     def _file(self, name: str, start: int) -> Iterator[Item]:
         thread = re.sub(r"\.jsonl$", "", name)
@@ -81,7 +91,7 @@ class Sessions(Source):
         try:
             with self.files.open(name) as stream:
                 # Also when it is resumed, it is read from its beginning: there the session says which it is.
-                for offset, line in lines(stream):
+                for offset, line in read_lines(stream):
                     yield from self._line(line, transcript, name, offset, is_known=offset <= start)
         except (OSError, EOFError, ValueError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=name)
@@ -94,7 +104,7 @@ class Sessions(Source):
             reason = "the line is longer than 16 MiB"
         elif line.strip():
             try:
-                entry = record(json_stream.parsed(line))
+                entry = as_object(json_stream.parse(line))
             except ValueError:
                 reason = "the line is not valid JSON"
         self.follow(entry, transcript)
@@ -103,10 +113,10 @@ class Sessions(Source):
         if reason:
             yield SetAside(reason=reason, place=place)
         elif entry:
-            yield from careful(self.entry(entry, transcript, offset), place)
-        yield Mark(place_cursor(name, offset))
+            yield from set_failures_aside(self.entry(entry, transcript, offset), place)
+        yield Mark(make_cursor(name, offset))
 
-    def spoken(
+    def read_blocks(
         self,
         role: object,
         content: object,
@@ -118,11 +128,11 @@ class Sessions(Source):
         in_session: str | None = None,
         model: str | None = None,
     ) -> Iterator[Message | SessionMessage]:
-        """A message of blocks: its words, each tool call as a message of its own, then all of it in full.
+        """Read a message of blocks: its words, each tool call as its own message, then all of it in full.
 
         `in_session` is what the program calls the message, where `id_` rests on the name of the file.
         """
-        said, images, when = blocks.words(content), blocks.images(content), moment(at)
+        said, images, when = blocks.read_words(content), blocks.read_images(content), parse_moment(at)
         author: Author | None = {"user": "owner", "assistant": "assistant"}.get(str(role))  # type: ignore[assignment]
         is_injected = author == "owner" and bool(_INJECTED.match(said))
         messages: list[Message] = []
@@ -140,13 +150,13 @@ class Sessions(Source):
                     attachments=images,
                 )
             )
-        results = blocks.whole_results(content)
+        results = blocks.read_results(content)
         speaker: Literal["system", "user", "assistant", "tool"] = "assistant"
         if messages and author == "owner":
             speaker = "system" if is_injected else "user"
         elif results and not messages:
             speaker = "tool"
-        for number, (brief, kept) in enumerate(blocks.tool_calls(content)):
+        for number, (brief, kept) in enumerate(blocks.brief_calls(content)):
             messages.append(
                 Message(
                     external_id=f"{id_}/tool-{number}",
@@ -168,7 +178,7 @@ class Sessions(Source):
                 content=said or "\n".join(each.content for each in results),
                 message=messages[0].external_id,
                 model=(model or transcript.model) if speaker == "assistant" else None,
-                calls=blocks.whole_calls(content),
+                calls=blocks.read_calls(content),
                 results=results,
             )
 
@@ -186,28 +196,28 @@ class ClaudeCode(Sessions):
         return b'"sessionId"' in start or b'"leafUuid"' in start
 
     def follow(self, entry: dict[str, Any], transcript: Transcript) -> None:
-        if (id_ := text(entry.get("sessionId"))) is None:
+        if (id_ := as_text(entry.get("sessionId"))) is None:
             return
-        parent, project = None, text(entry.get("cwd"))
+        parent, project = None, as_text(entry.get("cwd"))
         if entry.get("isSidechain"):
             # Older versions wrote what subagents said between the lines of the session that started them.
-            parent, id_ = id_, f"{id_}/{text(entry.get('agentId')) or 'subagents'}"
+            parent, id_ = id_, f"{id_}/{as_text(entry.get('agentId')) or 'subagents'}"
         transcript.session = AgentSession(id=id_, project=project, parent=parent)
 
     def entry(
         self, entry: dict[str, Any], transcript: Transcript, offset: int
     ) -> Iterator[Message | SessionMessage]:
-        message, id_ = record(entry.get("message")), text(entry.get("uuid"))
+        message, id_ = as_object(entry.get("message")), as_text(entry.get("uuid"))
         if id_ is None or entry.get("isMeta"):
             return
-        model = text(message.get("model"))
-        yield from self.spoken(
+        model = as_text(message.get("model"))
+        yield from self.read_blocks(
             message.get("role"),
             message.get("content"),
             transcript,
             id_=id_,
             at=entry.get("timestamp"),
-            reply_to=text(entry.get("parentUuid")),
+            reply_to=as_text(entry.get("parentUuid")),
             model=None if model == "<synthetic>" else model,
         )
 
@@ -229,23 +239,23 @@ class Codex(Sessions):
         return start[:1] == b"{"
 
     def follow(self, entry: dict[str, Any], transcript: Transcript) -> None:
-        type_, payload = entry.get("type"), record(entry.get("payload"))
+        type_, payload = entry.get("type"), as_object(entry.get("payload"))
         if type_ == "turn_context":
-            transcript.model = text(payload.get("model")) or transcript.model
+            transcript.model = as_text(payload.get("model")) or transcript.model
         # Older versions wrote it without a type. A session that goes on with another one repeats its lines.
         about = payload if type_ == "session_meta" else entry if type_ is None else {}
-        if not transcript.is_named and (id_ := text(about.get("id"))):
-            transcript.session = AgentSession(id=id_, project=text(about.get("cwd")))
+        if not transcript.is_named and (id_ := as_text(about.get("id"))):
+            transcript.session = AgentSession(id=id_, project=as_text(about.get("cwd")))
             transcript.is_named = True
 
     def entry(
         self, entry: dict[str, Any], transcript: Transcript, offset: int
     ) -> Iterator[Message | SessionMessage]:
         # Older versions wrote the items themselves, newer ones wrap them with a time.
-        item = record(entry.get("payload")) if entry.get("type") == "response_item" else entry
+        item = as_object(entry.get("payload")) if entry.get("type") == "response_item" else entry
         is_message = item.get("type") == "message"
-        if is_message or blocks.tool_call(item) is not None:
-            yield from self.spoken(
+        if is_message or blocks.brief_call(item) is not None:
+            yield from self.read_blocks(
                 item.get("role") if is_message else None,
                 item.get("content") if is_message else [item],
                 transcript,
@@ -269,23 +279,23 @@ class OpenClaw(Sessions):
         return b'"type":"session"' in first.replace(b" ", b"")
 
     def follow(self, entry: dict[str, Any], transcript: Transcript) -> None:
-        if entry.get("type") == "session" and (id_ := text(entry.get("id"))):
-            transcript.session = AgentSession(id=id_, project=text(entry.get("cwd")))
+        if entry.get("type") == "session" and (id_ := as_text(entry.get("id"))):
+            transcript.session = AgentSession(id=id_, project=as_text(entry.get("cwd")))
         elif entry.get("type") == "model_change":
-            transcript.model = text(entry.get("modelId")) or transcript.model
+            transcript.model = as_text(entry.get("modelId")) or transcript.model
 
     def entry(
         self, entry: dict[str, Any], transcript: Transcript, offset: int
     ) -> Iterator[Message | SessionMessage]:
         if entry.get("type") != "message":
             return
-        message, id_ = record(entry.get("message")), text(entry.get("id")) or str(offset)
+        message, id_ = as_object(entry.get("message")), as_text(entry.get("id")) or str(offset)
         content, role = message.get("content"), message.get("role")
         if role == "toolResult":
             result = {"type": "toolResult", "content": content, "is_error": message.get("isError")}
             role, content = None, [{**result, "call_id": message.get("toolCallId")}]
-        above = text(entry.get("parentId"))
-        yield from self.spoken(
+        above = as_text(entry.get("parentId"))
+        yield from self.read_blocks(
             role,
             content,
             transcript,
@@ -293,5 +303,5 @@ class OpenClaw(Sessions):
             in_session=f"{transcript.session.id}/{id_}",
             at=entry.get("timestamp"),
             reply_to=f"{transcript.thread}/{above}" if above else None,
-            model=text(message.get("model")),
+            model=as_text(message.get("model")),
         )

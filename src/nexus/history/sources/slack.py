@@ -9,15 +9,15 @@ from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
 from nexus.history.source import (
     Source,
-    beginning,
-    careful,
-    cursor_place,
-    listed,
-    moment,
-    place_cursor,
-    record,
-    text,
-    type_of_name,
+    as_list,
+    as_object,
+    as_text,
+    guess_type,
+    make_cursor,
+    parse_moment,
+    read_beginning,
+    remaining_files,
+    set_failures_aside,
 )
 
 _DAY: Final = re.compile(r"(?:.*/)?([^/]+)/\d{4}-\d\d-\d\d\.json")
@@ -45,20 +45,18 @@ class Slack(Source):
         return has_users and any(map(_DAY.fullmatch, names))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        users, rooms = self._users(), self._rooms()
-        after, done = cursor_place(cursor)
-        for name in self.files.names():
-            found = _DAY.fullmatch(name)
-            if found is None or name < after:
-                continue
-            room = rooms.get(found.group(1)) or {"id": found.group(1), "name": found.group(1)}
-            yield from self._day(name, done if name == after else 0, room, users)
+        rooms = self._rooms()
+        users = {as_text(user.get("id")) or "": user for user in self._list("users.json")}
+        for name, start in remaining_files(self.files.names(), cursor):
+            if found := _DAY.fullmatch(name):
+                room = rooms.get(found.group(1)) or {"id": found.group(1), "name": found.group(1)}
+                yield from self._day(name, start, room, users)
 
     def _day(
         self, name: str, skip: int, room: dict[str, Any], users: dict[str, dict[str, Any]]
     ) -> Iterator[Item]:
-        room_id = text(room.get("id")) or name
-        yield Thread(external_id=room_id, title=text(room.get("name")), kind="channel")
+        room_id = as_text(room.get("id")) or name
+        yield Thread(external_id=room_id, title=as_text(room.get("name")), kind="channel")
         number = 0
         try:
             with self.files.open(name) as stream:
@@ -67,37 +65,43 @@ class Slack(Source):
                     if number <= skip:
                         continue
                     try:
-                        message = record(json_stream.parsed(raw.data or b""))
+                        message = as_object(json_stream.parse(raw.data or b""))
                     except ValueError:
                         yield SetAside(reason="the message is not valid JSON", place=f"{name}, {number}")
                     else:
-                        yield from careful(self._message(message, room_id, users), f"{name}, {number}")
-                    yield Mark(place_cursor(name, number))
+                        yield from set_failures_aside(
+                            self._message(message, room_id, users), f"{name}, {number}"
+                        )
+                    yield Mark(make_cursor(name, number))
         except (json_stream.BrokenJsonError, OSError, EOFError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=name)
 
     def _message(
         self, message: dict[str, Any], room: str, users: dict[str, dict[str, Any]]
     ) -> Iterator[Item]:
-        ts, subtype = text(message.get("ts")), text(message.get("subtype"))
+        ts, subtype = as_text(message.get("ts")), as_text(message.get("subtype"))
         if ts is None or message.get("type") != "message" or subtype in _NOISE:
             return
         if subtype == "tombstone":
             return  # deleted in Slack: its words are not in the export
-        user_id = text(message.get("user")) or text(message.get("bot_id")) or "unknown"
+        user_id = as_text(message.get("user")) or as_text(message.get("bot_id")) or "unknown"
         user = users.get(user_id, {})
-        profile = record(user.get("profile")) or record(message.get("user_profile"))
-        shown = text(profile.get("real_name")) or text(user.get("real_name")) or text(message.get("username"))
-        address = text(profile.get("email"))
+        profile = as_object(user.get("profile")) or as_object(message.get("user_profile"))
+        shown = (
+            as_text(profile.get("real_name"))
+            or as_text(user.get("real_name"))
+            or as_text(message.get("username"))
+        )
+        address = as_text(profile.get("email"))
         is_bot = bool(user.get("is_bot") or message.get("bot_id") or user_id == "USLACKBOT")
-        is_owner = self.options.is_owner(user_id, shown, address, text(user.get("name")))
-        thread_ts = text(message.get("thread_ts"))
+        is_owner = self.options.is_owner(user_id, shown, address, as_text(user.get("name")))
+        thread_ts = as_text(message.get("thread_ts"))
         thread = room
         if thread_ts and (thread_ts != ts or message.get("reply_count")):
             thread = f"{room}/{thread_ts}"
-            yield Thread(external_id=thread, kind="thread", parent=room, at=moment(thread_ts))
-        files = tuple(self._file(record(each)) for each in listed(message.get("files")))
-        content = _plain(text(message.get("text")) or "", users)
+            yield Thread(external_id=thread, kind="thread", parent=room, at=parse_moment(thread_ts))
+        files = tuple(self._file(as_object(each)) for each in as_list(message.get("files")))
+        content = _plain(as_text(message.get("text")) or "", users)
         if content or files:
             yield Message(
                 external_id=f"{room}/{ts}",
@@ -105,37 +109,34 @@ class Slack(Source):
                 author="owner" if is_owner else "person",
                 sender=_person(user_id, shown, address, is_bot),
                 content=content,
-                at=moment(ts),
+                at=parse_moment(ts),
                 reply_to=f"{room}/{thread_ts}" if thread_ts and thread_ts != ts else None,
                 metadata={"edited": True} if message.get("edited") else {},
                 attachments=files,
             )
 
     def _file(self, file: dict[str, Any]) -> Attachment:
-        size, name = file.get("size"), text(file.get("name"))
+        size, name = file.get("size"), as_text(file.get("name"))
         # Slack's own export only links to files. Programs that fetch them put them here.
-        member = f"__uploads/{text(file.get('id'))}/{name}"
+        member = f"__uploads/{as_text(file.get('id'))}/{name}"
         return Attachment(
-            name=name or text(file.get("id")),
-            media_type=text(file.get("mimetype")) or type_of_name(name),
+            name=name or as_text(file.get("id")),
+            media_type=as_text(file.get("mimetype")) or guess_type(name),
             size_bytes=size if isinstance(size, int) else None,
             member=member if member in self.members else None,
         )
 
-    def _users(self) -> dict[str, dict[str, Any]]:
-        return {text(user.get("id")) or "": user for user in self._list("users.json")}
-
     def _rooms(self) -> dict[str, dict[str, Any]]:
         """By the name of their folder: a channel's name, or the id of a direct conversation."""
         rooms = (room for name in _LISTS for room in self._list(name))
-        return {text(room.get("name")) or text(room.get("id")) or "": room for room in rooms}
+        return {as_text(room.get("name")) or as_text(room.get("id")) or "": room for room in rooms}
 
     def _list(self, wanted: str) -> list[dict[str, Any]]:
         for name in self.files.names():
             if name.rpartition("/")[2] == wanted:
-                data = beginning(self.files, name, _LARGEST_LIST_BYTES)
+                data = read_beginning(self.files, name, _LARGEST_LIST_BYTES)
                 try:
-                    return [record(each) for each in listed(json_stream.parsed(data))]
+                    return [as_object(each) for each in as_list(json_stream.parse(data))]
                 except ValueError:
                     return []
         return []
@@ -153,7 +154,7 @@ def _plain(content: str, users: dict[str, dict[str, Any]]) -> str:
     def read(match: re.Match[str]) -> str:
         mark, target, label = match.groups()
         if mark == "@":
-            return "@" + (label or text(users.get(target, {}).get("real_name")) or target)
+            return "@" + (label or as_text(users.get(target, {}).get("real_name")) or target)
         if mark:
             return f"{mark if mark == '#' else '@'}{label or target}"
         return f"{label} ({target})" if label and label != target else target

@@ -17,8 +17,14 @@ from typing import ClassVar, Final
 
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.lines import lines
-from nexus.history.source import Source, beginning, cursor_place, place_cursor, type_of_name
+from nexus.history.source import (
+    Source,
+    guess_type,
+    make_cursor,
+    read_beginning,
+    read_lines,
+    remaining_files,
+)
 
 _MARKS: Final = str.maketrans({"\u200e": None, "\u200f": None, "\u202a": None, "\u202c": None, "\ufeff": None,
                                "\u202f": " ", "\u00a0": " "})  # fmt: skip
@@ -47,13 +53,12 @@ class WhatsApp(Source):
 
     @classmethod
     def recognizes(cls, files: Files) -> bool:
-        return any(_looks_so(beginning(files, name)) for name in _names(files))
+        return any(_looks_so(read_beginning(files, name)) for name in _names(files))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = cursor_place(cursor)
-        for name in _names(self.files):
-            if name >= after and _looks_so(beginning(self.files, name)):
-                yield from self._chat(name, done if name == after else 0)
+        for name, start in remaining_files(_names(self.files), cursor):
+            if _looks_so(read_beginning(self.files, name)):
+                yield from self._chat(name, start)
 
     def _chat(self, name: str, start: int) -> Iterator[Item]:
         order = self._order(name)
@@ -66,7 +71,7 @@ class WhatsApp(Source):
         try:
             # From the start also on resuming: what was said twice in a minute is told apart by counting.
             with self.files.open(name) as stream:
-                for offset, raw in lines(stream):
+                for offset, raw in read_lines(stream):
                     if raw is None:
                         yield SetAside(reason="the line is longer than 16 MiB", place=name)
                         continue
@@ -80,11 +85,11 @@ class WhatsApp(Source):
                         message = self._message(head, held, order, title, folder, seen)
                         if begins >= start:
                             yield from message
-                            yield Mark(place_cursor(name, offset - len(raw)))
+                            yield Mark(make_cursor(name, offset - len(raw)))
                     head, held, begins = found, [], offset - len(raw)
             if head is not None and begins >= start:
                 yield from self._message(head, held, order, title, folder, seen)
-                yield Mark(place_cursor(name, offset))
+                yield Mark(make_cursor(name, offset))
         except (OSError, EOFError, ValueError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=name)
 
@@ -93,7 +98,7 @@ class WhatsApp(Source):
         parts: list[Parts] = []
         dots = False
         with self.files.open(name) as stream:
-            for number, (_, raw) in enumerate(lines(stream)):
+            for number, (_, raw) in enumerate(read_lines(stream)):
                 found = _LINE.match(_text(raw or b""))
                 if found:
                     dots = dots or found["sep"] == "."
@@ -138,14 +143,14 @@ class WhatsApp(Source):
             sender=Person(identifier=f"whatsapp/{sender}", name=sender),
             content=content or "(empty)",
             at=at,
-            attachments=(self._attached(file.group(1), folder),) if file else (),
+            attachments=(self._make_attachment(file.group(1), folder),) if file else (),
         )
         return [message]
 
-    def _attached(self, name: str, folder: str) -> Attachment:
+    def _make_attachment(self, name: str, folder: str) -> Attachment:
         member = f"{folder}{name}"
         return Attachment(
-            name=name, media_type=type_of_name(name), member=member if member in self.members else None
+            name=name, media_type=guess_type(name), member=member if member in self.members else None
         )
 
     def _moment(self, head: re.Match[str], order: str) -> datetime | None:
@@ -163,7 +168,7 @@ class WhatsApp(Source):
 
 
 def _text(raw: bytes) -> str:
-    """A line, without the marks of its direction. WhatsApp cuts messages long before this does."""
+    """Return a line, without the marks of its direction. WhatsApp cuts messages long before this does."""
     return raw.decode("utf-8", "replace")[:_LONGEST_LINE].translate(_MARKS)
 
 

@@ -153,7 +153,7 @@ class Fleet:
     def local_epoch(self, home_id: str, home: Home) -> int | None:
         """The epoch of the folder here; None where it isn't the home's, or not complete."""
         place = hosted.place(home)
-        return fencing.stored(home) if place is not None and place.id == home_id else None
+        return fencing.read_epoch(home) if place is not None and place.id == home_id else None
 
     @property
     def stale(self) -> Path:

@@ -442,7 +442,7 @@ def _rows(connection: sa.Connection, statement: str, /, **values: Any) -> list[A
 
 @cache
 def _text(statement: str) -> sa.TextClause:
-    return sa.text(sql.named(_HERE / "queries.sql")[statement])
+    return sa.text(sql.load_statements(_HERE / "queries.sql")[statement])
 
 
 def _home(row: Any) -> HostedHome:

@@ -47,7 +47,7 @@ async def salvage(registry: "FleetRegistry", copies: "Replicas", folder: Path) -
     """
     home = Home(folder)
     place = await asyncio.to_thread(hosted.place, home)
-    epoch = await asyncio.to_thread(fencing.stored, home)
+    epoch = await asyncio.to_thread(fencing.read_epoch, home)
     if home.ledger("events").exists():
         if place is None or epoch is None or await asyncio.to_thread(registry.get, place.id) is None:
             await asyncio.to_thread(_keep, registry.root, folder)

@@ -47,7 +47,7 @@ class Turn:
     )
 
     def derive(self, make: Callable[["Turn"], T]) -> T:
-        """What a function makes of this turn, made once and kept for as long as the turn is."""
+        """Return what a function makes of this turn, made once and kept for as long as the turn is."""
         if make not in self._derived:
             self._derived[make] = make(self)
         return self._derived[make]
@@ -83,7 +83,7 @@ class History:
         return [message for turn in self.blocks for message in turn.messages]
 
     def up_to(self, position: int) -> "History":
-        """The part of it from its beginning through the turn at a position."""
+        """Return the part of it from its beginning through the turn at a position."""
         return replace(self, turns=tuple(turn for turn in self.turns if turn.position <= position))
 
 
@@ -144,7 +144,7 @@ def load(
     made_by: Sequence[str] | None = None,
     ledger: object = None,
 ) -> History:
-    """All of a session so far, or what one of its turns builds on, which is the same at any time.
+    """Return all of a session so far, or what one of its turns builds on, which is the same at any time.
 
     Only summaries that were made for the requests `made_by` stand in for older turns; None: any. What is read
     of an open `ledger` is kept for the next time. A session that is not known has no history.
@@ -170,7 +170,10 @@ def load(
         turn_id, after, _ = summaries[0]
         # A request that waited when the session was started over has its turn after that.
         since = max(request_id or "" for *_, request_id in summaries)
-        said = [_message(row) for row in connection.execute(queries["messages_of_turn"], (turn_id,))]
+        said = [
+            sql.make(StoredMessage, row)
+            for row in connection.execute(queries["messages_of_turn"], (turn_id,))
+        ]
         # The question and the answer: what a model tried with tools in between is not part of the summary.
         summary = (said[0], said[-1]) if len(said) > 1 else tuple(said)
     line = cast("list[tuple[str, int, int]]", connection.execute(queries["line"], bounds).fetchall())
@@ -188,8 +191,8 @@ def load(
     )
 
 
-def summarisers(connection: apsw.Connection, session_label: str) -> list[str]:
-    """The requests for which a session, or one that it was forked from, was summed up."""
+def list_summary_requests(connection: apsw.Connection, session_label: str) -> list[str]:
+    """Return the requests for which a session, or one that it was forked from, was summed up."""
     session = sessions.get(connection, session_label)
     if session is None:
         return []
@@ -200,7 +203,7 @@ def summarisers(connection: apsw.Connection, session_label: str) -> list[str]:
 def _read_segment(
     connection: apsw.Connection, session_id: str, stamp: tuple[int, int, str, str], until: int, ledger: object
 ) -> list[Turn]:
-    """The turns of one session, without those of its parents, that say something before a position."""
+    """Return the turns of one session, without those of its parents, that say something before a position."""
     _, after, replaced, since = stamp
     known = recent.find((ledger, session_id), stamp) or _Segment(stamp, (), after, 0)
     new = _read_turns(connection, session_id, known.through, replaced, since)
@@ -241,10 +244,10 @@ def _read_turns(
 
 def _turn(rows: Sequence[tuple[Any, ...]]) -> Turn:
     status, error, position, request_id, execution_id, *_ = rows[0]
-    messages = [_message(row[5:]) for row in rows if row[5] is not None]
+    messages = [sql.make(StoredMessage, row[5:]) for row in rows if row[5] is not None]
     last_position = messages[-1].position if messages else -1
     if status != "done":
-        messages = _mended(messages, status, _note(status, error))
+        messages = _repair_unfinished(messages, status, _note(status, error))
     return Turn(
         position=position,
         status=status,
@@ -255,8 +258,8 @@ def _turn(rows: Sequence[tuple[Any, ...]]) -> Turn:
     )
 
 
-def _mended(messages: list[StoredMessage], status: str, note: str) -> list[StoredMessage]:
-    """What an unfinished turn leaves: up to the last message to the model, and a note in the model's place.
+def _repair_unfinished(messages: list[StoredMessage], status: str, note: str) -> list[StoredMessage]:
+    """Cut an unfinished turn after the last message to the model, and put a note in the model's place.
 
     An answer at the end may call tools that never gave a result, and a provider refuses a history with
     such a call in it. Of one that was stopped, the text is kept.
@@ -288,7 +291,3 @@ def _note(status: str, error: str | None) -> str:
         return "(This turn was interrupted and not finished.)"
     reason = (error or "").strip().partition("\n")[0][:_NOTE_CHARACTERS]
     return f"(This turn failed: {reason})" if reason else "(This turn failed.)"
-
-
-def _message(row: Any) -> StoredMessage:
-    return StoredMessage(**dict(zip(StoredMessage.__slots__, cast("tuple[Any, ...]", row), strict=True)))

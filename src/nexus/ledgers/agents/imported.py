@@ -18,7 +18,7 @@ from nexus.ledgers.text import storable
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PastCall:
-    """A tool call that a message asked for."""
+    """A tool that another program's agent called. Its result names it by `call_id`."""
 
     call_id: str | None
     tool_name: str
@@ -27,7 +27,7 @@ class PastCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PastResult:
-    """What a tool gave for a call of the same session."""
+    """What a tool gave to another program's agent, for a call of the same session."""
 
     call_id: str | None
     content: str
@@ -133,7 +133,7 @@ class _Recording:
         return id_
 
     def _find_session(self, source: str, name: str) -> tuple[str, str | None]:
-        """The label of a program's session and its id, if there is one.
+        """Return the label of a program's session and its id, if there is one.
 
         A label that a session of Nexus or of another program has is left to that one.
         """
@@ -145,7 +145,7 @@ class _Recording:
         return label, None
 
     def _open_turn(self, message: PastMessage) -> str:
-        """The turn that a message belongs to: a person's begins one, unless only the program has spoken."""
+        """Find the turn of a message: a person's begins one, unless only the program has spoken."""
         is_open = self._turn is not None
         if is_open and message.role == "user":
             is_open = not self._connection.execute(self._queries["has_begun"], (self._turn,)).get

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import apsw
 
@@ -58,16 +58,13 @@ def append(
 
 
 def of_turn(connection: apsw.Connection, turn: OpenTurn) -> list[StoredMessage]:
-    """The messages of a turn so far, in order."""
+    """Return the messages of a turn so far, in order."""
     rows = connection.execute(sql.queries("agents")["messages_of_turn"], (turn.id,))
-    return [
-        StoredMessage(**dict(zip(StoredMessage.__slots__, cast("tuple[Any, ...]", row), strict=True)))
-        for row in rows
-    ]
+    return [sql.make(StoredMessage, row) for row in rows]
 
 
 def parts_at(connection: apsw.Connection, turn: OpenTurn, offset: int) -> str | None:
-    """The exact message at a place of a turn; None where there is none yet."""
+    """Return the exact message at a place of a turn; None where there is none yet."""
     values = (turn.session_id, turn.first_position + offset, turn.id)
     return cast("str | None", connection.execute(sql.queries("agents")["parts_at"], values).get)
 

@@ -1,7 +1,7 @@
 """Sessions in the agents ledger: one conversation for each label. A fork shares its parent's past."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import apsw
 
@@ -31,17 +31,15 @@ class Session:
 
 
 def get(connection: apsw.Connection, label: str) -> Session | None:
-    """The session of a label."""
+    """Return the session of a label."""
     row = connection.execute(sql.queries("agents")["session"], (label,)).fetchone()
-    return None if row is None else _session(row)
+    return None if row is None else sql.make(Session, row)
 
 
 def newest_of_people(connection: apsw.Connection, limit: int) -> list[Session]:
-    """The sessions that people write to, by last use."""
-    return [
-        _session(row)
-        for row in connection.execute(sql.queries("agents")["newest_sessions_of_people"], (limit,))
-    ]
+    """Return the sessions that people write to, by last use."""
+    rows = connection.execute(sql.queries("agents")["newest_sessions_of_people"], (limit,))
+    return [sql.make(Session, row) for row in rows]
 
 
 def rename(connection: apsw.Connection, session_id: str, title: str | None) -> None:
@@ -65,7 +63,7 @@ def ensure(
     fork_of: str | None = None,
     fork_through: str | None = None,
 ) -> Session:
-    """The session of a label, made if it is new.
+    """Return the session of a label, made if it is new.
 
     A new one may be a fork: it begins with all turns of the session `fork_of` that have ended by now, or
     with those up to the turn of the run `fork_through`. What that session says later is not part of it.
@@ -103,7 +101,3 @@ def _end(connection: apsw.Connection, session_id: str, through: str | None) -> i
     queries = sql.queries("agents")
     end = connection.execute(queries["end_of_turn"], (session_id, through)).get
     return cast("int", end or connection.execute(queries["end_of_history"], (session_id,)).get)
-
-
-def _session(row: Any) -> Session:
-    return Session(**dict(zip(Session.__slots__, cast("tuple[Any, ...]", row), strict=True)))

@@ -10,7 +10,7 @@ import apsw
 from nexus import ids
 from nexus.ledgers import sql
 from nexus.ledgers.agents.turns import OpenTurn
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 _RECENT_CALLS = 2_000
 
@@ -87,15 +87,15 @@ def end(
         {
             "id": tool_call_id,
             "status": status,
-            "result": None if result is None else storable(result),
-            "error": None if error is None else storable(error),
+            "result": storable_or_none(result),
+            "error": storable_or_none(error),
         },
     )
     return connection.changes() > 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
+class ToolOutput:
     """What a tool gave to an agent."""
 
     tool: str
@@ -103,30 +103,31 @@ class Given:
     result: str
 
 
-def results(connection: apsw.Connection, request_ids: Sequence[str], *, limit: int) -> list[Given]:
-    """What tools gave to the agents that worked for some requests, the newest first."""
+def results(connection: apsw.Connection, request_ids: Sequence[str], *, limit: int) -> list[ToolOutput]:
+    """Return what tools gave to the agents that worked for some requests, the newest first."""
     values = {"requests": json.dumps(list(request_ids)), "limit": limit}
     rows = connection.execute(sql.queries("agents")["results_for_requests"], values)
     return [
-        Given(tool=tool, arguments=arguments, result=result) for tool, arguments, result in cast("Any", rows)
+        ToolOutput(tool=tool, arguments=arguments, result=result)
+        for tool, arguments, result in cast("Any", rows)
     ]
 
 
 def results_of(connection: apsw.Connection, request_id: str, tool: str) -> list[str]:
-    """What a tool gave to the agents of a request, in the order of the calls."""
+    """Return what a tool gave to the agents of a request, in the order of the calls."""
     values = {"request_id": request_id, "tool": tool}
     rows = connection.execute(sql.queries("agents")["results_of_tool"], values)
     return [str(row[0]) for row in rows]
 
 
-def done(connection: apsw.Connection, turn: OpenTurn) -> list[tuple[int, str]]:
-    """The calls of a turn that gave a result: the offset of the message that asked, and the id of each."""
+def list_done(connection: apsw.Connection, turn: OpenTurn) -> list[tuple[int, str]]:
+    """Return the calls of a turn that gave a result: each by the offset of its message, and its id."""
     rows = connection.execute(sql.queries("agents")["done_calls"], (turn.id,))
     return [(position - turn.first_position, call_id) for position, call_id in cast("Any", rows)]
 
 
 def results_in(connection: apsw.Connection, session_label: str, tools: Sequence[str]) -> list[str]:
-    """What some tools gave in a session, in the order of the calls; failed ones are left out."""
+    """Return what some tools gave in a session, in the order of the calls; failed ones are left out."""
     given = (session_label, json.dumps(list(tools)))
     rows = connection.execute(sql.queries("agents")["results_in_session"], given)
     return [str(row[0]) for row in rows]

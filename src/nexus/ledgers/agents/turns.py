@@ -10,7 +10,7 @@ import apsw
 from nexus import ids
 from nexus.ledgers import sql
 from nexus.ledgers.agents import sessions
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable_or_none
 
 Kind = Literal["exchange", "summary"]
 End = Literal["done", "failed", "cancelled"]
@@ -97,7 +97,7 @@ def start_over(
 
 
 def failed_summaries(connection: apsw.Connection, turn: OpenTurn) -> int:
-    """How many tries to sum a session up failed in a row before this one."""
+    """Count how many tries to sum a session up failed in a row before this one."""
     found = connection.execute(
         sql.queries("agents")["failed_summaries"], {"session_id": turn.session_id, "position": turn.position}
     )
@@ -107,7 +107,7 @@ def failed_summaries(connection: apsw.Connection, turn: OpenTurn) -> int:
 def through(
     connection: apsw.Connection, session_label: str, execution_id: str, *, limit: int
 ) -> list[tuple[str, str]]:
-    """The exchanges that ended well, up to that of a run: their runs and requests, the newest first."""
+    """Return the exchanges that ended well, up to that of a run: runs and requests, the newest first."""
     values = {"label": session_label, "through": execution_id, "limit": limit}
     rows = connection.execute(sql.queries("agents")["turns_through"], values).fetchall()
     return cast("list[tuple[str, str]]", rows)
@@ -116,7 +116,7 @@ def through(
 def of_requests(
     connection: apsw.Connection, session_label: str, request_ids: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """The exchanges of some requests that ended well: their runs and requests, in order."""
+    """Return the exchanges of some requests that ended well: their runs and requests, in order."""
     values = (session_label, json.dumps(list(request_ids)))
     rows = connection.execute(sql.queries("agents")["turns_of_requests"], values).fetchall()
     return cast("list[tuple[str, str]]", rows)
@@ -127,7 +127,7 @@ def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | 
     queries = sql.queries("agents")
     connection.execute(
         queries["end_turn"],
-        {"id": turn_id, "status": status, "error": None if error is None else storable(error)},
+        {"id": turn_id, "status": status, "error": storable_or_none(error)},
     )
     ended = connection.changes() > 0
     if ended:
@@ -136,7 +136,7 @@ def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | 
 
 
 def of_run(connection: apsw.Connection, execution_id: str) -> dict[Kind, int | None]:
-    """The kinds of the turns that a run has opened, and up to which position a summary sums up."""
+    """Return the kinds of the turns that a run has opened, and up to which position a summary sums up."""
     rows = connection.execute(sql.queries("agents")["turns_of_run"], (execution_id,))
     return dict(cast("list[tuple[Kind, int | None]]", rows.fetchall()))
 

@@ -1,11 +1,17 @@
 """Backups: made of a live home, checked, and brought back."""
 
 from nexus.ledgers.backup.copy import make
-from nexus.ledgers.backup.encryption import opened
-from nexus.ledgers.backup.manifest import Manifest
-from nexus.ledgers.backup.repair import Backup, create_empty, newest, rebuild, restore_ledger
-from nexus.ledgers.backup.restore import Restored, restore
-from nexus.ledgers.backup.verification import check
+from nexus.ledgers.backup.encryption import open_backup
+from nexus.ledgers.backup.manifest import Manifest, check
+from nexus.ledgers.backup.restore import (
+    Backup,
+    Restored,
+    create_empty,
+    newest,
+    rebuild,
+    restore,
+    restore_ledger,
+)
 
 __all__ = [
     "Backup",
@@ -15,7 +21,7 @@ __all__ = [
     "create_empty",
     "make",
     "newest",
-    "opened",
+    "open_backup",
     "rebuild",
     "restore",
     "restore_ledger",

@@ -15,9 +15,9 @@ from nexus import __version__, clock, ids
 from nexus.errors import CareError, LedgerFullError
 from nexus.home import LEDGERS, PRIVATE_DIRECTORY, Home
 from nexus.ledgers import files
-from nexus.ledgers.backup import encryption, repair, verification
-from nexus.ledgers.backup.manifest import ENGINE, File, Ledger, Manifest, Tree
-from nexus.ledgers.failures import translated
+from nexus.ledgers.backup import encryption
+from nexus.ledgers.backup.manifest import ENGINE, File, Ledger, Manifest, Tree, engine_problems, examine
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.staging import as_it_is, snapshots
 
 _BUSY_TIMEOUT_S = 30
@@ -29,12 +29,12 @@ _PAGES_AT_A_TIME = 1024
 
 @contextmanager
 def snapshot(home: Home) -> Generator[sqlite3.Connection | None]:
-    """A connection that sees the engine's database as it is now; None where there is none."""
+    """Open a connection that sees the engine's database as it is now; None where there is none."""
     if not home.engine_file.is_file():
         yield None
         return
     with closing(sqlite3.connect(home.engine_file, timeout=_BUSY_TIMEOUT_S, isolation_level=None)) as source:
-        with _told(home):
+        with _explain_failures(home):
             source.execute("BEGIN")
             source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         yield source
@@ -43,18 +43,18 @@ def snapshot(home: Home) -> Generator[sqlite3.Connection | None]:
 def copy(source: sqlite3.Connection, target: Path, home: Home) -> File:
     """Copy what the snapshot sees, and check it."""
     files.new(target).close()
-    with _told(home), closing(sqlite3.connect(target)) as made:
+    with _explain_failures(home), closing(sqlite3.connect(target)) as made:
         source.backup(made)
         # A backup holds one file for each database, and no log beside it.
         made.execute("PRAGMA journal_mode = DELETE")
-    if problems := verification.engine_problems(target):
+    if problems := engine_problems(target):
         raise CareError(problems[0], hint="Run `nexus doctor`; a restored backup of it would not work.")
     files.sync_file(target)
     return File(size_bytes=target.stat().st_size, sha256=files.sha256(target), mode="0600")
 
 
 @contextmanager
-def _told(home: Home) -> Generator[None]:
+def _explain_failures(home: Home) -> Generator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -103,7 +103,7 @@ def make(
             raise
         files.sync_file(destination.parent)
         if not recipients:  # a ledger is repaired from what can be read without a key
-            repair.record(home, destination)
+            record_backup(home, destination)
     except (OSError, LedgerFullError) as error:
         raise CareError(
             f"Can't create the backup at {destination}: {files.reason(error)}",
@@ -134,7 +134,10 @@ def _fill(home: Home, building: Path, progress: Progress) -> Manifest:
     # yet is handed to it again when the home is served.
     with snapshot(home) as work, snapshots(home, as_it_is) as sources:
         engine_copy = copy(work, building / ENGINE, home) if work else None
-        total = sum(_size_bytes(source) for source in sources.values())
+        total = sum(
+            cast("int", source.pragma("page_count")) * cast("int", source.pragma("page_size"))
+            for source in sources.values()
+        )
         done = 0
         for name, source in sources.items():
             for more in _copy_ledger(source, building / f"data/{name}.db", name):
@@ -142,7 +145,7 @@ def _fill(home: Home, building: Path, progress: Progress) -> Manifest:
                 progress(done, total)
         # After the ledgers, because these refer to files: an automation to its script.
         tree = _copy_tree(home, building)
-    ledgers = {name: _described(building / f"data/{name}.db", name, home) for name in LEDGERS}
+    ledgers = {name: _describe_copy(building / f"data/{name}.db", name, home) for name in LEDGERS}
     return Manifest(
         nexus_version=__version__, created_at=created_at, ledgers=ledgers, tree=tree, engine=engine_copy
     )
@@ -155,7 +158,7 @@ def _copy_ledger(source: apsw.Connection, target: Path, ledger: str) -> Iterator
     another process makes SQLite start over.
     """
     files.new(target).close()
-    with translated(ledger, target):
+    with translate_errors(ledger, target):
         copy = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             copy.execute("PRAGMA synchronous = OFF")
@@ -170,11 +173,11 @@ def _copy_ledger(source: apsw.Connection, target: Path, ledger: str) -> Iterator
     files.sync_file(target)
 
 
-def _described(copy: Path, ledger: str, home: Home) -> Ledger:
-    """What the manifest says about a copy; one that could not be restored is refused now."""
+def _describe_copy(copy: Path, ledger: str, home: Home) -> Ledger:
+    """Return what the manifest says about a copy; one that could not be restored is refused now."""
     # Damage in the copy is damage in the home, so that is what the message must name.
-    with translated(ledger, home.ledger(ledger)):
-        version, rows = verification.examined(copy, ledger)
+    with translate_errors(ledger, home.ledger(ledger)):
+        version, rows = examine(copy, ledger)
     return Ledger(
         schema_version=version, size_bytes=copy.stat().st_size, sha256=files.sha256(copy), rows=rows
     )
@@ -198,5 +201,17 @@ def _copy_tree(home: Home, building: Path) -> Tree:
     return tree
 
 
-def _size_bytes(connection: apsw.Connection) -> int:
-    return cast("int", connection.pragma("page_count")) * cast("int", connection.pragma("page_size"))
+def record_backup(home: Home, folder: Path) -> None:
+    """Remember where a backup was put."""
+    known = [line for line in list_backups(home) if line != str(folder)]
+    with suppress(OSError):  # the backup is whole without it
+        lines = "".join(f"{line}\n" for line in [*known, folder])
+        home.backups_file.write_text(lines, encoding="utf-8")
+
+
+def list_backups(home: Home) -> list[str]:
+    """Return the folders of the backups that were made of a home, the oldest first."""
+    try:
+        return home.backups_file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []

@@ -57,15 +57,15 @@ def encrypt(folder: Path, target: Path, recipients: Sequence[Any]) -> None:
 
 @contextmanager
 def private_folder(home: Home) -> Generator[Path]:
-    """A folder beside the home that only its owner can read; deleted at the end."""
+    """Make a folder beside the home that only its owner can read; deleted at the end."""
     beside = next(parent for parent in home.root.absolute().parents if parent.is_dir())
     with tempfile.TemporaryDirectory(prefix=f".{home.root.name}.backup-", dir=beside) as made:
         yield Path(made)
 
 
 @contextmanager
-def opened(source: Path, home: Home, identity: Path | None) -> Generator[Path]:
-    """The folder of a backup; an encrypted one is decrypted to the home's disk for as long as it is used."""
+def open_backup(source: Path, home: Home, identity: Path | None) -> Generator[Path]:
+    """Give the folder of a backup; an encrypted one is decrypted to the home's disk while it is used."""
     if not source.is_file():
         yield source
         return
@@ -119,12 +119,12 @@ def _decrypt(source: Path, folder: Path, keys: Sequence[Any]) -> None:
         except BrokenPipeError:
             pass  # the archive was refused first
         except OSError as error:
-            raise _damaged(source, error) from None
+            raise _damage_error(source, error) from None
     if broken:
-        raise _damaged(source, broken) from None
+        raise _damage_error(source, broken) from None
 
 
-def _damaged(source: Path, error: Exception) -> CareError:
+def _damage_error(source: Path, error: Exception) -> CareError:
     return CareError(f"Backup {source} is damaged or truncated: {error}", hint="Use another backup.")
 
 
@@ -144,7 +144,7 @@ def _extract(stream: Any, folder: Path) -> None:
     """Write an archive's files; one with a link, or a name that no backup has, is refused."""
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
-            name = member.name if member.name in _OWN_FILES else files.checked(member.name)
+            name = member.name if member.name in _OWN_FILES else files.check_path(member.name)
             content = archive.extractfile(member) if member.isreg() else None
             if content is None:
                 raise ValueError(f"{name} is not a plain file")

@@ -3,18 +3,20 @@
 These functions wait for the disk: in a program with an event loop they belong on a thread.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nexus.config import LedgersConfig
 from nexus.errors import CareError
-from nexus.home import LEDGERS, Home
-from nexus.ledgers import attach, events, files, quarantine, staging
-from nexus.ledgers.backup import encryption, verification
-from nexus.ledgers.backup.copy import Progress
-from nexus.ledgers.backup.manifest import Manifest
+from nexus.home import LEDGERS, Home, HomeLock
+from nexus.ledgers import attach, events, files, migrate, quarantine, reconcile, staging
+from nexus.ledgers.backup import encryption
+from nexus.ledgers.backup.copy import Progress, list_backups
+from nexus.ledgers.backup.manifest import Manifest, engine_problems, ledger_problems, require_intact
 from nexus.ledgers.connection import connect
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
+from nexus.ledgers.ledgers import set_aside
 from nexus.ledgers.quarantine import Held
 
 
@@ -44,14 +46,14 @@ def restore(
     source = source.expanduser().resolve()
     if not source.is_file():
         Manifest.read(source)  # a wrong path is the first thing to say
-    if staging.occupied(home) and not replace:
+    if staging.is_occupied(home) and not replace:
         raise CareError(
             f"{home.root} already exists",
             hint="Pass `--replace` to move it aside and restore the backup in its place, "
             "or restore elsewhere: `nexus --home PATH restore …`.",
         )
-    with encryption.opened(source, home, identity) as folder, staging.staged(home) as place:
-        manifest = verification.verified(folder)
+    with encryption.open_backup(source, home, identity) as folder, staging.stage(home) as place:
+        manifest = require_intact(folder)
         _lay(folder, manifest, place, progress)
         _check_again(place, manifest)
         held = () if trust else quarantine.hold(place)
@@ -85,10 +87,10 @@ def _check_again(place: Home, manifest: Manifest) -> None:
     problems = [
         problem
         for name in LEDGERS
-        for problem in verification.ledger_problems(place.ledger(name), name, manifest.ledgers[name])
+        for problem in ledger_problems(place.ledger(name), name, manifest.ledgers[name])
     ]
     if manifest.engine is not None:
-        problems += verification.engine_problems(place.engine_file)
+        problems += engine_problems(place.engine_file)
     if problems:
         raise CareError(
             f"The restored data is damaged: {'; '.join(problems)}",
@@ -100,7 +102,7 @@ def _announce(place: Home, manifest: Manifest) -> None:
     path = place.ledger("events")
     connection = connect(path, "events", LedgersConfig(), writes=True)
     try:
-        with translated("events", path), connection:
+        with translate_errors("events", path), connection:
             events.publish(
                 connection,
                 "home.restored",
@@ -110,3 +112,56 @@ def _announce(place: Home, manifest: Manifest) -> None:
     finally:
         connection.close()
     files.sync_file(path)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backup:
+    """A backup of a home that still is where it was put."""
+
+    folder: Path
+    manifest: Manifest
+
+
+def newest(home: Home) -> Backup | None:
+    """Return the newest of the backups that were made of a home here and can be read."""
+    found: list[Backup] = []
+    for line in list_backups(home):
+        with suppress(CareError, OSError):
+            found.append(Backup(folder=Path(line), manifest=Manifest.read(Path(line))))
+    return max(found, key=lambda backup: backup.manifest.created_at, default=None)
+
+
+def restore_ledger(home: Home, name: str, backup: Backup) -> None:
+    """Put the ledger of a backup into the place of one that is missing or damaged."""
+    path, part = home.ledger(name), backup.manifest.ledgers[name]
+    arriving = path.with_name(f".{path.name}.restored")
+    with HomeLock(home, "alone"):
+        arriving.unlink(missing_ok=True)
+        try:
+            copied = files.copy(backup.folder / f"data/{name}.db", arriving)
+            problems = ledger_problems(arriving, name, part)
+            if copied != (part.size_bytes, part.sha256) or problems:
+                raise CareError(
+                    f"The backup in {backup.folder} is damaged: {'; '.join(problems) or path.name}",
+                    hint="Nothing changed. Use another backup: `nexus restore --replace FOLDER`.",
+                )
+            set_aside(path)
+            arriving.rename(path)
+            files.sync_file(path.parent)
+        finally:
+            arriving.unlink(missing_ok=True)
+        reconcile.mark(home)
+
+
+def create_empty(home: Home, name: str) -> None:
+    """Put an empty ledger into the place of one that is missing or damaged. What was in it is lost."""
+    rebuild(home, name)
+    reconcile.mark(home)
+
+
+def rebuild(home: Home, name: str) -> None:
+    """Make a new file for a ledger whose content comes from the others."""
+    path = home.ledger(name)
+    with HomeLock(home, "alone"):
+        set_aside(path)
+        migrate.create(path, name)

@@ -11,7 +11,7 @@ import apsw
 from nexus import clock, ids
 from nexus.attachments import Attachment
 from nexus.ledgers import sql
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 Direction = Literal["inbound", "outbound", "internal"]
 ParticipantRole = Literal["sender", "recipient", "cc", "observer"]
@@ -78,7 +78,7 @@ def ensure_thread(
     kind: str = "chat",
     title: str | None = None,
 ) -> str:
-    """The id of the channel's thread, made if it is new."""
+    """Return the id of the channel's thread, made if it is new."""
     queries = sql.queries("events")
     connection.execute(
         queries["ensure_thread"],
@@ -137,13 +137,13 @@ def attach(connection: apsw.Connection, event_id: str, attachments: Iterable[Att
 
 
 def thread(connection: apsw.Connection, thread_id: str) -> tuple[str, str] | None:
-    """The channel of a thread, and what that calls it."""
+    """Return the channel of a thread, and what that calls it."""
     found = connection.execute(sql.queries("events")["thread_by_id"], (thread_id,)).fetchone()
     return cast("tuple[str, str] | None", found)
 
 
 def attachments_of(connection: apsw.Connection, event_id: str) -> tuple[Attachment, ...]:
-    """The kept files of an event, in order."""
+    """Return the kept files of an event, in order."""
     rows = connection.execute(sql.queries("events")["attachments_of"], (event_id,)).fetchall()
     found = cast("list[tuple[str, str, int, str]]", rows)
     return tuple(
@@ -153,7 +153,7 @@ def attachments_of(connection: apsw.Connection, event_id: str) -> tuple[Attachme
 
 
 def get(connection: apsw.Connection, event_id: str) -> Event | None:
-    """One event, whole."""
+    """Return one event, whole."""
     row = connection.execute(sql.queries("events")["get"], (event_id,)).fetchone()
     if row is None:
         return None
@@ -161,8 +161,8 @@ def get(connection: apsw.Connection, event_id: str) -> Event | None:
     return Event(**{**values, "metadata": json.loads(values["metadata"])})
 
 
-def delivered(connection: apsw.Connection, *, channel: str, external_id: str) -> Event | None:
-    """The event that a channel delivered under an id of its own."""
+def find_delivered(connection: apsw.Connection, *, channel: str, external_id: str) -> Event | None:
+    """Return the event that a channel delivered under an id of its own."""
     found = connection.execute(sql.queries("events")["recorded"], (channel, storable(external_id))).get
     return None if found is None else get(connection, cast("str", found))
 
@@ -182,39 +182,39 @@ class ChangedAnswer:
 
 
 def changed_answers(connection: apsw.Connection, request_ids: Iterable[str]) -> list[ChangedAnswer]:
-    """The answers to some requests that were changed or withheld, in order."""
+    """Return the answers to some requests that were changed or withheld, in order."""
     wanted = (json.dumps(list(request_ids)),)
     rows = connection.execute(sql.queries("events")["changed_answers"], wanted).fetchall()
     return [ChangedAnswer(*cast("Any", row)) for row in rows]
 
 
-def last_heard(connection: apsw.Connection, *, channel: str, thread: str) -> Event | None:
-    """What somebody said last in a thread, by the channel's own id of it."""
+def find_last_heard(connection: apsw.Connection, *, channel: str, thread: str) -> Event | None:
+    """Return what somebody said last in a thread, by the channel's own id of it."""
     found = connection.execute(sql.queries("events")["last_heard"], (channel, storable(thread))).get
     return None if found is None else get(connection, cast("str", found))
 
 
 def thread_name(connection: apsw.Connection, thread_id: str) -> tuple[str | None, str | None]:
-    """The channel's own id of a thread, and its title."""
+    """Return the channel's own id of a thread, and its title."""
     found = connection.execute(sql.queries("events")["thread_name"], (thread_id,)).fetchone()
     return cast("tuple[str | None, str | None]", found or (None, None))
 
 
 def last_seq(connection: apsw.Connection) -> int:
-    """The number of the event that was recorded last; 0 where there is none."""
+    """Return the number of the event that was recorded last; 0 where there is none."""
     return cast("int", connection.execute(sql.queries("events")["last_seq"]).get)
 
 
-def received_after(connection: apsw.Connection, seq: int) -> list[str]:
-    """The messages that came in after an event, but for imported ones."""
+def list_received_after(connection: apsw.Connection, seq: int) -> list[str]:
+    """Return the messages that came in after an event, but for imported ones."""
     found = connection.execute(sql.queries("events")["received_after"], (seq,)).fetchall()
     return [cast("str", row[0]) for row in found]
 
 
-def outgoing(
+def list_outgoing(
     connection: apsw.Connection, *, channel: str, after: int
 ) -> tuple[list[tuple[str, str, bool]], int]:
-    """What a home has to say on a channel, recorded after an event, and up to where.
+    """Return what a home has to say on a channel, recorded after an event, and up to where.
 
     Each is an id with its thread and whether nobody asked for it. What was imported isn't among it: it was
     said elsewhere.
@@ -226,15 +226,15 @@ def outgoing(
     return [(event_id, thread_id, bool(unasked)) for event_id, thread_id, unasked in found], until
 
 
-def said(connection: apsw.Connection, *, channel: str, external_id: str, limit: int) -> list[str]:
-    """What was last said into a thread, the newest first."""
+def list_said(connection: apsw.Connection, *, channel: str, external_id: str, limit: int) -> list[str]:
+    """Return what was last said into a thread, the newest first."""
     values: dict[str, Any] = {"channel": channel, "external_id": external_id, "limit": limit}
     rows = connection.execute(sql.queries("events")["said_in_thread"], values)
     return [cast("str", row[0]) for row in rows]
 
 
 def last_message(connection: apsw.Connection, thread_id: str) -> str | None:
-    """What somebody last said in a thread; commands don't count."""
+    """Return what somebody last said in a thread; commands don't count."""
     return cast("str | None", connection.execute(sql.queries("events")["last_message"], (thread_id,)).get)
 
 
@@ -257,10 +257,10 @@ def was_written(connection: apsw.Connection, thread_id: str, text: str) -> bool:
     return bool(found)
 
 
-def unasked(
+def list_unasked(
     connection: apsw.Connection, *, channel: str, external_id: str, after: int | None = None, limit: int = 20
 ) -> list[Unasked]:
-    """What was sent into a thread unasked, in order: after one of them, or since anything was last said.
+    """Return what was sent into a thread unasked, in order: after one, or since anything was last said.
 
     The terminal and the browser show the same sessions, so each shows what was sent to the other.
     """
@@ -270,10 +270,10 @@ def unasked(
     return [Unasked(seq=seq, occurred_at=at, content=text) for seq, at, text in cast("Any", rows)]
 
 
-def unasked_before(
+def list_unasked_before(
     connection: apsw.Connection, *, channel: str, external_id: str, event_id: str, limit: int = 5
 ) -> list[Unasked]:
-    """What was sent into a thread unasked between a message and the one before it, in order."""
+    """Return what was sent into a thread unasked between a message and the one before it, in order."""
     values: dict[str, Any] = {"external_id": external_id, "event_id": event_id, "limit": limit}
     channels = json.dumps(SCREENS if channel in SCREENS else [channel])
     rows = connection.execute(sql.queries("events")["unasked_before"], {**values, "channels": channels})
@@ -281,10 +281,10 @@ def unasked_before(
     return found[::-1]
 
 
-def unasked_between(
+def list_unasked_between(
     connection: apsw.Connection, *, external_id: str, since: str, until: str, limit: int = 50
 ) -> list[Unasked]:
-    """What was sent into a session unasked, on the owner's screens, from one time up to another."""
+    """Return what was sent into a session unasked, on the owner's screens, from one time up to another."""
     values: dict[str, Any] = {"external_id": external_id, "since": since, "until": until, "limit": limit}
     channels = {"channels": json.dumps(SCREENS)}
     rows = connection.execute(sql.queries("events")["unasked_between"], {**values, **channels})
@@ -310,8 +310,8 @@ def _row(event_id: str, event: NewEvent, recorded_at: str) -> tuple[str | None, 
         event.channel,
         event.direction,
         event.kind,
-        _optional(event.external_id),
-        _optional(event.sender),
+        storable_or_none(event.external_id),
+        storable_or_none(event.sender),
         storable(event.content),
         event.content_type,
         event.reply_to_event_id,
@@ -327,11 +327,7 @@ def _participant_row(event_id: str, participant: Participant) -> tuple[str | Non
         event_id,
         participant.role,
         storable(participant.identifier),
-        _optional(participant.display_name),
+        storable_or_none(participant.display_name),
         participant.contact_id,
         participant.entity_id,
     )
-
-
-def _optional(text: str | None) -> str | None:
-    return None if text is None else storable(text)

@@ -17,14 +17,14 @@ from nexus import clock, ids
 from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.ledgers import sql
 from nexus.ledgers.events import Direction, Participant
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 _EXAMPLES: Final = 50
 _LONGEST_ID: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Attached:
+class AttachedFile:
     """A file that came with a message: what is known of it, and where it lies if it was kept."""
 
     filename: str | None
@@ -62,7 +62,7 @@ class PastEvent:
     metadata: dict[str, Any]
     occurred_at: str
     participants: tuple[Participant, ...]
-    attachments: tuple[Attached, ...]
+    attachments: tuple[AttachedFile, ...]
 
 
 @dataclass(slots=True)
@@ -124,12 +124,12 @@ class Import:
 
 
 def event_id(channel: str, external_id: str, occurred_at: datetime) -> str:
-    """The id of an imported event."""
+    """Return the id of an imported event."""
     return ids.of_past("evt", occurred_at, f"{channel}:{external_id}")
 
 
 def key(external_id: str) -> str:
-    """An external id as it is stored: a very long one by its beginning and its hash."""
+    """Return an external id as it is stored: a very long one by its beginning and its hash."""
     kept = storable(external_id)
     return kept if len(kept) <= _LONGEST_ID else kept[: _LONGEST_ID - 33] + "#" + ids.digest(kept)[:32]
 
@@ -154,8 +154,8 @@ def begin(
     return values["id"]
 
 
-def listed(connection: apsw.Connection, import_id: str | None = None) -> list[Import]:
-    """All imports, the oldest first, or the one of that id."""
+def list_imports(connection: apsw.Connection, import_id: str | None = None) -> list[Import]:
+    """Return all imports, the oldest first, or the one of that id."""
     found = connection.execute(sql.queries("events")["imports"], {"id": import_id}).fetchall()
     return [_import(values) for values in cast("list[tuple[Any, ...]]", found)]
 
@@ -166,7 +166,7 @@ def _import(values: tuple[Any, ...]) -> Import:
     return Import(**row)
 
 
-class Unrecorded:
+class UnrecordedFiles:
     """The files that an import has stored for messages that are not recorded yet.
 
     They are noted before they are stored, so that undoing an import that was killed finds them.
@@ -187,19 +187,19 @@ class Unrecorded:
         self._file.unlink(missing_ok=True)
 
     def paths(self) -> list[str]:
-        """What is noted."""
+        """Return what is noted."""
         return self._file.read_text(encoding="utf-8").split() if self._file.is_file() else []
 
 
-def unreferenced(connection: apsw.Connection, paths: Sequence[str]) -> list[str]:
-    """Those of these files that no attachment has."""
+def list_unreferenced(connection: apsw.Connection, paths: Sequence[str]) -> list[str]:
+    """Return those of these files that no attachment has."""
     query = sql.queries("events")["attachment_paths"]
     known = {row[0] for row in connection.execute(query, (json.dumps(list(paths)),))}
     return [path for path in paths if path not in known]
 
 
-def recorded(connection: apsw.Connection, *, channel: str, external_ids: Sequence[str]) -> set[str]:
-    """Which of these messages a channel has recorded, by their stored ids."""
+def find_recorded(connection: apsw.Connection, *, channel: str, external_ids: Sequence[str]) -> set[str]:
+    """Return which of these messages a channel has recorded, by their stored ids."""
     wanted = json.dumps([key(each) for each in external_ids])
     values = {"channel": channel, "external_ids": wanted, "import": ""}
     rows = connection.execute(sql.queries("events")["recorded_among"], values).fetchall()
@@ -207,7 +207,7 @@ def recorded(connection: apsw.Connection, *, channel: str, external_ids: Sequenc
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recorded:
+class RecordedEvent:
     """An event that a channel has recorded."""
 
     id: str
@@ -215,15 +215,15 @@ class Recorded:
     occurred_at: str
 
 
-def recorded_events(
+def find_recorded_events(
     connection: apsw.Connection, *, channel: str, external_ids: Sequence[str]
-) -> dict[str, Recorded]:
-    """Those of these messages that a channel has recorded, by the ids that they were asked for with."""
+) -> dict[str, RecordedEvent]:
+    """Return those of these messages that a channel has recorded, by the ids that were passed."""
     wanted = {key(each): each for each in external_ids}
     values = {"channel": channel, "external_ids": json.dumps(list(wanted))}
     rows = connection.execute(sql.queries("events")["recorded_events"], values).fetchall()
     return {
-        wanted[external_id]: Recorded(id=id_, thread_id=thread_id, occurred_at=at)
+        wanted[external_id]: RecordedEvent(id=id_, thread_id=thread_id, occurred_at=at)
         for external_id, id_, thread_id, at in cast("list[tuple[str, str, str | None, str]]", rows)
     }
 
@@ -246,7 +246,7 @@ class Batch:
     def record(self, connection: apsw.Connection) -> int:
         """Record what is new, and how far the import has come; returns how many events were new."""
         threads = self._threads(connection)
-        known, own = self._known(connection)
+        known, own = self._find_known(connection)
         fresh: dict[str, PastEvent] = {}
         for event in self.events:
             if event.external_id not in known:
@@ -275,7 +275,7 @@ class Batch:
                 "channel": self.channel,
                 "external_id": thread.external_id,
                 "kind": thread.kind,
-                "title": None if thread.title is None else storable(thread.title),
+                "title": storable_or_none(thread.title),
                 "parent": thread.parent,
                 "metadata": json.dumps(thread.metadata, sort_keys=True) if thread.metadata else "{}",
                 "at": thread.at,
@@ -284,8 +284,8 @@ class Batch:
             made += connection.changes()
         return made
 
-    def _known(self, connection: apsw.Connection) -> tuple[dict[str, str], set[str]]:
-        """The ids of those messages, and of those that they answer, that are recorded; which are our own."""
+    def _find_known(self, connection: apsw.Connection) -> tuple[dict[str, str], set[str]]:
+        """Return the recorded ones of the messages and of those that they answer, and which are our own."""
         wanted = {event.external_id for event in self.events}
         wanted |= {event.reply_to for event in self.events if event.reply_to is not None}
         values = {
@@ -302,7 +302,11 @@ class Batch:
             return 0
         queries = sql.queries("events")
         id_of = {**known, **{event.external_id: event.id for event in events}}
-        thread_of = self._thread_ids(connection, {event.thread for event in events})
+        query = queries["thread_by_external_id"]
+        thread_of = {
+            thread: cast("str | None", connection.execute(query, (self.channel, thread)).get)
+            for thread in {event.thread for event in events}
+        }
         connection.executemany(
             queries["append"],
             [
@@ -318,15 +322,10 @@ class Batch:
         self._extend(connection, cast("int", first), cast("int", last))
         return len(events)
 
-    def _thread_ids(self, connection: apsw.Connection, threads: set[str]) -> dict[str, str]:
-        query = sql.queries("events")["thread_by_external_id"]
-        found = {thread: connection.execute(query, (self.channel, thread)).get for thread in threads}
-        return {thread: cast("str", id_) for thread, id_ in found.items() if id_ is not None}
-
     def _row(self, event: PastEvent, thread_id: str | None, answered: str | None) -> tuple[str | None, ...]:
         return (
             event.id, thread_id, self.channel, event.direction, event.kind, event.external_id,
-            None if event.sender is None else storable(event.sender), storable(event.content),
+            storable_or_none(event.sender), storable(event.content),
             event.content_type, answered, None,
             json.dumps(event.metadata, sort_keys=True) if event.metadata else "{}",
             event.occurred_at, self.recorded_at,
@@ -352,7 +351,7 @@ def _participants(events: Sequence[PastEvent]) -> list[tuple[str | None, ...]]:
     for event in events:
         for each in event.participants:
             identifier = storable(each.identifier)
-            name = None if each.display_name is None else storable(each.display_name)
+            name = storable_or_none(each.display_name)
             rows.setdefault(
                 (event.id, each.role, identifier),
                 (event.id, each.role, identifier, name, each.contact_id, each.entity_id),
@@ -364,7 +363,7 @@ def _attachments(events: Sequence[PastEvent], now: str) -> list[tuple[Any, ...]]
     return [
         (
             ids.derived("att", event.id, str(number)), event.id,
-            None if each.filename is None else storable(each.filename), each.media_type, each.size_bytes,
+            storable_or_none(each.filename), each.media_type, each.size_bytes,
             each.sha256, each.path, now,
         )
         for event in events

@@ -23,7 +23,7 @@ class Hit:
 
 
 def search(connection: apsw.Connection, text: str, limit: int) -> list[Hit]:
-    """The events that best match any words of the text (BM25), at most `limit`, best first.
+    """Return the events that best match any words of the text (BM25), at most `limit`, best first.
 
     Any text may be given; nothing in it is an operator. Where all its words are very frequent, the
     newest events that hold them come instead.

@@ -1,7 +1,7 @@
 """Removing an entity, a fact, a message, a thread, a scope, a time range or an import, to the last byte."""
 
-from nexus.ledgers.forgetting.forget import Report, find, forget, preview, resume, unfinished
 from nexus.ledgers.forgetting.planning import Beside, Nothing, Plan
+from nexus.ledgers.forgetting.removal import Report, find, forget, list_unfinished, preview, resume
 from nexus.ledgers.forgetting.targets import Target, entity, event, fact, import_, scope, thread, time_range
 
 __all__ = [
@@ -16,10 +16,10 @@ __all__ = [
     "find",
     "forget",
     "import_",
+    "list_unfinished",
     "preview",
     "resume",
     "scope",
     "thread",
     "time_range",
-    "unfinished",
 ]

@@ -9,9 +9,9 @@ from typing import Any, Final, Protocol, cast
 import apsw
 
 from nexus.ledgers import events, sql
-from nexus.ledgers.forgetting import rows, targets
-from nexus.ledgers.forgetting.rules import Ref, Table, Then, Time
-from nexus.ledgers.forgetting.sets import FILES, Bindings, Sets
+from nexus.ledgers.forgetting import targets
+from nexus.ledgers.forgetting.rules import Table, Then, Time
+from nexus.ledgers.forgetting.sets import FILES, Bindings, Sets, gone_condition, referring_condition
 from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
 from nexus.ledgers.forgetting.targets import Kind, Target, bounds
 
@@ -23,6 +23,9 @@ _SEEDED: Final = {
     "thread": "threads",
     "import": "imports",
 }
+# The tables of a plan, by the kind of what goes: all that is known to, and what the latest round found.
+_GONE: Final = "gone_{}".format
+_NEW: Final = "new_{}".format
 # What nothing known is left about, once the rest is gone.
 _ORPHANS: Final = {
     "threads": "orphan_threads",
@@ -68,15 +71,15 @@ class Entry:
         self._add_items(connection, sets)
 
     def kinds(self, connection: apsw.Connection) -> set[str]:
-        """The kinds of things that the plan holds."""
+        """Return the kinds of things that the plan holds."""
         return {str(row[0]) for row in connection.execute(_QUERIES["planned_kinds"], (self.forget_id,))}
 
     def files(self, connection: apsw.Connection) -> list[str]:
-        """The files that go, as paths below the home."""
+        """Return the files that go, as paths below the home."""
         return [str(row[0]) for row in connection.execute(_QUERIES["planned_files"], (self.forget_id,))]
 
     def executions(self, connection: apsw.Connection) -> list[str]:
-        """The runs that go or lose a text, by id."""
+        """Return the runs that go or lose a text, by id."""
         rows = connection.execute(_QUERIES["planned_executions"], (self.forget_id,))
         return [str(row[0]) for row in rows]
 
@@ -103,8 +106,8 @@ class Entry:
         return json.dumps(asdict(self.counts))
 
 
-def unfinished(connection: apsw.Connection) -> list[Entry]:
-    """Every forget that was begun and is not complete."""
+def list_unfinished(connection: apsw.Connection) -> list[Entry]:
+    """Return every forget that was begun and is not complete."""
     rows = connection.execute(_QUERIES["unfinished_forgets"]).fetchall()
     return [
         Entry(
@@ -182,7 +185,7 @@ def make(sets: Sets, target: Target, forget_id: str | None = None) -> Plan:
         _follow_references(sets, target)
         _follow_meaning(sets)
     _finish(sets)
-    return _counted(sets, target, found)
+    return _count_plan(sets, target, found)
 
 
 def _seed(sets: Sets, target: Target, limits: Bindings) -> None:
@@ -226,17 +229,14 @@ def _seed_again(sets: Sets, forget_id: str) -> None:
 def _follow_references(sets: Sets, target: Target) -> None:
     for table in TOUCHED.values():
         for ref in table.refs:
-            if ref.table in sets.new and not ref.implied and ref.then is not Then.CLEAR:
-                _follow(sets, table, ref, named=target.mentions)
-
-
-def _follow(sets: Sets, table: Table, ref: Ref, *, named: bool) -> None:
-    where = f"{rows.referring(ref, _new)} AND NOT coalesce({ref.unless or 'FALSE'}, FALSE)"
-    if table.name in RECORDED:
-        sets.add(table.name, f"SELECT {table.key_sql} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
-    if ref.then is Then.OWNER or (ref.then is Then.NAMED and named):
-        owner = ref.owner or table.owner
-        sets.add(table.referred(owner), f"SELECT {owner} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
+            if ref.table not in sets.new or ref.implied or ref.then is Then.CLEAR:
+                continue
+            where = f"{referring_condition(ref, _NEW)} AND NOT coalesce({ref.unless or 'FALSE'}, FALSE)"
+            if table.name in RECORDED:
+                sets.add(table.name, f"SELECT {table.key_sql} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
+            if ref.then is Then.OWNER or (ref.then is Then.NAMED and target.mentions):
+                owner = ref.owner or table.owner
+                sets.add(table.referred_table(owner), f"SELECT {owner} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
 
 
 def _follow_meaning(sets: Sets) -> None:
@@ -268,28 +268,30 @@ def _finish(sets: Sets) -> None:
     sets.add(FILES, queries["files"])
     sets.empty("entities", "summary", queries["summaries_of_entities"])
     sets.empty("automations", "last_error", queries["last_errors"])
-    for kind, _ in _emptied(sets):
+    for kind, _ in _count_emptied(sets):
         table = TOUCHED[kind.partition(".")[0]]
-        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {rows.any_gone(table, _gone)}"  # noqa: S608 - names are constants of the program, values are bound
+        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {gone_condition(table, _GONE)}"  # noqa: S608 - names are constants of the program, values are bound
         sets.connection.execute(f"DELETE FROM emptied WHERE kind = '{kind}' AND key IN ({going})")  # noqa: S608 - names are constants of the program, values are bound
     sets.add("embeddings", queries["vectors_of_summaries"])
     sets.advance()
 
 
-def _counted(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
+def _count_plan(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
     first, last = cast(
         "tuple[str | None, str | None]",
         sets.connection.execute(sql.queries("forgetting")["span_of_events"]).fetchone(),
     )
-    removed = {
-        table.path: _count(sets, f"SELECT count(*) FROM {table.path} WHERE {rows.any_gone(table, _gone)}")  # noqa: S608 - names are constants of the program, values are bound
-        for table in TOUCHED.values()
-    }
+    removed: dict[str, int] = {}
+    for table in TOUCHED.values():
+        query = f"SELECT count(*) FROM {table.path} WHERE {gone_condition(table, _GONE)}"  # noqa: S608 - names are constants of the program, values are bound
+        removed[table.path] = cast("int", sets.connection.execute(query).get)
     return Plan(
         target=target,
         removed={path: count for path, count in removed.items() if count},
-        emptied={f"{TOUCHED[kind.partition('.')[0]].ledger}.{kind}": count for kind, count in _emptied(sets)},
-        kept=targets.kept(sets, target.names),
+        emptied={
+            f"{TOUCHED[kind.partition('.')[0]].ledger}.{kind}": count for kind, count in _count_emptied(sets)
+        },
+        kept=targets.count_kept(sets, target.names),
         files=sets.count(FILES),
         first_event=first,
         last_event=last,
@@ -297,18 +299,6 @@ def _counted(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
     )
 
 
-def _emptied(sets: Sets) -> list[tuple[str, int]]:
+def _count_emptied(sets: Sets) -> list[tuple[str, int]]:
     counts = sets.connection.execute("SELECT kind, count(*) FROM emptied GROUP BY kind")
     return cast("list[tuple[str, int]]", counts.fetchall())
-
-
-def _count(sets: Sets, query: str) -> int:
-    return cast("int", sets.connection.execute(query).get)
-
-
-def _gone(kind: str) -> str:
-    return f"gone_{kind}"
-
-
-def _new(kind: str) -> str:
-    return f"new_{kind}"

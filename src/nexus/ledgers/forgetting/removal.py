@@ -1,27 +1,233 @@
 """Carrying a plan out in one ledger. Every step may be repeated: what is gone already stays gone."""
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
 import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, ParamSpec, cast
 
 import apsw
 
+from nexus import ids
 from nexus.errors import CareError, LedgerBusyError, LedgerFullError
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import guards
-from nexus.ledgers.database import Database
-from nexus.ledgers.forgetting import rows, tables
+from nexus.ledgers.attach import statement
+from nexus.ledgers.database import Database, Work
+from nexus.ledgers.events import imports
+from nexus.ledgers.forgetting import planning, tables
+from nexus.ledgers.forgetting.planning import Beside, Counts, Entry, Nothing, Plan
 from nexus.ledgers.forgetting.rules import Table
-from nexus.ledgers.forgetting.sets import attach
-from nexus.ledgers.forgetting.targets import Names, fold
+from nexus.ledgers.forgetting.sets import (
+    Sets,
+    attach_all,
+    key_condition,
+    list_removal_conditions,
+    referring_condition,
+)
+from nexus.ledgers.forgetting.targets import Names, Target, fold
+from nexus.ledgers.ledgers import Ledgers
 from nexus.ledgers.memory import seals
+from nexus.ledgers.runtime import executions
 from nexus.ledgers.tables import full_text
+
+# What was derived goes first; the runtime ledger, which holds the plan, last.
+_ORDER: Final = ("memory", "embeddings", "agents", "events", "identity", "runtime")
+# Other processes may write about the target meanwhile: it is looked for again this often at most.
+_LATER_PASSES: Final = 3
+
+P = ParamSpec("P")
+Tell = Callable[[str], None]
+_NOTHING: Final = Nothing()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """What was forgotten, how long it took, and where the target is still named."""
+
+    forget_id: str
+    target: Target
+    counts: Counts
+    seconds: dict[str, float]
+    # Rows that name the target and stay, by `ledger.table.column`.
+    kept: dict[str, int] = field(default_factory=dict[str, int])
+    # Files of the home that name it, relative to the home.
+    named_in: list[Path] = field(default_factory=list[Path])
+
+
+async def find(ledgers: Ledgers, resolve: Work[P, Target], /, *args: P.args, **kwargs: P.kwargs) -> Target:
+    """Look a target up with one of the functions of `targets`."""
+    await _bring_up_to_date(ledgers)
+
+    def look_up() -> Target:
+        with closing(attach_all(ledgers.home)) as connection:
+            return resolve(connection, *args, **kwargs)
+
+    return await asyncio.to_thread(look_up)
+
+
+async def preview(ledgers: Ledgers, target: Target) -> Plan:
+    """Return what would go. Nothing is changed."""
+    async with _plan(ledgers, target) as (_, plan):
+        return plan
+
+
+async def forget(
+    ledgers: Ledgers,
+    target: Target,
+    *,
+    actor: str,
+    tell: Tell = lambda _: None,
+    beside: Beside = _NOTHING,
+) -> Report | None:
+    """Remove a target from every ledger for good. None where there is nothing to remove."""
+    began = time.perf_counter()
+    tell("Searching")
+    async with _plan(ledgers, target) as (sets, plan):
+        if plan.is_empty:
+            return None
+        entry = Entry(forget_id=ids.new("fgt"), target=target, counts=Counts().and_those_of(plan))
+        require_space(ledgers.home, _to_scrub(entry))
+        await ledgers.runtime.write(entry.begin, sets=sets, actor=actor)
+    planned = time.perf_counter()
+    report = await _carry_out(ledgers, entry, tell, beside)
+    named_in = await asyncio.to_thread(files_naming, ledgers.home, target.names)
+    seconds = {"plan": planned - began, **report.seconds}
+    return replace(report, seconds=seconds, kept=plan.kept, named_in=named_in)
+
+
+async def list_unfinished(ledgers: Ledgers) -> list[Entry]:
+    """Return every forget that was begun and is not complete."""
+    return await ledgers.runtime.read(planning.list_unfinished)
+
+
+async def resume(ledgers: Ledgers, *, tell: Tell = lambda _: None, beside: Beside = _NOTHING) -> list[Report]:
+    """Finish every forget that a crash or a busy database interrupted."""
+    await _bring_up_to_date(ledgers)
+    return [await _carry_out(ledgers, entry, tell, beside) for entry in await list_unfinished(ledgers)]
+
+
+async def _carry_out(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> Report:
+    began = time.perf_counter()
+    try:
+        async with beside.elsewhere():
+            entry = await _remove_all(ledgers, entry, tell, beside)
+            removed = time.perf_counter()
+            await ledgers.events.write(entry.publish)
+            await _drop_streams(ledgers)
+            await _scrub_all(ledgers, entry, tell, beside)
+        await ledgers.runtime.write(entry.complete)
+    except (LedgerBusyError, LedgerFullError) as error:
+        raise CareError(
+            f"The {entry.target.kind} {entry.target.value} was not deleted completely: {error.message}",
+            hint=f"{error.hint} Then run `nexus forget resume`.",
+        ) from error
+    seconds = {"remove": removed - began, "scrub": time.perf_counter() - removed}
+    return Report(forget_id=entry.forget_id, target=entry.target, counts=entry.counts, seconds=seconds)
+
+
+async def _remove_all(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> Entry:
+    await _follow_plan(ledgers, entry, tell, beside)
+    for _ in range(_LATER_PASSES):
+        tell("Checking for new data")
+        async with _plan(ledgers, entry.target, entry.forget_id) as (sets, plan):
+            if plan.is_empty:
+                break
+            entry = replace(entry, counts=entry.counts.and_those_of(plan))
+            await ledgers.runtime.write(entry.extend, sets=sets)
+        await _follow_plan(ledgers, entry, tell, beside)
+    return entry
+
+
+async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> None:
+    # First, because it stops runs that would go on to write.
+    tell("Stopping affected runs")
+    await beside.remove(await ledgers.runtime.read(entry.executions))
+    kinds = await ledgers.runtime.read(entry.kinds)
+    # Before seals are lifted: else a fact that was changed before would be sealed as it is without a word.
+    broken = await ledgers.memory.read(lambda connection: sum(1 for _ in seals.breaks(connection)))
+    await ledgers.memory.write(seals.note_forget, forget_id=entry.forget_id, broken=broken)
+    for ledger in _ORDER:
+        tell(f"Removing from {ledger}")
+        await remove(ledgers[ledger], ledgers.home, entry.forget_id, kinds)
+    while await ledgers.memory.write(seals.seal):
+        pass
+    files = await ledgers.runtime.read(entry.files)
+    await asyncio.to_thread(_delete_files, ledgers.home, files)
+    if entry.target.kind == "import":
+        unrecorded = imports.UnrecordedFiles(ledgers.home, entry.target.value)
+        paths = await asyncio.to_thread(unrecorded.paths)
+        left = await ledgers.events.read(imports.list_unreferenced, paths=paths)
+        await asyncio.to_thread(_delete_files, ledgers.home, left)
+        await asyncio.to_thread(unrecorded.settle)
+
+
+async def _scrub_all(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> None:
+    left = [await beside.scrub()]
+    for ledger in _to_scrub(entry):
+        tell(f"Rewriting {ledger}")
+        if ledger == "runtime":
+            await ledgers.runtime.write(entry.drop_items)
+        left.append(await scrub(ledgers[ledger]))
+    if any(left):
+        raise CareError(
+            f"Everything was removed, but its bytes may still stand in {', '.join(filter(None, left))}",
+            hint="Stop what holds it (`nexus status` shows who it is), then run `nexus forget resume`.",
+        )
+
+
+def _to_scrub(entry: Entry) -> list[str]:
+    """Return all ledgers: any may hold the words on pages that were freed before. Vectors hold none."""
+    touched = {path.partition(".")[0] for path in entry.counts.removed}
+    return [ledger for ledger in _ORDER if ledger != "embeddings" or ledger in touched]
+
+
+def _delete_files(home: Home, paths: list[str]) -> None:
+    for path in paths:
+        file = (home.root / path).resolve()
+        # A path is what a channel made of somebody's file name: it may not lead out, nor to our own files.
+        ours = {home.root.resolve(), home.data.resolve()}
+        if file.is_relative_to(home.root.resolve()) and file.parent not in ours:
+            with contextlib.suppress(FileNotFoundError):
+                file.unlink()
+
+
+async def _drop_streams(ledgers: Ledgers) -> None:
+    """Remove what runs said while they ran, but for those under way that stay."""
+    under_way = set(await ledgers.runtime.read(executions.list_unfinished))
+
+    def remove() -> None:
+        for path in (ledgers.home.run / "streams").glob("*.jsonl"):
+            if path.stem not in under_way:
+                path.unlink(missing_ok=True)
+
+    await asyncio.to_thread(remove)
+
+
+@asynccontextmanager
+async def _plan(
+    ledgers: Ledgers, target: Target, forget_id: str | None = None
+) -> AsyncGenerator[tuple[Sets, Plan]]:
+    await _bring_up_to_date(ledgers)
+    connection = await asyncio.to_thread(attach_all, ledgers.home)
+    try:
+        sets = Sets(connection)
+        yield sets, await asyncio.to_thread(planning.make, sets, target, forget_id)
+    finally:
+        await asyncio.to_thread(connection.close)
+
+
+async def _bring_up_to_date(ledgers: Ledgers) -> None:
+    """Migrate all ledgers: the plan reads them in one connection, which knows today's schema only."""
+    for database in ledgers:
+        await database.read(lambda _: None)
+
 
 # Between batches other writers have their turn.
 _BATCH_KEYS: Final = 10_000
@@ -36,11 +242,11 @@ async def remove(database: Database, home: Home, forget_id: str, kinds: set[str]
     """
     # Parts before what they are parts of, so that no reader meets a part of nothing.
     for table in reversed(tables.of(database.ledger)):
-        for kind, condition in rows.gone(table, _batch):
+        for kind, condition in list_removal_conditions(table, _batch):
             last: str | None = "" if kind in kinds else None
             while last is not None:
                 last = await database.maintain(_Removal(home, table, kind, condition, forget_id, last))
-        for assignment, condition in _emptying(table, kinds):
+        for assignment, condition in _list_assignments(table, kinds):
             await database.maintain(_Emptying(home, table, assignment, condition, forget_id))
 
 
@@ -62,7 +268,7 @@ class _Removal:
             last = connection.execute(self._next, self._bindings).get
             if last is not None:
                 bindings = {**self._bindings, "last": last}
-                with _unguarded(connection, self._table):
+                with _suspend_guards(connection, self._table):
                     _lift_seals(connection, self._first, bindings)
                     connection.execute(self._remove, bindings)
         return cast("str | None", last)
@@ -82,36 +288,36 @@ class _Emptying:
     def __call__(self, connection: apsw.Connection) -> None:
         with _plan_beside(connection, self._home):
             if connection.execute(self._wanted, self._bindings).get:
-                with _unguarded(connection, self._table):
+                with _suspend_guards(connection, self._table):
                     _lift_seals(connection, self._first, self._bindings)
                     connection.execute(self._empty, self._bindings)
 
 
 def _first(table: Table, condition: str) -> str | None:
-    """The query for the first row that changes, where rows are sealed in order."""
+    """Return the query for the first row that changes, where rows are sealed in order."""
     return f"SELECT min(seq) FROM facts WHERE {condition}" if table.name == "facts" else None  # noqa: S608 - names are constants of the program, values are bound
 
 
 def _lift_seals(connection: apsw.Connection, query: str | None, bindings: dict[str, str | int]) -> None:
-    """Facts from there on are sealed again when all is removed."""
+    """Drop the seals from the first fact that changes; they are made again when all is removed."""
     first = connection.execute(query, bindings).get if query else None
     if first is not None:
         seals.lift(connection, cast("int", first))
 
 
-def _emptying(table: Table, kinds: set[str]) -> Iterator[tuple[str, str]]:
-    """What is assigned to which rows of a table."""
+def _list_assignments(table: Table, kinds: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield what is assigned to which rows of a table."""
     for ref in table.refs:
         if ref.table in kinds and not (ref.removes or ref.implied):
-            yield f"{ref.column} = NULL", rows.referring(ref, _planned)
+            yield f"{ref.column} = NULL", referring_condition(ref, _planned_keys)
     for text in table.texts:
         if f"{table.name}.{text.column}" in kinds:
             blank = "NULL" if text.blank is None else f"'{text.blank}'"
-            keys = _planned(f"{table.name}.{text.column}")
-            yield f"{text.column} = {blank}", rows.with_key(table, keys)
+            keys = _planned_keys(f"{table.name}.{text.column}")
+            yield f"{text.column} = {blank}", key_condition(table, keys)
 
 
-def _planned(kind: str) -> str:
+def _planned_keys(kind: str) -> str:
     return f"({_ITEMS} = '{kind}')"
 
 
@@ -121,8 +327,8 @@ def _batch(kind: str) -> str:
 
 @contextmanager
 def _plan_beside(connection: apsw.Connection, home: Home) -> Generator[None]:
-    """The recorded plan to read from, in whichever ledger the connection is."""
-    attach(connection, home, "runtime", "plan")
+    """Attach the recorded plan to read from, in whichever ledger the connection is."""
+    connection.execute(statement(home, "runtime", writes=False, name="plan"))
     try:
         yield
     finally:
@@ -130,8 +336,8 @@ def _plan_beside(connection: apsw.Connection, home: Home) -> Generator[None]:
 
 
 @contextmanager
-def _unguarded(connection: apsw.Connection, table: str) -> Generator[None]:
-    """A transaction in which rows of a table may change and go.
+def _suspend_guards(connection: apsw.Connection, table: str) -> Generator[None]:
+    """Open a transaction in which rows of a table may change and go.
 
     Only that table's guards are lifted, because every other connection reads the schema anew then.
     Foreign keys are not enforced meanwhile: the plan takes both ends, and looking for the other end of
@@ -140,7 +346,7 @@ def _unguarded(connection: apsw.Connection, table: str) -> Generator[None]:
     connection.pragma("foreign_keys", False)
     try:
         connection.execute("BEGIN IMMEDIATE")
-        with guards.suspended(connection, guards.refusals_of(table)):
+        with guards.suspend(connection, guards.refusals_of(table)):
             yield
         connection.execute("COMMIT")
     finally:
@@ -231,8 +437,8 @@ _LEAST_IN_BYTES: Final = 4
 _BINARY: Final = re.compile(rb"\0")
 
 
-def files(home: Home, names: Names) -> list[Path]:
-    """The files below the home that hold one of the names, relative to it."""
+def files_naming(home: Home, names: Names) -> list[Path]:
+    """Return the files below the home that hold one of the names, relative to it."""
     if not names.all:
         return []
     return [path.relative_to(home.root) for path in _candidates(home) if _holds(path, names)]

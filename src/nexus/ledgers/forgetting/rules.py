@@ -37,7 +37,7 @@ class Ref:
         return not self.unless and self.then is not Then.CLEAR
 
 
-def typed(
+def refs_by_type(
     column: str,
     type_column: str,
     then: Then = Then.ROW,
@@ -110,8 +110,8 @@ class Table:
     @property
     def owner_table(self) -> str:
         """The table that `owner` refers to."""
-        return self.referred(self.owner)
+        return self.referred_table(self.owner)
 
-    def referred(self, column: str) -> str:
-        """The table that a column refers to."""
+    def referred_table(self, column: str) -> str:
+        """Return the table that a column refers to."""
         return next(ref.table for ref in self.refs if ref.column == column)

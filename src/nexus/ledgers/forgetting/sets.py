@@ -4,15 +4,16 @@ For each table `T` there are `gone_T`, all keys so far, `new_T`, those of the la
 those of the round that is being made; `emptied` holds columns that lose their text while the row stays.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import cast
-from urllib.parse import quote
 
 import apsw
 
 from nexus.home import LEDGERS, Home
-from nexus.ledgers.failures import translated
-from nexus.ledgers.forgetting.tables import TOUCHED
+from nexus.ledgers.attach import statement
+from nexus.ledgers.failures import translate_errors
+from nexus.ledgers.forgetting.rules import Ref, Table
+from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
 
 Bindings = dict[str, str | None]
 # Files that go are planned beside the rows, under this kind.
@@ -22,24 +23,18 @@ _CACHE_KIB = 65_536
 _URI = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 
 
-def attached(home: Home) -> apsw.Connection:
-    """A connection that reads all six ledgers and writes to none. The caller closes it."""
+def attach_all(home: Home) -> apsw.Connection:
+    """Return a connection that reads all six ledgers and writes to none. The caller closes it."""
     connection = apsw.Connection(":memory:", flags=_URI)
     try:
         for ledger in LEDGERS:
-            with translated(ledger, home.ledger(ledger)):
-                attach(connection, home, ledger, ledger)
+            with translate_errors(ledger, home.ledger(ledger)):
+                connection.execute(statement(home, ledger, writes=False))
                 connection.execute(f"PRAGMA {ledger}.cache_size = -{_CACHE_KIB}")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def attach(connection: apsw.Connection, home: Home, ledger: str, name: str) -> None:
-    """Let a connection read another ledger under a name of its own."""
-    path = quote(str(home.ledger(ledger)), safe="/")
-    connection.execute(f"ATTACH DATABASE 'file:{path}?mode=ro' AS {name}")
 
 
 class Sets:
@@ -88,13 +83,50 @@ class Sets:
         return bool(self.new)
 
     def count(self, kind: str) -> int:
-        """How many keys of a kind go."""
+        """Count how many keys of a kind go."""
         return cast("int", self.connection.execute(f"SELECT count(*) FROM gone_{kind}").get)  # noqa: S608 - names are constants of the program, values are bound
 
     def items(self) -> Iterator[tuple[str, str]]:
-        """Every key with its kind: a table, `table.column` for what is emptied, or `files`."""
+        """Yield every key with its kind: a table, `table.column` for what is emptied, or `files`."""
         for kind in (*TOUCHED, FILES):
             for (key,) in self.connection.execute(f"SELECT key FROM gone_{kind} ORDER BY key"):  # noqa: S608 - names are constants of the program, values are bound
                 yield kind, cast("str", key)
         for kind, key in self.connection.execute("SELECT kind, key FROM emptied"):
             yield cast("str", kind), cast("str", key)
+
+
+# Gives the SQL of the set of keys that go, for a table's name.
+Keys = Callable[[str], str]
+
+
+def list_removal_conditions(table: Table, keys: Keys) -> list[tuple[str, str]]:
+    """Return conditions, any of which lets a row go, each with the name of the one set of keys that it asks.
+
+    Each is a look-up by an index where there is one.
+    """
+    conditions = [(table.name, key_condition(table, keys(table.name)))]
+    if table.name not in RECORDED:
+        conditions += [
+            (ref.table, referring_condition(ref, keys))
+            for ref in table.refs
+            if ref.removes and not ref.implied
+        ]
+    return conditions
+
+
+def gone_condition(table: Table, keys: Keys) -> str:
+    """Return the condition that a row goes."""
+    return " OR ".join(f"({condition})" for _, condition in list_removal_conditions(table, keys))
+
+
+def referring_condition(ref: Ref, keys: Keys) -> str:
+    """Return rows that refer to something that goes."""
+    return f"{ref.column} IN {keys(ref.table)} AND {ref.when}"
+
+
+def key_condition(table: Table, keys: str) -> str:
+    """Return rows whose key is in a set."""
+    if len(table.key) == 1:
+        return f"{table.key[0]} IN {keys}"
+    parts = ", ".join(f"json_extract(key, '$[{place}]')" for place in range(len(table.key)))
+    return f"({', '.join(table.key)}) IN (SELECT {parts} FROM {keys})"  # noqa: S608 - names are constants of the program, values are bound

@@ -14,9 +14,8 @@ import apsw
 from nexus import clock
 from nexus.errors import UsageError
 from nexus.ledgers import sql
-from nexus.ledgers.forgetting import rows
 from nexus.ledgers.forgetting.rules import Table, Text, Then
-from nexus.ledgers.forgetting.sets import Sets
+from nexus.ledgers.forgetting.sets import Sets, gone_condition
 from nexus.ledgers.forgetting.tables import TOUCHED
 from nexus.ledgers.memory import find_fact
 
@@ -31,7 +30,7 @@ _NESTED_ESCAPES = 3
 
 
 def fold(text: str) -> str:
-    """The text without case and accents."""
+    """Return the text without case and accents."""
     if text.isascii():
         return text.lower()
     parts = unicodedata.normalize("NFKD", text.casefold())
@@ -46,7 +45,7 @@ class Names:
 
     @staticmethod
     def of(texts: Iterable[str | None], without: Sequence[str] = ()) -> "Names":
-        """The distinct names among the texts, leaving out those that the caller does not want used."""
+        """Return the distinct names among the texts, leaving out those that the caller does not want used."""
         unwanted = {fold(text.strip()) for text in without}
         kept: dict[str, str] = {}
         for text in texts:
@@ -75,7 +74,7 @@ class Names:
         for _ in range(_NESTED_ESCAPES):
             if "\\" not in text:
                 return False
-            text = _unescaped(text)
+            text = _unescape(text)
             if self._stands_in(fold(text), which):
                 return True
         return False
@@ -86,7 +85,7 @@ class Names:
         )
 
     def query(self, which: int) -> str | None:
-        """What to ask the full-text index for; None where it cannot find the name."""
+        """Return what to ask the full-text index for; None where it cannot find the name."""
         words = _WORD.findall(self.all[which])
         if not words or _UNSPACED.search(self.all[which]):
             return None
@@ -94,7 +93,7 @@ class Names:
 
 
 def _pattern(name: str) -> str:
-    """A regular expression for a folded name. Between its words may stand a space, a dot, a dash, …"""
+    """Return a regular expression for a folded name. Between its words may stand a space, a dot, a dash, …"""
     words = _WORD.findall(name)
     if _UNSPACED.search(name) or not words:
         return re.escape(name)
@@ -108,7 +107,7 @@ def _hint(name: str) -> str:
     return max(_WORD.findall(name), key=len, default=name)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     decoded = _ESCAPE.sub(_character, text)
     # Two escapes of a surrogate pair are one character.
     return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -144,7 +143,7 @@ class Target:
 def entity(
     connection: apsw.Connection, wanted: str, *, mentions: bool = True, without: tuple[str, ...] = ()
 ) -> Target:
-    """The entity with that id or name; one that was merged stands for the one that it was merged into."""
+    """Return the entity with that id or name; a merged one stands for the one that it was merged into."""
     queries = sql.queries("forgetting")
     bindings = {"wanted": wanted.strip(), "folded": wanted.strip().casefold()}
     found = _texts(connection, queries["entities_called"], bindings)
@@ -166,7 +165,7 @@ def entity(
 
 
 def fact(connection: apsw.Connection, wanted: str) -> Target:
-    """The fact with that id, and what was concluded from it. The message that it came from stays.
+    """Return the fact with that id, and what was concluded from it. The message that it came from stays.
 
     A note that was recorded to be its source goes with it.
     """
@@ -174,7 +173,7 @@ def fact(connection: apsw.Connection, wanted: str) -> Target:
 
 
 def event(connection: apsw.Connection, wanted: str) -> Target:
-    """The message with that id, and what was learned from it."""
+    """Return the message with that id, and what was learned from it."""
     found = connection.execute("SELECT id FROM events.events WHERE id = ?", (wanted.strip(),)).get
     if not found:
         raise UsageError(f"Unknown message {wanted!r}", hint="It may have been forgotten already.")
@@ -182,12 +181,12 @@ def event(connection: apsw.Connection, wanted: str) -> Target:
 
 
 def scope(channel: str) -> Target:
-    """Everything of one scope: what was recorded on its channel, what was learned from it, its entities."""
+    """Return everything of one scope: what its channel recorded, what was learned from it, its entities."""
     return Target(kind="scope", value=channel)
 
 
 def thread(connection: apsw.Connection, wanted: str) -> Target:
-    """The thread with that id."""
+    """Return the thread with that id."""
     found = connection.execute("SELECT id FROM events.threads WHERE id = ?", (wanted.strip(),)).get
     if not found:
         raise UsageError(
@@ -198,7 +197,7 @@ def thread(connection: apsw.Connection, wanted: str) -> Target:
 
 
 def import_(connection: apsw.Connection, wanted: str) -> Target:
-    """The import with that id: what it recorded, and what was learned from it."""
+    """Return the import with that id: what it recorded, and what was learned from it."""
     found = connection.execute("SELECT id FROM events.imports WHERE id = ?", (wanted.strip(),)).get
     if not found:
         raise UsageError(f"No import has the id {wanted!r}", hint="List them with `nexus import --list`.")
@@ -206,7 +205,7 @@ def import_(connection: apsw.Connection, wanted: str) -> Target:
 
 
 def time_range(start: str, end: str) -> Target:
-    """Everything from `start` until just before `end`."""
+    """Return everything from `start` until just before `end`."""
     try:
         first, after = clock.parse(start), clock.parse(end)
     except ValueError as error:
@@ -222,7 +221,7 @@ def time_range(start: str, end: str) -> Target:
 
 
 def bounds(target: Target) -> dict[str, str | None]:
-    """A range's limits for SQL: exact ones, and wider ones in text that an index can use.
+    """Return a range's limits for SQL: exact ones, and wider ones in text that an index can use.
 
     Rows written by hand may hold times in another form (`2026-02-13 10:00:00`, an offset), which sorts
     at most a day beside its place.
@@ -255,7 +254,11 @@ def seed(sets: Sets, names: Names) -> dict[str, int]:
     """Let everything go that names the entity; returns in how many indexed texts each name was found."""
     if not names.all:
         return {}
-    _teach(sets, names)
+
+    def names_it(*text_and_which: Any) -> bool:
+        return names.found(*text_and_which)
+
+    sets.connection.create_scalar_function("names_it", names_it, 2, deterministic=True)
     found: dict[str, int] = {}
     for which, name in enumerate(names.all):
         found[name] = sum(
@@ -267,26 +270,19 @@ def seed(sets: Sets, names: Names) -> dict[str, int]:
     return found
 
 
-def kept(sets: Sets, names: Names) -> dict[str, int]:
-    """How many rows name the entity and stay, by `ledger.table.column`."""
+def count_kept(sets: Sets, names: Names) -> dict[str, int]:
+    """Count how many rows name the entity and stay, by `ledger.table.column`."""
     counts: dict[str, int] = {}
     for table in TOUCHED.values() if names.all else ():
         for text in table.texts:
             if text.then is Then.TELL:
-                goes = rows.any_gone(table, lambda kind: f"gone_{kind}")
+                goes = gone_condition(table, "gone_{}".format)
                 query = f"{table.path} WHERE names_it({text.column}, -1) AND NOT coalesce({goes}, FALSE)"
                 counts[f"{table.path}.{text.column}"] = cast(
                     "int",
                     sets.connection.execute(f"SELECT count(*) FROM {query}").get,  # noqa: S608 - names are constants of the program, values are bound
                 )
     return {place: count for place, count in counts.items() if count}
-
-
-def _teach(sets: Sets, names: Names) -> None:
-    def names_it(*text_and_which: Any) -> bool:
-        return names.found(*text_and_which)
-
-    sets.connection.create_scalar_function("names_it", names_it, 2, deterministic=True)
 
 
 def _seed_indexed(sets: Sets, table: Table, names: Names, which: int) -> int:

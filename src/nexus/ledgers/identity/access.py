@@ -30,7 +30,7 @@ class Granted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class Grantee:
     """Somebody who was granted something."""
 
     entity_id: str
@@ -51,10 +51,10 @@ class Pairing:
     expires_at: str
 
 
-def of(connection: apsw.Connection, entity_id: str) -> Granted | None:
-    """What an entity was granted; None: nothing at all."""
+def find_grant(connection: apsw.Connection, entity_id: str) -> Granted | None:
+    """Return what an entity was granted; None: nothing at all."""
     row = connection.execute(sql.queries("identity")["grant"], (entity_id,)).fetchone()
-    return None if row is None else _granted(row)
+    return None if row is None else _parse_grant(row)
 
 
 def grant(connection: apsw.Connection, entity_id: str, granted: Granted, by: str) -> None:
@@ -79,16 +79,16 @@ def revoke(connection: apsw.Connection, entity_id: str) -> bool:
     return connection.changes() > 0
 
 
-def known(connection: apsw.Connection) -> list[Known]:
-    """Everybody who was granted something."""
+def list_grantees(connection: apsw.Connection) -> list[Grantee]:
+    """Return everybody who was granted something."""
     return [
-        Known(entity_id=str(row[0]), name=str(row[1]), granted=_granted(row[2:7]), since=str(row[7]))
+        Grantee(entity_id=str(row[0]), name=str(row[1]), granted=_parse_grant(row[2:7]), since=str(row[7]))
         for row in connection.execute(sql.queries("identity")["grants"])
     ]
 
 
 def ask(connection: apsw.Connection, contact_id: str, now: clock.Clock = clock.now) -> tuple[str, bool]:
-    """The code by which a sender can be approved, the same one while it is valid; and whether it is new."""
+    """Return the code by which a sender can be approved, the same while valid; and whether it is new."""
     queries = sql.queries("identity")
     values = {"contact_id": contact_id, "now": clock.timestamp(now())}
     standing = cast("str | None", connection.execute(queries["pairing_of"], values).get)
@@ -106,7 +106,7 @@ def approve(
     connection: apsw.Connection, code: str, granted: Granted, by: str, now: clock.Clock = clock.now
 ) -> str | None:
     """Grant something to whoever was told a code; their entity. None: there is no such code."""
-    entity_id = _asked_by(connection, code, now)
+    entity_id = _find_asker(connection, code, now)
     if entity_id is not None:
         grant(connection, entity_id, granted, by)
         connection.execute(sql.queries("identity")["drop_pairing"], (code,))
@@ -115,26 +115,24 @@ def approve(
 
 def refuse(connection: apsw.Connection, code: str, now: clock.Clock = clock.now) -> bool:
     """Let a code count no more. False: there is no such code."""
-    found = _asked_by(connection, code, now)
+    found = _find_asker(connection, code, now)
     connection.execute(sql.queries("identity")["drop_pairing"], (code,))
     return found is not None
 
 
-def asking(connection: apsw.Connection, now: clock.Clock = clock.now) -> list[Pairing]:
-    """Everybody who asks."""
+def list_pairings(connection: apsw.Connection, now: clock.Clock = clock.now) -> list[Pairing]:
+    """Return everybody who asks."""
     rows = connection.execute(sql.queries("identity")["pairings"], {"now": clock.timestamp(now())})
-    return [
-        Pairing(**dict(zip(Pairing.__slots__, cast("tuple[Any, ...]", row), strict=True))) for row in rows
-    ]
+    return [sql.make(Pairing, row) for row in rows]
 
 
-def _asked_by(connection: apsw.Connection, code: str, now: clock.Clock) -> str | None:
+def _find_asker(connection: apsw.Connection, code: str, now: clock.Clock) -> str | None:
     values = {"code": code, "now": clock.timestamp(now())}
     row = connection.execute(sql.queries("identity")["pairing"], values).fetchone()
     return None if row is None else cast("str", row[0])
 
 
-def _granted(row: Any) -> Granted:
+def _parse_grant(row: Any) -> Granted:
     tools, directories, network, sessions, memory = row
     return Granted(
         tools=tuple(json.loads(tools)),

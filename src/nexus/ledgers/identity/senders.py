@@ -37,7 +37,7 @@ class Seen:
 
 
 def find(connection: apsw.Connection, channel: str, identifier: str) -> Sender | None:
-    """Whom an identifier belongs to."""
+    """Return whom an identifier belongs to."""
     values = {"channel": channel, "normalized": storable(identifier)}
     row = connection.execute(sql.queries("identity")["sender"], values).fetchone()
     if row is None:
@@ -47,7 +47,7 @@ def find(connection: apsw.Connection, channel: str, identifier: str) -> Sender |
 
 
 def resolve(connection: apsw.Connection, seen: Seen) -> Sender:
-    """Whom an identifier belongs to; an unknown one gets an entity and a contact.
+    """Return whom an identifier belongs to; an unknown one gets an entity and a contact.
 
     One that turns out to be the owner's becomes theirs. Whom it belonged to before keeps their memories.
     """
@@ -65,27 +65,27 @@ def resolve(connection: apsw.Connection, seen: Seen) -> Sender:
     return Sender(entity_id=entity_id, contact_id=contact_id, is_owner=seen.is_owner, is_new=True)
 
 
-def named(connection: apsw.Connection, text: str) -> list[tuple[str, str]]:
-    """The entities that somebody means by an id or a name: their ids and names."""
-    values = {"text": text, "normalized": normalized(text)}
+def find_named(connection: apsw.Connection, text: str) -> list[tuple[str, str]]:
+    """Return the entities that somebody means by an id or a name: their ids and names."""
+    values = {"text": text, "normalized": normalize_name(text)}
     rows = connection.execute(sql.queries("identity")["named_entities"], values).fetchall()
     return cast("list[tuple[str, str]]", rows)
 
 
-def normalized(text: str) -> str:
-    """A name as it is matched."""
+def normalize_name(text: str) -> str:
+    """Return a name as it is matched."""
     return " ".join(storable(text).casefold().split())
 
 
 def _new_entity(connection: apsw.Connection, seen: Seen, name: str) -> str:
     entity_id = ids.new("ent")
-    values = {"id": entity_id, "name": name, "normalized": normalized(name), "event_id": seen.event_id}
+    values = {"id": entity_id, "name": name, "normalized": normalize_name(name), "event_id": seen.event_id}
     connection.execute(sql.queries("identity")["add_sender_entity"], values)
     return entity_id
 
 
 def _contact(connection: apsw.Connection, seen: Seen, entity_id: str, name: str) -> str:
-    """A contact may be known without anybody behind it; it is theirs from now on."""
+    """Find or make a contact. One that is known without anybody behind it is theirs from now on."""
     queries = sql.queries("identity")
     key = {"channel": seen.channel, "normalized": storable(seen.identifier)}
     known = cast("str | None", connection.execute(queries["contact_of"], key).get)

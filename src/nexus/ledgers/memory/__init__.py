@@ -68,7 +68,7 @@ def replacement_note(how: How, at: str, text: str) -> str:
 
 
 def successors(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str, Successor]:
-    """What replaced which of the given facts."""
+    """Return what replaced which of the given facts."""
     rows = connection.execute(sql.queries("memory")["successors"], (json.dumps(list(fact_ids)),))
     found = cast("Iterable[tuple[str, str, str, str, float, str, How, str]]", rows)
     return {
@@ -86,7 +86,7 @@ def successors(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str
 
 
 def shorten_id(fact_id: str) -> str:
-    """The end of a fact's id, by which people name it."""
+    """Return the end of a fact's id, by which people name it."""
     return fact_id[-_SHORT_ID:]
 
 
@@ -123,8 +123,8 @@ class Written:
     at: str
 
 
-def written_by_hand(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str, Written]:
-    """The source of those facts that somebody wrote by hand."""
+def find_written_by_hand(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str, Written]:
+    """Return the source of those facts that somebody wrote by hand."""
     found = sql.rows(connection, sql.queries("memory")["written_by_hand"], (json.dumps(list(fact_ids)),))
     return {id_: Written(by=by, channel=channel, at=at) for id_, by, channel, at in found}
 
@@ -145,8 +145,8 @@ def is_learned(connection: apsw.Connection, *, event_id: str, fact: str) -> bool
     return connection.execute(sql.queries("memory")["is_learned"], (event_id, storable(fact))).get is not None
 
 
-def told_in(connection: apsw.Connection, *, line: str) -> str | None:
-    """The fact that a line of memories tells: the one whose id it names, or whose words it holds."""
+def find_told(connection: apsw.Connection, *, line: str) -> str | None:
+    """Return the fact that a line of memories tells: the one whose id it names, or whose words it holds."""
     for id_ in _FACT_ID.findall(line):
         if connection.execute(sql.queries("memory")["has_fact"], (id_,)).get:
             return cast("str", id_)
@@ -155,8 +155,8 @@ def told_in(connection: apsw.Connection, *, line: str) -> str | None:
     )
 
 
-def learned_by(connection: apsw.Connection, *, request_id: str, event_ids: Iterable[str]) -> int:
-    """How many statements a request recorded from some events."""
+def count_learned(connection: apsw.Connection, *, request_id: str, event_ids: Iterable[str]) -> int:
+    """Count how many statements a request recorded from some events."""
     given = {"request": request_id, "events": json.dumps(list(event_ids))}
     return cast("int", connection.execute(sql.queries("memory")["learned_by"], given).get)
 

@@ -11,7 +11,7 @@ import apsw
 from nexus import clock, ids
 from nexus.ledgers import sql
 from nexus.ledgers.memory import processing
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable_or_none
 
 Sort = Literal["newest", "oldest", "relevant"]
 Status = Literal["running", "paused", "done", "canceled"]
@@ -107,25 +107,25 @@ def add(
     return id_
 
 
-def listed(connection: apsw.Connection, backfill_id: str | None = None) -> list[Backfill]:
-    """All backfills, the oldest first, or the one of that id."""
+def list_backfills(connection: apsw.Connection, backfill_id: str | None = None) -> list[Backfill]:
+    """Return all backfills, the oldest first, or the one of that id."""
     rows = connection.execute(sql.queries("memory")["backfills"], {"id": backfill_id}).fetchall()
     return [_backfill(connection, row) for row in cast("list[tuple[Any, ...]]", rows)]
 
 
 def active(connection: apsw.Connection) -> str | None:
-    """The backfill that is running or paused. There is one at a time."""
+    """Return the backfill that is running or paused. There is one at a time."""
     return cast("str | None", connection.execute(sql.queries("memory")["active_backfills"]).get)
 
 
 def next_episodes(connection: apsw.Connection, backfill_id: str, count: int) -> list[str]:
-    """The episodes that are read next."""
+    """Return the episodes that are read next."""
     rows = connection.execute(sql.queries("memory")["next_backfill_episodes"], (backfill_id, count))
     return [cast("str", row[0]) for row in rows]
 
 
 def last_read(connection: apsw.Connection, backfill_id: str, now: datetime) -> str | None:
-    """When the last episode was read, without those from before the clock was set back."""
+    """Return when the last episode was read, without those from before the clock was set back."""
     values = (backfill_id, clock.timestamp(now))
     return cast("str | None", connection.execute(sql.queries("memory")["backfill_last"], values).get)
 
@@ -171,7 +171,7 @@ def log(connection: apsw.Connection, outcome: Outcome, now: clock.Clock = clock.
 
 
 def attempts(connection: apsw.Connection, episode_id: str) -> int:
-    """How often reading an episode has ended, well or not."""
+    """Return how often reading an episode has ended, well or not."""
     values = (PROCESSOR, "episode", episode_id)
     return cast("int", connection.execute(sql.queries("memory")["attempts"], values).get or 0)
 
@@ -187,7 +187,7 @@ def set_status(
     values = {
         "id": backfill_id,
         "status": status,
-        "reason": None if reason is None else storable(reason),
+        "reason": storable_or_none(reason),
         "now": clock.timestamp(now()),
     }
     connection.execute(sql.queries("memory")["set_backfill"], values)
@@ -211,14 +211,14 @@ def next_round(connection: apsw.Connection, backfill_id: str, round_: int) -> bo
     return connection.changes() > 0
 
 
-def unread(connection: apsw.Connection, event_ids: Iterable[str]) -> list[tuple[str, str, str, int]]:
-    """The unread episodes that hold some events: episode, event, when it begins, its tokens."""
+def list_unread(connection: apsw.Connection, event_ids: Iterable[str]) -> list[tuple[str, str, str, int]]:
+    """Return the unread episodes that hold some events: episode, event, when it begins, its tokens."""
     rows = connection.execute(sql.queries("memory")["unread_episodes"], (json.dumps(list(event_ids)),))
     return cast("list[tuple[str, str, str, int]]", rows.fetchall())
 
 
 def events_of(connection: apsw.Connection, episode_id: str) -> list[str]:
-    """The events of an episode, in order."""
+    """Return the events of an episode, in order."""
     without_limit = -1
     rows = connection.execute(sql.queries("memory")["events_of_episode"], (episode_id, without_limit))
     return [cast("str", row[0]) for row in rows]

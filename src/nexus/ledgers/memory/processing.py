@@ -9,7 +9,7 @@ import apsw
 
 from nexus import clock
 from nexus.ledgers import sql
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable_or_none
 
 Status = Literal["done", "failed", "skipped", "flagged"]
 _ALWAYS = 2**31
@@ -36,7 +36,7 @@ def mark(
             "target_type": each.target_type,
             "target_id": each.target_id,
             "status": each.status,
-            "detail": None if each.detail is None else storable(each.detail),
+            "detail": storable_or_none(each.detail),
             "request_id": each.request_id,
             "now": clock.timestamp(now()),
         }
@@ -45,14 +45,14 @@ def mark(
     connection.executemany(sql.queries("memory")["mark_processed"], rows)
 
 
-def settled(
+def find_settled(
     connection: apsw.Connection,
     processor: str,
     target_type: str,
     target_ids: Iterable[str],
     most_attempts: int | None = None,
 ) -> set[str]:
-    """Those that need no more work: everything but what was never tried, or failed less often than that."""
+    """Return those that need no more work: they were tried, and if they failed, at least that often."""
     values = {
         "processor": processor,
         "target_type": target_type,

@@ -158,7 +158,7 @@ ORDER BY at, seq
 -- name: timeline_before
 -- Of each way in which a fact can be about an entity the latest ones, then the latest of these.
 SELECT facts.seq, id, found.at, fact, relation_type, source_entity_id, target_entity_id, confidence, source_type,
-       created_at, source_event_id, source_episode_id, source_request_id
+       as_of, created_at, source_event_id, source_episode_id, source_request_id
 FROM (
   SELECT * FROM (
     SELECT seq, coalesce(as_of, valid_at) AS at FROM facts
@@ -180,19 +180,19 @@ JOIN facts ON facts.seq = found.seq ORDER BY found.at DESC, facts.seq DESC
 
 -- name: facts_before
 SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
-       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+       confidence, source_type, as_of, created_at, source_event_id, source_episode_id, source_request_id
 FROM facts WHERE seq < :before ORDER BY seq DESC LIMIT :limit
 
 -- name: matching_facts
 SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
-       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+       confidence, source_type, as_of, created_at, source_event_id, source_episode_id, source_request_id
 FROM facts WHERE seq IN (
   SELECT rowid FROM facts_fts WHERE facts_fts MATCH :match AND rowid < :before ORDER BY rowid DESC LIMIT :limit)
 ORDER BY seq DESC
 
 -- name: matching_facts_between
 SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
-       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+       confidence, source_type, as_of, created_at, source_event_id, source_episode_id, source_request_id
 FROM (
   SELECT rowid AS hit FROM facts_fts WHERE facts_fts MATCH :match AND rowid < :before ORDER BY rowid DESC)
 JOIN facts ON seq = hit WHERE created_at >= :since AND created_at < :until
@@ -200,7 +200,7 @@ ORDER BY hit DESC LIMIT :limit
 
 -- name: facts_between
 SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
-       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+       confidence, source_type, as_of, created_at, source_event_id, source_episode_id, source_request_id
 FROM facts WHERE created_at >= :since AND (created_at, seq) < (:at, :before)
 ORDER BY created_at DESC, seq DESC LIMIT :limit
 
@@ -280,7 +280,8 @@ ORDER BY (SELECT n.seq FROM fact_successions AS s JOIN facts AS n ON n.id = s.ne
 SELECT id FROM facts WHERE lower(substr(id, -length(:ending))) = lower(:ending) LIMIT 3
 
 -- name: newest_episodes
-SELECT id, channel, thread_id, title, summary, start_time, end_time, event_count, token_count, version
+SELECT id, channel, thread_id, title, summary, start_time, end_time, event_count, token_count, version,
+       previous_version_id, source_request_id
 FROM episodes AS latest
 WHERE NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = latest.id)
   AND (:entities IS NULL OR id IN (
@@ -589,13 +590,13 @@ WITH RECURSIVE
     SELECT l.old_fact_id FROM chain JOIN fact_successions AS l ON l.new_fact_id = chain.id
   )
 SELECT seq, id, coalesce(as_of, valid_at) AS at, fact, relation_type, source_entity_id, target_entity_id,
-       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+       confidence, source_type, as_of, created_at, source_event_id, source_episode_id, source_request_id
 FROM facts WHERE id IN (SELECT id FROM chain) ORDER BY seq DESC LIMIT :limit
 
 -- name: rival_facts
 -- Other facts of the same kind about the same entity that still hold.
 SELECT seq, id, coalesce(as_of, valid_at) AS at, fact, relation_type, source_entity_id, target_entity_id,
-       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+       confidence, source_type, as_of, created_at, source_event_id, source_episode_id, source_request_id
 FROM facts
 WHERE source_entity_id IN (SELECT value FROM json_each(:entities)) AND relation_type = :type AND id <> :id
   AND NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = facts.id)
@@ -605,7 +606,7 @@ ORDER BY seq DESC LIMIT :limit
 -- name: facts_to_review
 -- Learned since a moment, nobody has decided about it, and nothing newer has replaced it.
 SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
-       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+       confidence, source_type, as_of, created_at, source_event_id, source_episode_id, source_request_id
 FROM facts WHERE created_at >= :since AND seq < :before
   AND NOT EXISTS (SELECT 1 FROM fact_verdicts WHERE fact_id = facts.id)
   AND NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = facts.id)
@@ -620,19 +621,19 @@ SELECT count(*) FROM (
 
 -- name: reviewed_facts
 SELECT facts.seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
-       confidence, source_type, facts.created_at, source_event_id, source_episode_id, source_request_id
+       confidence, source_type, as_of, facts.created_at, source_event_id, source_episode_id, source_request_id
 FROM fact_verdicts AS v JOIN facts ON facts.id = v.fact_id
 WHERE v.decision = :decision AND v.created_at >= :since AND facts.seq < :before
 ORDER BY facts.seq DESC LIMIT :limit
 
 -- name: pinned
 SELECT facts.seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
-       confidence, source_type, facts.created_at, source_event_id, source_episode_id, source_request_id
+       confidence, source_type, as_of, facts.created_at, source_event_id, source_episode_id, source_request_id
 FROM pinned_facts AS p JOIN facts ON facts.id = p.fact_id WHERE facts.seq < :before ORDER BY facts.seq DESC LIMIT :limit
 
 -- name: fact
 SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
-       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+       confidence, source_type, as_of, created_at, source_event_id, source_episode_id, source_request_id
 FROM facts WHERE id = ?
 
 -- name: sources_of_memories

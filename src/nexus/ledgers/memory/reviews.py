@@ -40,7 +40,7 @@ UNDECIDED: Final = State()
 
 
 def states(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str, State]:
-    """What was decided about each of some facts."""
+    """Return what was decided about each of some facts."""
     rows = sql.rows(connection, sql.queries("memory")["fact_states"], (json.dumps(list(fact_ids)),))
     return {
         str(id_): State(verdict=verdict, by=by, at=at, reason=reason, is_pinned=bool(pinned))
@@ -71,7 +71,7 @@ def add(
 
 
 def pinned_about(connection: apsw.Connection, entities: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Pinned facts about some entities, and pinned facts about nobody in particular; the newest pin first."""
+    """Return pinned facts about some entities, and those about nobody in particular; newest pin first."""
     values = {"entities": json.dumps(list(entities)), "limit": PINNED_ABOUT}
     rows = sql.rows(connection, sql.queries("memory")["pinned_about"], values)
     found = cast("list[tuple[str, int]]", rows)

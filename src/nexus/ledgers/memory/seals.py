@@ -46,7 +46,7 @@ def seal(connection: apsw.Connection, *, at_most: int = _BATCH) -> int:
 
 
 def breaks(connection: apsw.Connection) -> Iterator[Break]:
-    """Every fact that does not match its seal. Facts without one yet are no matter."""
+    """Yield every fact that does not match its seal. Facts without one yet are no matter."""
     queries = sql.queries("memory")
     digest, after = _FIRST, _BEFORE_ALL
     while rows := connection.execute(queries["sealed_facts"], {"after": after, "limit": _BATCH}).fetchall():
@@ -62,25 +62,25 @@ def breaks(connection: apsw.Connection) -> Iterator[Break]:
         yield Break(seq=cast("int", seq), what="inserted")
 
 
-def unsealed(connection: apsw.Connection) -> int:
-    """How many facts have no seal yet."""
+def count_unsealed(connection: apsw.Connection) -> int:
+    """Count how many facts have no seal yet."""
     return cast("int", connection.execute(sql.queries("memory")["unsealed_count"]).get)
 
 
 def head(connection: apsw.Connection) -> str:
-    """The last digest, which stands for every fact that is sealed. Empty where none is."""
+    """Return the last digest, which stands for every fact that is sealed. Empty where none is."""
     last = connection.execute(sql.queries("memory")["last_seal"]).fetchone()
     return cast("bytes", last[1]).hex() if last else ""
 
 
-def broken_before(connection: apsw.Connection) -> int:
-    """How many facts were broken when a forget made the seals again, and have not been accepted since."""
+def count_broken_before(connection: apsw.Connection) -> int:
+    """Count facts that were broken when a forget made the seals again, and not accepted since."""
     return cast("int", connection.execute(sql.queries("memory")["broken_before_reseal"]).get)
 
 
 def lift(connection: apsw.Connection, first_seq: int) -> None:
     """Drop the seals from a fact on, inside the caller's transaction; `seal` makes them again."""
-    with guards.suspended(connection, guards.refusals_of("fact_seals")):
+    with guards.suspend(connection, guards.refusals_of("fact_seals")):
         connection.execute(sql.queries("memory")["break_seals"], (first_seq,))
 
 
@@ -94,18 +94,18 @@ def accept(connection: apsw.Connection) -> int:
     found = list(breaks(connection))
     if found:
         lift(connection, min(each.seq for each in found))
-    if found or broken_before(connection):
+    if found or count_broken_before(connection):
         record = (ids.new("res"), "accepted", len(found))
         connection.execute(sql.queries("memory")["record_reseal"], record)
     return len(found)
 
 
 def _digest(before: bytes, row: Sequence[Column]) -> bytes:
-    return sha256(before + b"".join(map(_encoded, row))).digest()
+    return sha256(before + b"".join(map(_encode, row))).digest()
 
 
-def _encoded(value: Column) -> bytes:
-    """Each value with its length, so that no two rows are encoded alike."""
+def _encode(value: Column) -> bytes:
+    """Encode a value with its length, so that no two rows are encoded alike."""
     if value is None:
         return _NULL
     if isinstance(value, float):

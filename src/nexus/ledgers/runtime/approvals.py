@@ -7,14 +7,14 @@ own. A call that was allowed for its session or always leaves a rule: its row, w
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
 import apsw
 
 from nexus import ids
 from nexus.ledgers import sql
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 Status = Literal["waiting", "allowed", "denied", "withdrawn"]
 Scope = Literal["once", "session", "always"]
@@ -57,7 +57,7 @@ class Approval:
 
 
 def hash_call(tool: str, arguments: Mapping[str, Any], state: str = "") -> str:
-    """What tells one call from every other, and from the same call on another file."""
+    """Return what tells one call from every other, and from the same call on another file."""
     exact = [tool, arguments, state] if state else [tool, arguments]
     return hashlib.sha256(json.dumps(exact, sort_keys=True).encode()).hexdigest()
 
@@ -89,7 +89,7 @@ def ask(
         "arguments": _exact(arguments),
         "call_hash": call_hash,
         "reason": storable(reason),
-        "tainted_by": None if tainted_by is None else storable(tainted_by),
+        "tainted_by": storable_or_none(tainted_by),
         "preview": storable(preview),
     }
     connection.execute(sql.queries("runtime")["withdraw_approvals"], (execution_id, call_key, call_hash))
@@ -109,18 +109,18 @@ def is_unmade(connection: apsw.Connection, execution_id: str, call_key: str) -> 
 
 
 def get(connection: apsw.Connection, approval_id: str) -> Approval | None:
-    """One approval."""
+    """Return one approval."""
     found = _all(connection, "approval", (approval_id,))
     return found[0] if found else None
 
 
-def waiting(connection: apsw.Connection, session_label: str | None = None) -> list[Approval]:
-    """The calls that wait, the oldest first; of one session, or of all."""
+def list_waiting(connection: apsw.Connection, session_label: str | None = None) -> list[Approval]:
+    """Return the calls that wait, the oldest first; of one session, or of all."""
     return _all(connection, "waiting_approvals", {"session_label": session_label})
 
 
 def rules(connection: apsw.Connection, approval: Approval) -> list[str]:
-    """The rules that may serve a call: those that the owner gave for their own calls, and only for those."""
+    """Return the rules that may serve a call: those that the owner gave, and for their own calls only."""
     if not approval.may_become_rule:
         return []
     values = {"session_label": approval.session_label, "request_id": approval.request_id}
@@ -152,8 +152,5 @@ def start(connection: apsw.Connection, approval_id: str) -> bool:
 
 def _all(connection: apsw.Connection, query: str, values: Any) -> list[Approval]:
     rows = sql.rows(connection, sql.queries("runtime")[query], values)
-    return [_approval(dict(zip(Approval.__slots__, row, strict=True))) for row in rows]
-
-
-def _approval(values: dict[str, Any]) -> Approval:
-    return Approval(**{**values, "arguments": json.loads(values["arguments"])})
+    found = [sql.make(Approval, row) for row in rows]
+    return [replace(each, arguments=json.loads(cast("str", each.arguments))) for each in found]

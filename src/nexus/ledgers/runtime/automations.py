@@ -11,7 +11,7 @@ import apsw
 
 from nexus import ids
 from nexus.ledgers import sql
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 CircuitState = Literal["closed", "open", "half_open"]
 DEFAULT_HOOK_POINT = "runAutomations"
@@ -95,29 +95,29 @@ class Automation:
         return cls(**fields)
 
 
-def listed(connection: apsw.Connection) -> list[Automation]:
+def list_current(connection: apsw.Connection) -> list[Automation]:
     """Of every name the row that counts, in the order in which a hook point runs them."""
-    return [_automation(row) for row in connection.execute(_selecting("automations"))]
+    return [_automation(row) for row in connection.execute(_select_statement("automations"))]
 
 
 def get(connection: apsw.Connection, name: str) -> Automation | None:
-    """The row of a name that counts."""
+    """Return the row of a name that counts."""
     return next((each for each in versions(connection, name) if each.status != "superseded"), None)
 
 
 def by_id(connection: apsw.Connection, automation_id: str) -> Automation | None:
-    """One version."""
-    row = connection.execute(_selecting("automation_by_id"), (automation_id,)).fetchone()
+    """Return one version."""
+    row = connection.execute(_select_statement("automation_by_id"), (automation_id,)).fetchone()
     return None if row is None else _automation(row)
 
 
 def versions(connection: apsw.Connection, name: str) -> list[Automation]:
-    """Every version of a name, the newest first."""
-    return [_automation(row) for row in connection.execute(_selecting("automation_versions"), (name,))]
+    """Return every version of a name, the newest first."""
+    return [_automation(row) for row in connection.execute(_select_statement("automation_versions"), (name,))]
 
 
 def count_names(connection: apsw.Connection, prefix: str) -> int:
-    """How many names begin like this, also of those that were removed."""
+    """Count how many names begin like this, also of those that were removed."""
     return cast("int", connection.execute(sql.queries("runtime")["count_automation_names"], (prefix,)).get)
 
 
@@ -158,7 +158,8 @@ def enable(connection: apsw.Connection, automation_id: str) -> None:
 def disable(connection: apsw.Connection, automation_id: str, reason: str | None) -> None:
     """Let it run no more, until it is enabled."""
     connection.execute(
-        sql.queries("runtime")["disable_automation"], {"id": automation_id, "reason": _text(reason)}
+        sql.queries("runtime")["disable_automation"],
+        {"id": automation_id, "reason": storable_or_none(reason)},
     )
 
 
@@ -167,7 +168,7 @@ def adopt(connection: apsw.Connection, automation_id: str, script_hash: str) -> 
     connection.execute(sql.queries("runtime")["adopt_script"], {"id": automation_id, "hash": script_hash})
 
 
-def _selecting(name: str) -> str:
+def _select_statement(name: str) -> str:
     queries = sql.queries("runtime")
     return queries[name].replace("{columns}", queries["automation_columns"])
 
@@ -175,7 +176,7 @@ def _selecting(name: str) -> str:
 def _columns(new: NewAutomation) -> dict[str, Any]:
     values: dict[str, Any] = {name: getattr(new, name) for name in NewAutomation.__slots__}
     return {
-        **{name: _text(value) if isinstance(value, str) else value for name, value in values.items()},
+        **{name: storable(value) if isinstance(value, str) else value for name, value in values.items()},
         "triggers_json": json.dumps(new.triggers, sort_keys=True) if new.triggers else None,
         "config_json": json.dumps(new.config, sort_keys=True) if new.config else None,
         "peer_workspaces": json.dumps(new.peer_workspaces) if new.peer_workspaces else None,
@@ -198,7 +199,7 @@ def _automation(row: Any) -> Automation:
 
 
 def _object(text: str | None) -> dict[str, Any]:
-    """A JSON object; nothing where a row from elsewhere holds something that is none."""
+    """Return a JSON object; nothing where a row from elsewhere holds something that is none."""
     value = _json(text)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
@@ -213,7 +214,3 @@ def _json(text: str | None) -> object:
         return json.loads(text or "null")
     except ValueError:
         return None
-
-
-def _text(text: str | None) -> str | None:
-    return None if text is None else storable(text)

@@ -42,6 +42,6 @@ def record(connection: apsw.Connection, hit: NewHit) -> None:
 
 
 def hits(connection: apsw.Connection, *, since: str, limit: int = 100) -> list[Hit]:
-    """What was refused from a moment on, the newest first."""
+    """Return what was refused from a moment on, the newest first."""
     rows = connection.execute(sql.queries("runtime")["budget_hits"], (since, limit))
     return [Hit(**dict(zip(_COLUMNS, cast("tuple[Any, ...]", row), strict=True))) for row in rows]

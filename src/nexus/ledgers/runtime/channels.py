@@ -75,14 +75,9 @@ class Counts:
 
 
 def state(connection: apsw.Connection, name: str) -> ChannelState:
-    """How a channel is doing; stopped, where it never ran."""
+    """Return how a channel is doing; stopped, where it never ran."""
     row = connection.execute(_query("channel"), {"name": name}).fetchone()
     return ChannelState(name=name) if row is None else _state(row)
-
-
-def states(connection: apsw.Connection) -> list[ChannelState]:
-    """Every channel that ever ran."""
-    return [_state(row) for row in connection.execute(_query("channels"))]
 
 
 def note_status(connection: apsw.Connection, name: str, status: Status, reason: str | None = None) -> None:
@@ -105,12 +100,12 @@ def set_(
 
 
 def note_message(connection: apsw.Connection, name: str) -> None:
-    """Something came in just now."""
+    """Record that something came in just now."""
     connection.execute(_query("channel_heard"), {"name": name})
 
 
 def cursor(connection: apsw.Connection, name: str) -> Any:
-    """How far a channel's adapter has read, in its own terms; None at first."""
+    """Return how far a channel's adapter has read, in its own terms; None at first."""
     found = cast("str | None", connection.execute(_query("channel_cursor"), {"name": name}).get)
     return None if found is None else json.loads(found)
 
@@ -121,7 +116,7 @@ def keep_cursor(connection: apsw.Connection, name: str, cursor: Any) -> None:
 
 
 def queued_seq(connection: apsw.Connection, name: str) -> int | None:
-    """Up to where a channel's recorded messages are in its queue; None where it never ran."""
+    """Return up to where a channel's recorded messages are in its queue; None where it never ran."""
     return cast("int | None", connection.execute(_query("queued_seq"), {"name": name}).get)
 
 
@@ -139,7 +134,7 @@ def queue(
     connection.execute(_query("keep_queued_seq"), {"name": name, "seq": seq})
 
 
-def due(
+def list_due(
     connection: apsw.Connection,
     channel: str,
     now: datetime,
@@ -148,7 +143,7 @@ def due(
     *,
     quiet: bool = False,
 ) -> list[Delivery]:
-    """What a channel can send now: of each thread the first that waits. In quiet hours, answers alone.
+    """Return what a channel can send now: of each thread the first that waits. In quiet hours, answers alone.
 
     One that would wait longer than the longest pause was recorded before the clock was set back.
     """
@@ -159,28 +154,28 @@ def due(
         "quiet": int(quiet),
         "limit": limit,
     }
-    return [_delivery(row) for row in connection.execute(_query("due_deliveries"), values)]
+    return [sql.make(Delivery, row) for row in connection.execute(_query("due_deliveries"), values)]
 
 
 def next_at(connection: apsw.Connection, channel: str, *, quiet: bool = False) -> datetime | None:
-    """When something is due next. In quiet hours, of the answers."""
+    """Return when something is due next. In quiet hours, of the answers."""
     values = {"channel": channel, "quiet": int(quiet)}
     found = cast("str | None", connection.execute(_query("next_delivery_at"), values).get)
     return None if found is None else clock.parse(found)
 
 
-def sent(connection: apsw.Connection, event_id: str, external_id: str | None) -> None:
-    """A message has left; the channel may have a name for it."""
+def record_sent(connection: apsw.Connection, event_id: str, external_id: str | None) -> None:
+    """Record that a message has left, and what the channel calls it, if anything."""
     connection.execute(_query("delivery_sent"), {"event_id": event_id, "external_id": external_id})
 
 
-def sent_as(connection: apsw.Connection, event_id: str) -> str | None:
-    """What the channel calls a message that has left, if it has a name for it."""
+def find_sent_id(connection: apsw.Connection, event_id: str) -> str | None:
+    """Return what the channel calls a message that has left, if it has a name for it."""
     return cast("str | None", connection.execute(_query("delivery_sent_as"), (event_id,)).get)
 
 
-def failed(connection: apsw.Connection, event_id: str, error: str, next_at: datetime | None) -> None:
-    """An attempt failed. Without a next time nothing more is tried until somebody says so."""
+def record_failed(connection: apsw.Connection, event_id: str, error: str, next_at: datetime | None) -> None:
+    """Record that an attempt failed. Without a next time nothing more is tried until somebody says so."""
     at = None if next_at is None else clock.timestamp(next_at)
     values = {"event_id": event_id, "error": storable(error), "next_at": at}
     connection.execute(_query("delivery_failed"), values)
@@ -195,9 +190,9 @@ def deliveries(
     since: str = "",
     until: str | None = None,
 ) -> list[Delivery]:
-    """Messages with that status, the newest first; those queued within a time, if one is given."""
+    """Return messages with that status, the newest first; those queued within a time, if one is given."""
     values = {"channel": channel, "status": status, "since": since, "until": until, "limit": limit}
-    return [_delivery(row) for row in connection.execute(_query("deliveries_listed"), values)]
+    return [sql.make(Delivery, row) for row in connection.execute(_query("deliveries_listed"), values)]
 
 
 def retry(connection: apsw.Connection, channel: str) -> int:
@@ -235,19 +230,19 @@ def keep_received(
     connection.execute(_query("keep_received"), values)
 
 
-def received(connection: apsw.Connection, channel: str, limit: int) -> list[dict[str, Any]]:
-    """Messages that wait to be taken in, the oldest first."""
+def list_received(connection: apsw.Connection, channel: str, limit: int) -> list[dict[str, Any]]:
+    """Return messages that wait to be taken in, the oldest first."""
     rows = connection.execute(_query("received"), {"channel": channel, "limit": limit})
     return [json.loads(cast("tuple[str]", row)[0]) for row in rows]
 
 
 def end_received(connection: apsw.Connection, channel: str, external_id: str) -> None:
-    """A message was taken in, and waits no more; one that was set aside meanwhile stays."""
+    """Record that a message was taken in and waits no more; one that was set aside meanwhile stays."""
     values = {"channel": channel, "external_id": storable(external_id)}
     connection.execute(_query("end_received"), values)
 
 
-def those_set_aside(
+def list_set_aside(
     connection: apsw.Connection,
     channel: str | None = None,
     limit: int = 100,
@@ -255,7 +250,7 @@ def those_set_aside(
     since: str = "",
     until: str | None = None,
 ) -> list[SetAside]:
-    """What could not be taken in, the oldest first; what came within a time, if one is given."""
+    """Return what could not be taken in, the oldest first; what came within a time, if one is given."""
     values = {"channel": channel, "since": since, "until": until, "limit": limit}
     rows = connection.execute(_query("set_aside_listed"), values)
     found: list[SetAside] = []
@@ -282,7 +277,7 @@ def take(connection: apsw.Connection, id_: str) -> bool:
 
 
 def counts(connection: apsw.Connection, name: str) -> Counts:
-    """How much waits, has failed, and was set aside."""
+    """Return how much waits, has failed, and was set aside."""
     row = connection.execute(_query("channel_counts"), {"name": name}).fetchone()
     return Counts(*cast("tuple[int, int, int]", row))
 
@@ -295,7 +290,3 @@ def _state(row: Any) -> ChannelState:
     values: dict[str, Any] = dict(zip(ChannelState.__slots__, cast("tuple[Any, ...]", row), strict=True))
     values["paused"] = bool(values["paused"])
     return ChannelState(**values)
-
-
-def _delivery(row: Any) -> Delivery:
-    return Delivery(**dict(zip(Delivery.__slots__, cast("tuple[Any, ...]", row), strict=True)))

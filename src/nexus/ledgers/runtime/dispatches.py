@@ -1,7 +1,7 @@
 """Dispatches in the runtime ledger: tasks given to workers, and which run got each result."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import apsw
 
@@ -58,23 +58,22 @@ def create(connection: apsw.Connection, dispatch: NewDispatch) -> Dispatch:
 
 
 def get(connection: apsw.Connection, dispatch_id: str) -> Dispatch | None:
-    """One task, whole."""
-    return _one(connection, "dispatch", dispatch_id)
+    """Return one task, whole."""
+    return next(iter(_all(connection, "dispatch", (dispatch_id,))), None)
 
 
 def of_worker(connection: apsw.Connection, worker_request_id: str) -> Dispatch | None:
-    """The task that a worker's request stands for."""
-    return _one(connection, "dispatch_of_worker", worker_request_id)
+    """Return the task that a worker's request stands for."""
+    return next(iter(_all(connection, "dispatch_of_worker", (worker_request_id,))), None)
 
 
 def of_call(connection: apsw.Connection, execution_id: str, call_id: str) -> Dispatch | None:
-    """The task that a call of a run gave, where it did so before."""
-    found = _all(connection, "dispatch_of_call", (execution_id, call_id))
-    return found[0] if found else None
+    """Return the task that a call of a run gave, where it did so before."""
+    return next(iter(_all(connection, "dispatch_of_call", (execution_id, call_id))), None)
 
 
 def of_execution(connection: apsw.Connection, execution_id: str) -> list[Dispatch]:
-    """The tasks that a run gave, in order."""
+    """Return the tasks that a run gave, in order."""
     return _all(connection, "dispatches_of_execution", (execution_id,))
 
 
@@ -86,23 +85,23 @@ def of_session(
     dispatch_id: str | None = None,
     limit: int = 20,
 ) -> list[Dispatch]:
-    """The tasks that a session gave on behalf of a request's principal, with its access; the newest first."""
+    """Return the tasks that a session gave for a request's principal, with its access; the newest first."""
     values = {"session_label": session_label, "request_id": request_id, "id": dispatch_id, "limit": limit}
     return _all(connection, "dispatches_of_session", values)
 
 
 def of_root(connection: apsw.Connection, root_request_id: str) -> list[Dispatch]:
-    """Every task below a root, in the order in which they were given."""
+    """Return every task below a root, in the order in which they were given."""
     return _all(connection, "dispatches_of_root", (root_request_id,))
 
 
-def claimed_by(connection: apsw.Connection, execution_id: str) -> list[Dispatch]:
-    """The tasks whose results calls of a run have taken, in the order in which they were given."""
+def list_claimed_by(connection: apsw.Connection, execution_id: str) -> list[Dispatch]:
+    """Return the tasks whose results calls of a run have taken, in the order in which they were given."""
     return _all(connection, "dispatches_claimed_by", (execution_id,))
 
 
-def undelivered(connection: apsw.Connection) -> list[Dispatch]:
-    """Every task whose result no run has got, be it under way or ended. Look through them after a crash."""
+def list_undelivered(connection: apsw.Connection) -> list[Dispatch]:
+    """Return every task whose result no run has got, under way or ended: to look through after a crash."""
     return _all(connection, "undelivered_dispatches", ())
 
 
@@ -141,13 +140,6 @@ def take_back(connection: apsw.Connection, dispatch_id: str) -> None:
     connection.execute(sql.queries("runtime")["take_back_dispatch"], (dispatch_id,))
 
 
-def _one(connection: apsw.Connection, query: str, id_: str) -> Dispatch | None:
-    found = _all(connection, query, (id_,))
-    return found[0] if found else None
-
-
 def _all(connection: apsw.Connection, query: str, values: tuple[Any, ...] | dict[str, Any]) -> list[Dispatch]:
     rows = connection.execute(sql.queries("runtime")[query], values)
-    return [
-        Dispatch(**dict(zip(Dispatch.__slots__, cast("tuple[Any, ...]", row), strict=True))) for row in rows
-    ]
+    return [sql.make(Dispatch, row) for row in rows]

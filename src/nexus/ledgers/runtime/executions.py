@@ -10,7 +10,7 @@ import apsw
 from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.runtime import reservations, steps
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 
 Mode = Literal["followup", "collect", "steer", "interrupt"]
 Status = Literal["queued", "running", "done", "failed", "timeout", "cancelled"]
@@ -68,7 +68,8 @@ def enqueue(connection: apsw.Connection, execution: NewExecution) -> Execution:
             "lane": execution.lane,
             "work": execution.work,
             "mode": execution.mode,
-            "input": _json(execution.input),
+            # Escaped, so that text that UTF-8 cannot carry is stored all the same.
+            "input": json.dumps(execution.input),
             "timeout_ms": execution.timeout_ms,
         },
     )
@@ -81,20 +82,20 @@ def enqueue(connection: apsw.Connection, execution: NewExecution) -> Execution:
 
 
 def get(connection: apsw.Connection, execution_id: str) -> Execution | None:
-    """One run, whole."""
+    """Return one run, whole."""
     row = connection.execute(sql.queries("runtime")["execution"], (execution_id,)).fetchone()
     return None if row is None else _execution(row)
 
 
 def of_request(connection: apsw.Connection, request_id: str, session_label: str) -> list[Execution]:
-    """The runs that a request had in a session, in the order in which they were asked for."""
+    """Return the runs that a request had in a session, in the order in which they were asked for."""
     values = {"request_id": request_id, "session_label": session_label}
     rows = connection.execute(sql.queries("runtime")["executions_of_request"], values)
     return [_execution(row) for row in rows]
 
 
-def begun_below(connection: apsw.Connection, label: str, since: str) -> int:
-    """How many were asked for since a time in sessions whose labels begin like that."""
+def count_begun_below(connection: apsw.Connection, label: str, since: str) -> int:
+    """Count how many were asked for since a time in sessions whose labels begin like that."""
     found = connection.execute(sql.queries("runtime")["executions_below"], {"label": label, "since": since})
     return cast("int", found.get)
 
@@ -119,10 +120,10 @@ def end(
     The first end stands; False where it had one already.
     """
     queries = sql.queries("runtime")
-    text = None if error is None else storable(error)
+    text = storable_or_none(error)
     connection.execute(
         queries["end_execution"],
-        {"id": execution_id, "status": status, "result": _json(result), "error": text},
+        {"id": execution_id, "status": status, "result": json.dumps(result), "error": text},
     )
     ended = connection.changes() > 0
     if ended:
@@ -150,7 +151,7 @@ def _end_requests(connection: apsw.Connection, execution_id: str, status: Status
 
 def prepare(connection: apsw.Connection, execution_id: str, context: Any) -> None:
     """Record the context of a run as it is now: that is what it goes on with, also after a crash."""
-    values = {"id": execution_id, "context": _json(context)}
+    values = {"id": execution_id, "context": json.dumps(context)}
     connection.execute(sql.queries("runtime")["prepare_execution"], values)
 
 
@@ -169,8 +170,8 @@ def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[str]
     return [cast("str", row[0]) for row in rows]
 
 
-def interrupted_by(connection: apsw.Connection, execution_id: str) -> list[str]:
-    """The unfinished runs of a session that a later one may stop, in order."""
+def list_interrupted_by(connection: apsw.Connection, execution_id: str) -> list[str]:
+    """Return the unfinished runs of a session that a later one may stop, in order."""
     rows = connection.execute(sql.queries("runtime")["interrupted_by"], (execution_id,))
     return [cast("str", row[0]) for row in rows]
 
@@ -184,8 +185,8 @@ class Said:
     """The access level of its sender."""
 
 
-def said_to(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[str, list[Said]]:
-    """The messages that some runs answered, those that they took included, in order."""
+def load_said_to(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[str, list[Said]]:
+    """Return the messages that some runs answered, those that they took included, in order."""
     found: dict[str, list[Said]] = {}
     given = {"ids": json.dumps(list(execution_ids))}
     for run, event_id, trust in cast(
@@ -195,15 +196,15 @@ def said_to(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[s
     return found
 
 
-def begun_in(connection: apsw.Connection, session_label: str, after: str) -> list[str]:
-    """The runs of a session after another one, but for those that were cancelled or answered by others."""
+def list_begun_in(connection: apsw.Connection, session_label: str, after: str) -> list[str]:
+    """Return the runs of a session after another one, without those cancelled or answered by others."""
     values = {"session_label": session_label, "after": after}
     rows = connection.execute(sql.queries("runtime")["begun_in_session"], values)
     return [cast("str", row[0]) for row in rows]
 
 
 def newest_in(connection: apsw.Connection, session_label: str) -> str | None:
-    """The run of a session that was asked for last."""
+    """Return the run of a session that was asked for last."""
     return cast(
         "str | None", connection.execute(sql.queries("runtime")["newest_in_session"], (session_label,)).get
     )
@@ -223,7 +224,7 @@ def provider_answers(connection: apsw.Connection, execution_id: str) -> None:
 
 
 def predecessor(connection: apsw.Connection, execution_id: str) -> str | None:
-    """The run of the same session that comes just before another and has not ended."""
+    """Return the run of the same session that comes just before another and has not ended."""
     found = connection.execute(sql.queries("runtime")["predecessor"], {"id": execution_id}).get
     return cast("str | None", found)
 
@@ -233,25 +234,25 @@ def withdraw(connection: apsw.Connection, execution_id: str) -> None:
     connection.execute(sql.queries("runtime")["withdraw_execution"], (execution_id,))
 
 
-def unfinished(connection: apsw.Connection) -> list[str]:
-    """Every run that has not ended, in the order in which they were recorded."""
+def list_unfinished(connection: apsw.Connection) -> list[str]:
+    """Return every run that has not ended, in the order in which they were recorded."""
     return [cast("str", row[0]) for row in connection.execute(sql.queries("runtime")["unfinished"])]
 
 
-def unfinished_in(connection: apsw.Connection, session_label: str) -> list[str]:
-    """The runs of a session that have not ended, in order."""
+def list_unfinished_in(connection: apsw.Connection, session_label: str) -> list[str]:
+    """Return the runs of a session that have not ended, in order."""
     rows = connection.execute(sql.queries("runtime")["unfinished_in_session"], (session_label,))
     return [cast("str", row[0]) for row in rows]
 
 
-def unfinished_below(connection: apsw.Connection, label: str) -> list[str]:
-    """The runs that have not ended of all sessions whose labels begin like that, in order."""
+def list_unfinished_below(connection: apsw.Connection, label: str) -> list[str]:
+    """Return the runs that have not ended of all sessions whose labels begin like that, in order."""
     rows = connection.execute(sql.queries("runtime")["unfinished_below"], {"label": label})
     return [cast("str", row[0]) for row in rows]
 
 
-def known(connection: apsw.Connection, execution_ids: Sequence[str]) -> set[str]:
-    """Those of these runs that are recorded."""
+def find_known(connection: apsw.Connection, execution_ids: Sequence[str]) -> set[str]:
+    """Return those of these runs that are recorded."""
     rows = connection.execute(sql.queries("runtime")["known_executions"], (json.dumps(list(execution_ids)),))
     return {cast("str", row[0]) for row in rows}
 
@@ -269,11 +270,6 @@ def is_first(connection: apsw.Connection, execution: Execution) -> bool:
 def _execution(row: Any) -> Execution:
     values: dict[str, Any] = dict(zip(Execution.__slots__, row, strict=True))
     return Execution(**{**values, "input": _value(values["input"]), "result": _value(values["result"])})
-
-
-def _json(value: Any) -> str:
-    # Escaped, so that text that UTF-8 cannot carry is stored all the same.
-    return json.dumps(value)
 
 
 def _value(text: str | None) -> Any:

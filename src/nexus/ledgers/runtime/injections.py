@@ -55,19 +55,21 @@ def mark_used(connection: apsw.Connection, request_id: str, used: Mapping[str, S
 
 
 def of_root(connection: apsw.Connection, root_request_id: str) -> list[Injection]:
-    """All that was offered below a root request, by decision and rank."""
+    """Return all that was offered below a root request, by decision and rank."""
     rows = connection.execute(sql.queries("runtime")["injections_of_root"], (root_request_id,))
-    return [loaded(row) for row in rows]
+    return [parse_row(row) for row in rows]
 
 
 def of_item(connection: apsw.Connection, item_id: str, *, limit: int = 20) -> list[Injection]:
-    """When something was injected, the newest first."""
+    """Return when something was injected, the newest first."""
     values = {"item_id": item_id, "limit": limit}
-    return [loaded(row) for row in connection.execute(sql.queries("runtime")["injections_of_item"], values)]
+    return [
+        parse_row(row) for row in connection.execute(sql.queries("runtime")["injections_of_item"], values)
+    ]
 
 
-def loaded(row: Any) -> Injection:
-    """A row of the ledger as an injection."""
+def parse_row(row: Any) -> Injection:
+    """Make an injection of a row of the ledger."""
     values: dict[str, Any] = dict(zip(Injection.__slots__, row, strict=True))
     values["injected"] = bool(values["injected"])
     values["used"] = None if values["used"] is None else bool(values["used"])

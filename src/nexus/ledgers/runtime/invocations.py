@@ -93,16 +93,16 @@ def postpone(
     return _judge(connection, [failed], error_limit) if connection.changes() else []
 
 
-def dead(
+def list_dead(
     connection: apsw.Connection, *, name: str | None = None, limit: int = 50
 ) -> list[tuple[str, Invocation]]:
     """Async ones that failed for good, each with its automation's name; the newest first."""
     rows = connection.execute(sql.queries("runtime")["dead_invocations"], {"name": name, "limit": limit})
-    return [(cast("str", row[-1]), loaded(row[:-1])) for row in rows]
+    return [(cast("str", row[-1]), parse_row(row[:-1])) for row in rows]
 
 
 def count_dead(connection: apsw.Connection) -> int:
-    """How many async ones failed for good."""
+    """Count how many async ones failed for good."""
     return cast("int", connection.execute(sql.queries("runtime")["count_dead_invocations"]).get)
 
 
@@ -119,35 +119,35 @@ def dismiss(connection: apsw.Connection, invocation_id: str) -> bool:
 
 
 def get(connection: apsw.Connection, invocation_id: str) -> Invocation | None:
-    """One invocation, whole."""
+    """Return one invocation, whole."""
     row = connection.execute(sql.queries("runtime")["invocation"], (invocation_id,)).fetchone()
-    return None if row is None else loaded(row)
+    return None if row is None else parse_row(row)
 
 
 def of_automation(
     connection: apsw.Connection, name: str, *, status: str | None = None, limit: int = 20
 ) -> list[Invocation]:
-    """The invocations of a name in all its versions, the newest first."""
+    """Return the invocations of a name in all its versions, the newest first."""
     values = {"name": name, "status": status, "limit": limit}
     rows = connection.execute(sql.queries("runtime")["invocations_of_name"], values)
-    return [loaded(row) for row in rows]
+    return [parse_row(row) for row in rows]
 
 
-def gone_wrong(connection: apsw.Connection, name: str, since: str, limit: int) -> list[Invocation]:
-    """The invocations of a name that went wrong since a time and whose input is kept, the newest first."""
+def list_gone_wrong(connection: apsw.Connection, name: str, since: str, limit: int) -> list[Invocation]:
+    """Return the invocations of a name that went wrong since a time, with kept input; the newest first."""
     values = {"name": name, "since": since, "limit": limit}
     rows = connection.execute(sql.queries("runtime")["invocations_gone_wrong"], values)
-    return [loaded(row) for row in rows]
+    return [parse_row(row) for row in rows]
 
 
-def unfinished(connection: apsw.Connection) -> list[tuple[str, int]]:
-    """The async ones that have not ended, in the order in which they were asked for: id and attempts."""
+def list_unfinished(connection: apsw.Connection) -> list[tuple[str, int]]:
+    """Return the async ones that have not ended, in the order of their requests: id and attempts."""
     rows = connection.execute(sql.queries("runtime")["unfinished_invocations"]).fetchall()
     return cast("list[tuple[str, int]]", rows)
 
 
-def unfinished_of(connection: apsw.Connection, *, automation: str, root_request_id: str) -> int:
-    """How many of an automation for a message have not ended, without those that are tried again later."""
+def count_unfinished_of(connection: apsw.Connection, *, automation: str, root_request_id: str) -> int:
+    """Count those of an automation for a message that have not ended, without those tried again later."""
     values = {"automation": automation, "root_request_id": root_request_id}
     return cast("int", connection.execute(sql.queries("runtime")["unfinished_of_root"], values).get)
 
@@ -159,20 +159,17 @@ def lose(connection: apsw.Connection, invocation_id: str, attempts: int, error: 
     return connection.changes() > 0
 
 
-def missed(connection: apsw.Connection, *, automation: str, since: str, limit: int) -> list[tuple[str, str]]:
-    """The requests that an automation failed on or was skipped for, with their sessions; the oldest first."""
+def list_missed(
+    connection: apsw.Connection, *, automation: str, since: str, limit: int
+) -> list[tuple[str, str]]:
+    """Return the requests that an automation failed on or was skipped for, with sessions; oldest first."""
     given = {"automation": automation, "since": since, "limit": limit}
     rows = connection.execute(sql.queries("runtime")["missed_requests"], given).fetchall()
     return cast("list[tuple[str, str]]", rows)
 
 
-def half_open(connection: apsw.Connection, automation_id: str) -> None:
-    """Let one trial through an open circuit."""
-    connection.execute(sql.queries("runtime")["half_open"], (automation_id,))
-
-
-def loaded(row: Any) -> Invocation:
-    """A row of the ledger as an invocation."""
+def parse_row(row: Any) -> Invocation:
+    """Make an invocation of a row of the ledger."""
     values: dict[str, Any] = dict(zip(Invocation.__slots__, row, strict=True))
     values["blocking"] = bool(values["blocking"])
     values["result"], values["input"] = _value(values["result"]), _value(values["input"])

@@ -41,11 +41,11 @@ class Capabilities:
     """When `nexus models test`, or `nexus init`, last tried it."""
 
     def over(self, other: Self) -> Self:
-        """What this one knows, and where it knows nothing, what the other does."""
-        return replace(other, **self.known())
+        """Return what this one knows, and where it knows nothing, what the other does."""
+        return replace(other, **self.known_fields())
 
-    def known(self) -> dict[str, Any]:
-        """The fields that are known."""
+    def known_fields(self) -> dict[str, Any]:
+        """Return the fields that are known."""
         values = ((name, getattr(self, name)) for name in self.__slots__)
         return {name: value for name, value in values if value is not None}
 
@@ -57,20 +57,20 @@ class Capabilities:
 
 
 def get(connection: apsw.Connection, name: str, address: str) -> Capabilities:
-    """What was learned of a model at that address."""
+    """Return what was learned of a model at that address."""
     found: Any = connection.execute(sql.queries("runtime")["known_model"], (name, address)).get
     return Capabilities() if found is None else Capabilities.of(json.loads(found))
 
 
 def every(connection: apsw.Connection) -> dict[str, Capabilities]:
-    """What was learned of all models, by name."""
+    """Return what was learned of all models, by name."""
     rows = cast(
         "list[tuple[str, str]]", connection.execute(sql.queries("runtime")["known_models"]).fetchall()
     )
     return {name: Capabilities.of(json.loads(known)) for name, known in rows}
 
 
-def replaced(connection: apsw.Connection, name: str, address: str, known: Capabilities) -> None:
+def replace_known(connection: apsw.Connection, name: str, address: str, known: Capabilities) -> None:
     """Keep what a trial found, in place of everything that was known before."""
     connection.execute(sql.queries("runtime")["forget_model"], (name,))
     learn(connection, name, address, known)
@@ -78,7 +78,7 @@ def replaced(connection: apsw.Connection, name: str, address: str, known: Capabi
 
 def learn(connection: apsw.Connection, name: str, address: str, learned: Capabilities) -> None:
     """Keep what was learned, over what was known before. Another address: nothing of before is kept."""
-    known = json.dumps(learned.known())
+    known = json.dumps(learned.known_fields())
     connection.execute(
         sql.queries("runtime")["learn_model"], {"name": name, "address": address, "known": known}
     )

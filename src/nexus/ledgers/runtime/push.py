@@ -51,9 +51,9 @@ def subscribe(connection: apsw.Connection, keys: Keys, *, session: str, browser:
 
 
 def subscriptions(connection: apsw.Connection) -> list[Subscription]:
-    """Every browser that gets notifications."""
+    """Return every browser that gets notifications."""
     rows = sql.rows(connection, sql.queries("runtime")["push_subscriptions"])
-    return [Subscription(**dict(zip(Subscription.__slots__, row, strict=True))) for row in rows]
+    return [sql.make(Subscription, row) for row in rows]
 
 
 def unsubscribe(connection: apsw.Connection, id_: str) -> bool:
@@ -67,7 +67,7 @@ def unsubscribe_endpoint(connection: apsw.Connection, endpoint: str) -> None:
     connection.execute(sql.queries("runtime")["unsubscribe_push_endpoint"], (endpoint,))
 
 
-def logged_out(connection: apsw.Connection, session: str | None) -> None:
+def forget_login(connection: apsw.Connection, session: str | None) -> None:
     """Forget the browsers of a login that ended; without one, all."""
     queries = sql.queries("runtime")
     if session is None:
@@ -76,29 +76,29 @@ def logged_out(connection: apsw.Connection, session: str | None) -> None:
         connection.execute(queries["unsubscribe_push_session"], (session,))
 
 
-def arrived(connection: apsw.Connection, id_: str, now: str) -> None:
+def record_arrived(connection: apsw.Connection, id_: str, now: str) -> None:
     connection.execute(sql.queries("runtime")["push_arrived"], {"id": id_, "now": now})
 
 
-def failed(connection: apsw.Connection, id_: str, failure: str) -> None:
+def record_failed(connection: apsw.Connection, id_: str, failure: str) -> None:
     connection.execute(sql.queries("runtime")["push_failed"], {"id": id_, "failure": storable(failure)})
 
 
-def unsent(connection: apsw.Connection, item_ids: Iterable[str]) -> set[str]:
-    """Those of some items that no browser was notified of."""
+def list_unsent(connection: apsw.Connection, item_ids: Iterable[str]) -> set[str]:
+    """Return those of some items that no browser was notified of."""
     wanted = set(item_ids)
     rows = sql.rows(connection, sql.queries("runtime")["pushed"], (json.dumps(sorted(wanted)),))
     return wanted - {str(row[0]) for row in rows}
 
 
 def claim(connection: apsw.Connection, item_id: str, now: str) -> bool:
-    """Whether this process is the one to send it: it is recorded before it is sent."""
+    """Record that this process sends an item, before it does; False where another one has."""
     values = {"item": item_id, "now": now}
     return connection.execute(sql.queries("runtime")["claim_push"], values).get is not None
 
 
 def release(connection: apsw.Connection, item_id: str) -> None:
-    """It reached nobody: try again later."""
+    """Record that it reached nobody, so that it is tried again later."""
     connection.execute(sql.queries("runtime")["release_push"], (item_id,))
 
 
@@ -107,7 +107,7 @@ def prune(connection: apsw.Connection, before: str) -> None:
 
 
 def waiting_approvals(connection: apsw.Connection, *, since: str, limit: int = 50) -> list[tuple[Any, ...]]:
-    """Approvals that wait: id, tool, arguments, and whether other people's text was read before."""
+    """Return approvals that wait: id, tool, arguments, and whether other people's text was read before."""
     values = {"since": since, "limit": limit}
     return sql.rows(connection, sql.queries("runtime")["approvals_to_push"], values)
 
@@ -115,6 +115,6 @@ def waiting_approvals(connection: apsw.Connection, *, since: str, limit: int = 5
 def ended_workers(
     connection: apsw.Connection, *, since: str, channels: Iterable[str], limit: int = 50
 ) -> list[tuple[Any, ...]]:
-    """Workers of the owner that have ended: id, session, task and status."""
+    """Return workers of the owner that have ended: id, session, task and status."""
     values = {"since": since, "channels": json.dumps(list(channels)), "limit": limit}
     return sql.rows(connection, sql.queries("runtime")["workers_to_push"], values)

@@ -710,9 +710,6 @@ SET trigger_count = trigger_count + 1, last_triggered = :at, last_error = :error
                         'open', circuit_state)
 WHERE id = :id
 
--- name: half_open
-UPDATE automations SET circuit_state = 'half_open' WHERE id = ? AND circuit_state = 'open'
-
 -- name: circuit
 SELECT circuit_state, circuit_opened_at, status, trigger_count FROM automations WHERE id = ?
 
@@ -871,10 +868,6 @@ WHERE i.root_request_id = :root_request_id AND a.name = :automation
 -- name: channel
 SELECT name, paused, status, reason, restarts, last_message_at, updated_at, answer, quiet_hours, zone
 FROM channels WHERE name = :name
-
--- name: channels
-SELECT name, paused, status, reason, restarts, last_message_at, updated_at, answer, quiet_hours, zone
-FROM channels ORDER BY name
 
 -- name: channel_cursor
 SELECT cursor_json FROM channels WHERE name = :name

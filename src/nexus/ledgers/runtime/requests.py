@@ -10,7 +10,7 @@ import apsw
 from nexus.ledgers import events, sql
 from nexus.ledgers.ledgers import Ledgers
 from nexus.ledgers.runtime import dispatches
-from nexus.ledgers.text import storable
+from nexus.ledgers.text import storable, storable_or_none
 from nexus.request import Access, AccessLevel, Agent, Event, Grant, Request
 
 Status = Literal["running", "done", "denied", "failed", "cancelled"]
@@ -76,25 +76,25 @@ def update(connection: apsw.Connection, request: Request) -> None:
 
 
 def get(connection: apsw.Connection, request_id: str) -> StoredRequest | None:
-    """One request, whole."""
+    """Return one request, whole."""
     row = connection.execute(sql.queries("runtime")["request"], (request_id,)).fetchone()
     return None if row is None else _request(row)
 
 
 def parties(connection: apsw.Connection, request_ids: Sequence[str]) -> dict[str, StoredRequest]:
-    """Some requests by id, for who asked and with which rights; none of those that were forgotten."""
+    """Return some requests by id, for who asked and with which rights; none of those that were forgotten."""
     rows = connection.execute(sql.queries("runtime")["requests_by_id"], (json.dumps(list(request_ids)),))
     return {found.id: found for found in map(_request, rows)}
 
 
 def of_event(connection: apsw.Connection, event_id: str) -> list[str]:
-    """The ids of the requests that an event asked for, the first one first."""
+    """Return the ids of the requests that an event asked for, the first one first."""
     rows = connection.execute(sql.queries("runtime")["requests_of_event"], (event_id,))
     return [cast("str", row[0]) for row in rows]
 
 
 def for_event(connection: apsw.Connection, event_id: str) -> StoredRequest | None:
-    """The request that decides what became of an event: one with a run, if there is one."""
+    """Return the request that decides what became of an event: one with a run, if there is one."""
     row = connection.execute(sql.queries("runtime")["request_for_event"], (event_id,)).fetchone()
     return None if row is None else _request(row)
 
@@ -114,7 +114,7 @@ class Answered:
 
 
 def of_runs(connection: apsw.Connection, execution_ids: Sequence[str]) -> list[Answered]:
-    """The requests that some runs answered: their own, and those that were collected into them."""
+    """Return the requests that some runs answered: their own, and those that were collected into them."""
     given = {"ids": json.dumps(list(execution_ids))}
     rows = connection.execute(sql.queries("runtime")["requests_of_runs"], given)
     return [
@@ -130,27 +130,29 @@ def of_runs(connection: apsw.Connection, execution_ids: Sequence[str]) -> list[A
     ]
 
 
-def enriched(connection: apsw.Connection, root_request_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What automations added to some roots and to every request below them, by request."""
+def load_enrichments(
+    connection: apsw.Connection, root_request_ids: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Return what automations added to some roots and to every request below them, by request."""
     given = (json.dumps(list(root_request_ids)),)
     rows = connection.execute(sql.queries("runtime")["enriched_below"], given)
     return {id_: json.loads(text) if text else {} for id_, text in cast("Any", rows)}
 
 
 def lineage(connection: apsw.Connection, root_request_id: str) -> list[StoredRequest]:
-    """A root and every request below it, in the order in which they were made."""
+    """Return a root and every request below it, in the order in which they were made."""
     rows = connection.execute(sql.queries("runtime")["lineage"], (root_request_id,))
     return [_request(row) for row in rows]
 
 
 def roots_of(connection: apsw.Connection, request_ids: Sequence[str]) -> dict[str, str]:
-    """The root of each of some requests; none of those that were forgotten."""
+    """Return the root of each of some requests; none of those that were forgotten."""
     rows = connection.execute(sql.queries("runtime")["roots_of_requests"], (json.dumps(list(request_ids)),))
     return dict(cast("list[tuple[str, str]]", rows.fetchall()))
 
 
 def recent_roots(connection: apsw.Connection, limit: int) -> list[StoredRequest]:
-    """The requests that no other one caused, the newest first."""
+    """Return the requests that no other one caused, the newest first."""
     rows = connection.execute(sql.queries("runtime")["recent_roots"], (limit,))
     return [_request(row) for row in rows]
 
@@ -168,7 +170,7 @@ def end(
     error: str | None = None,
 ) -> bool:
     """Record how a request ended. The first end stands; False where it had one already."""
-    text = None if error is None else storable(error)
+    text = storable_or_none(error)
     connection.execute(
         sql.queries("runtime")["end_request"], {"id": request_id, "status": status, "error": text}
     )
@@ -185,7 +187,7 @@ def end_without_run(
 
 
 def last_rowid(connection: apsw.Connection) -> int:
-    """Where the requests end that were recorded so far."""
+    """Return where the requests end that were recorded so far."""
     return cast("int", connection.execute(sql.queries("runtime")["last_request_rowid"]).get)
 
 
@@ -210,7 +212,7 @@ def reopen(connection: apsw.Connection, request_id: str) -> None:
 
 
 async def restore(ledgers: Ledgers, request_id: str) -> Request | None:
-    """The request as it was created, for a run after a restart; None where it was forgotten.
+    """Return the request as it was created, for a run after a restart; None where it was forgotten.
 
     What it asks for is read from where it stands: the event, or the task that a worker was given.
     """
@@ -242,12 +244,8 @@ async def restore(ledgers: Ledgers, request_id: str) -> Request | None:
 def _with_enrichment(
     connection: apsw.Connection, request_id: str
 ) -> tuple[StoredRequest | None, dict[str, Any]]:
-    return get(connection, request_id), _enrichment(connection, request_id)
-
-
-def _enrichment(connection: apsw.Connection, request_id: str) -> dict[str, Any]:
     text = cast("str | None", connection.execute(sql.queries("runtime")["enrichment"], (request_id,)).get)
-    return json.loads(text) if text else {}
+    return get(connection, request_id), json.loads(text) if text else {}
 
 
 def _request(row: Any) -> StoredRequest:
@@ -257,7 +255,7 @@ def _request(row: Any) -> StoredRequest:
 
 
 def access_json(access: Access) -> str:
-    """What may be reached, as the ledger keeps it."""
+    """Return what may be reached, as the ledger keeps it."""
     return json.dumps(
         {
             "level": access.level,
@@ -272,7 +270,7 @@ def access_json(access: Access) -> str:
 
 
 def access_from(text: str) -> Access:
-    """What may be reached, from the ledger. Whatever is not said is not allowed."""
+    """Return what may be reached, from the ledger. Whatever is not said is not allowed."""
     stored: dict[str, Any] = json.loads(text)
     tools: list[str] | None = stored.get("tools", [])
     return Access(

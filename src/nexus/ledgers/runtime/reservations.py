@@ -77,7 +77,7 @@ def settle(connection: apsw.Connection, execution_id: str) -> None:
     if row is None:
         return
     *values, created_at = cast("tuple[Any, ...]", row)
-    open_ = Reservation(**dict(zip(Reservation.__slots__, values, strict=True)))
+    open_ = sql.make(Reservation, values)
     span = Span(
         id=open_.usage_id.replace("use_", "spn_"),
         request_id=open_.request_id,
@@ -116,7 +116,7 @@ def _bill(open_: Reservation, span_id: str) -> UsageRow:
 def by_others(
     connection: apsw.Connection, *, execution_id: str, root_request_id: str, automation: str
 ) -> Reserved:
-    """What all other runs hold back at this moment."""
+    """Return what all other runs hold back at this moment."""
     bindings = {
         "execution_id": execution_id,
         "root_request_id": root_request_id,
@@ -128,6 +128,6 @@ def by_others(
 
 
 def by_guests(connection: apsw.Connection, *, but_of_execution: str) -> dict[str, Held]:
-    """What all other runs hold back for each person who is not the owner."""
+    """Return what all other runs hold back for each person who is not the owner."""
     rows = connection.execute(sql.queries("runtime")["reserved_by_guests"], (but_of_execution,))
     return {guest: Held(tokens, cost) for guest, tokens, cost in cast("Iterable[tuple[str, int, int]]", rows)}

@@ -36,7 +36,7 @@ def record(connection: apsw.Connection, step: Step) -> Step:
 
 
 def of(connection: apsw.Connection, execution_id: str) -> list[Step]:
-    """Every recorded step of a run, in order."""
+    """Return every recorded step of a run, in order."""
     rows = connection.execute(sql.queries("runtime")["steps"], (execution_id,))
     return [
         Step(execution_id=execution_id, name=name, number=number, failed=bool(failed), outcome=outcome)

@@ -4,7 +4,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Literal, cast
 
 import apsw
@@ -46,7 +45,7 @@ class Node:
 
 
 def find(connection: apsw.Connection, text: str) -> str:
-    """The request that an id means: of a request, event, execution, dispatch or span, or how one begins."""
+    """Find the request that an id means: of a request, event, execution, dispatch or span, or a beginning."""
     wanted = text if "_" in text else f"req_{text}"
     rows = connection.execute(sql.queries("runtime")["request_named"], {"text": wanted}).fetchall()
     found = [cast("str", row[0]) for row in rows]
@@ -59,7 +58,7 @@ def find(connection: apsw.Connection, text: str) -> str:
 
 
 def load(connection: apsw.Connection, request_id: str) -> Node:
-    """The tree of a request and all that it led to. Of one that was forgotten, what it cost is left."""
+    """Load the tree of a request and all that it led to. Of a forgotten one, what it cost is left."""
     root = connection.execute(sql.queries("runtime")["root_of"], {"id": request_id}).get
     nodes = _Nodes(connection, cast("str", root))
     if request_id in nodes.requests:
@@ -89,12 +88,9 @@ class _Nodes:
         self._add_memories()
         self._add_spans()
         self._add_usage()
-        for id_, node in self._all():
-            node.children = sorted(self._children[id_], key=lambda child: (child.started_at, child.id))
-
-    def _all(self) -> Iterator[tuple[str, Node]]:
         for nodes in (self.requests, self._executions, self._spans, self._automations):
-            yield from nodes.items()
+            for id_, node in nodes.items():
+                node.children = sorted(self._children[id_], key=lambda child: (child.started_at, child.id))
 
     def _rows(self, query: str) -> Iterator[dict[str, Any]]:
         cursor = self._connection.execute(sql.queries("runtime")[query], (self._root,))
@@ -157,7 +153,7 @@ class _Nodes:
             self._children[row["request_id"]].append(node)
 
     def _add_memories(self) -> None:
-        """What was injected hangs from the invocation that decided it, which tells how much was left out."""
+        """Hang what was injected from the invocation that decided it, and count there what was left out."""
         for offered in injections.of_root(self._connection, self._root):
             invocation = self._automations.get(offered.invocation_id)
             if invocation is None:
@@ -223,8 +219,4 @@ def _memory(offered: injections.Injection) -> Node:
 def _between_ms(start: str | None, end: str | None) -> float | None:
     if start is None or end is None:
         return None
-    return _ms(clock.parse(start), clock.parse(end))
-
-
-def _ms(start: datetime, end: datetime) -> float:
-    return (end - start).total_seconds() * 1000
+    return (clock.parse(end) - clock.parse(start)).total_seconds() * 1000

@@ -48,56 +48,48 @@ def record(connection: apsw.Connection, row: UsageRow) -> None:
     )
 
 
-def estimated(connection: apsw.Connection, day: str) -> int:
-    """How many calls from a day on are counted by an estimate."""
+def count_estimated(connection: apsw.Connection, day: str) -> int:
+    """Count how many calls from a day on are counted by an estimate."""
     return cast("int", connection.execute(sql.queries("runtime")["estimated_usage"], (day,)).get)
 
 
 def last_day(connection: apsw.Connection) -> str | None:
-    """The last day on which a model was called; None if none ever was."""
+    """Return the last day on which a model was called; None if none ever was."""
     return cast("str | None", connection.execute(sql.queries("runtime")["last_day_of_usage"]).get)
 
 
 def of_root(connection: apsw.Connection, root_request_id: str) -> Totals:
-    """What a request and everything below it cost so far."""
+    """Return what a request and everything below it cost so far."""
     return _totals(connection, "usage_of_root", root_request_id)
 
 
 def of_roots(connection: apsw.Connection, root_request_ids: Sequence[str]) -> dict[str, Totals]:
-    """What each of some requests and everything below it cost so far; without those that cost nothing."""
+    """Return what some requests and everything below them cost so far, without those that cost nothing."""
     values = (json.dumps(list(root_request_ids)),)
-    rows = connection.execute(sql.queries("runtime")["usage_of_roots"], values).fetchall()
-    return {
-        cast("str", row[0]): Totals(
-            **dict(zip(Totals.__slots__, cast("tuple[int, ...]", row[1:]), strict=True))
-        )
-        for row in rows
-    }
+    rows = connection.execute(sql.queries("runtime")["usage_of_roots"], values)
+    return {root: sql.make(Totals, sums) for root, *sums in cast("Iterable[tuple[str, int]]", rows)}
 
 
 def of_execution(connection: apsw.Connection, execution_id: str) -> Totals:
-    """What one run cost so far."""
+    """Return what one run cost so far."""
     return _totals(connection, "usage_of_execution", execution_id)
 
 
 def of_executions(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[str, Totals]:
-    """What some runs cost so far, each by its id."""
+    """Return what some runs cost so far, each by its id."""
     rows = connection.execute(
         sql.queries("runtime")["usage_of_executions"], (json.dumps(list(execution_ids)),)
     )
-    return {
-        run: Totals(**dict(zip(Totals.__slots__, sums, strict=True)))
-        for run, *sums in cast("Iterable[tuple[str, int]]", rows)
-    }
+    return {run: sql.make(Totals, sums) for run, *sums in cast("Iterable[tuple[str, int]]", rows)}
 
 
 def of_request(connection: apsw.Connection, request_id: str) -> Totals:
-    """What one request cost so far, without those below it."""
+    """Return what one request cost so far, without those below it."""
     return _totals(connection, "usage_of_request", request_id)
 
 
 def of_roles(connection: apsw.Connection, roles: Sequence[str], day: str) -> Totals:
-    """What some roles cost from a day on, such as `2026-05-31`."""
+    """Return what some roles cost from a day on, such as `2026-05-31`."""
     return _totals(connection, "usage_of_roles", json.dumps(list(roles)), day)
 
 
@@ -107,12 +99,12 @@ def of_session(connection: apsw.Connection, session_label: str) -> Totals:
 
 
 def since(connection: apsw.Connection, day: str) -> Totals:
-    """What everything cost from a day on."""
+    """Return what everything cost from a day on."""
     return _totals(connection, "usage_since", day)
 
 
 def of_automation(connection: apsw.Connection, name: str, day: str) -> Totals:
-    """What an automation cost from a day on, with the workers that it dispatched."""
+    """Return what an automation cost from a day on, with the workers that it dispatched."""
     return _totals(connection, "usage_of_automation", name, day)
 
 
@@ -123,12 +115,9 @@ def guest_of_root(connection: apsw.Connection, root_request_id: str) -> str | No
 
 
 def of_guests(connection: apsw.Connection, day: str) -> dict[str, Totals]:
-    """What the messages of each person other than the owner cost from a day on."""
+    """Return what the messages of each person other than the owner cost from a day on."""
     rows = connection.execute(sql.queries("runtime")["usage_of_guests"], (day,))
-    return {
-        guest: Totals(**dict(zip(Totals.__slots__, sums, strict=True)))
-        for guest, *sums in cast("Iterable[tuple[str, int]]", rows)
-    }
+    return {guest: sql.make(Totals, sums) for guest, *sums in cast("Iterable[tuple[str, int]]", rows)}
 
 
 def automation_of_dispatcher(connection: apsw.Connection, worker_request_id: str) -> str | None:
@@ -140,7 +129,7 @@ def automation_of_dispatcher(connection: apsw.Connection, worker_request_id: str
 def last_of_session(
     connection: apsw.Connection, session_label: str, but_of_execution: str, request_id: str | None = None
 ) -> int | None:
-    """How many tokens the last call in a session read and wrote, leaving out one run; None: none is known.
+    """Return how many tokens the last call in a session read and wrote, leaving out one run; None: unknown.
 
     With a request, only calls with its rights count: others are shown another history.
     """
@@ -151,4 +140,4 @@ def last_of_session(
 
 def _totals(connection: apsw.Connection, query: str, *values: str) -> Totals:
     row = connection.execute(sql.queries("runtime")[query], values).fetchone()
-    return Totals(**dict(zip(Totals.__slots__, cast("tuple[int, ...]", row), strict=True)))
+    return sql.make(Totals, cast("tuple[int, ...]", row))

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import apsw
 
@@ -18,11 +18,11 @@ from nexus.errors import LedgerCorruptError
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import files, migrate, tables
 from nexus.ledgers.connection import connect
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.staging import snapshots
-from nexus.ledgers.tables import Table, quoted
+from nexus.ledgers.tables import Table, quote
 from nexus.ledgers.transfer import format as file_format
-from nexus.ledgers.transfer.format import FILE_CHUNK_BYTES, Header, Progress, Tally, blocks
+from nexus.ledgers.transfer.format import FILE_CHUNK_BYTES, Header, Progress, Tally, blocks, dump_line
 
 _EXACT = "typeof({0}) = 'text', CASE typeof({0}) WHEN 'text' THEN CAST({0} AS BLOB) ELSE {0} END"
 
@@ -40,7 +40,7 @@ def write(
 ) -> Exported:
     """Write the home as it is now to an open file, line by line and in constant memory."""
     names = [name for name in LEDGERS if embeddings or name != "embeddings"]
-    with snapshots(home, _opened) as sources:
+    with snapshots(home, _open) as sources:
         header = Header(
             nexus_version=__version__,
             created_at=clock.timestamp(clock.now()),
@@ -50,7 +50,7 @@ def write(
         stream.write(header.line())
         left_out = [part for name in names for part in _foreign(sources[name], name)]
         for name in names:
-            for table in tables.expected(name).values():
+            for table in tables.load_expected(name).values():
                 _write(stream, _rows(sources[name], name, table, tally), tally, progress)
         # After the ledgers, because these refer to files: an automation to its script.
         _write(stream, _files(home, tally, left_out), tally, progress)
@@ -58,7 +58,7 @@ def write(
     return Exported(tally=tally, left_out=tuple(left_out))
 
 
-def _opened(path: Path, ledger: str) -> apsw.Connection:
+def _open(path: Path, ledger: str) -> apsw.Connection:
     # With the default settings: a config.toml that cannot be used must not keep the data in.
     return connect(path, ledger, LedgersConfig(), writes=False)
 
@@ -70,9 +70,9 @@ def _write(stream: BinaryIO, lines: Iterator[bytes], tally: Tally, progress: Pro
 
 
 def _foreign(connection: apsw.Connection, ledger: str) -> Iterator[str]:
-    """Tables and columns that somebody added: their meaning is not ours to carry to another home."""
-    known = tables.expected(ledger)
-    for table in tables.present(connection):
+    """Yield tables and columns that somebody added: their meaning is not ours to carry to another home."""
+    known = tables.load_expected(ledger)
+    for table in tables.list_tables(connection):
         if table.name not in known:
             yield f"the table {table.name} in the {ledger} ledger"
         else:
@@ -87,12 +87,12 @@ def _rows(connection: apsw.Connection, ledger: str, table: Table, tally: Tally) 
     template = f'{{{place},"row":{file_format.template(table.columns)}}}\n'
     count = 0
     try:
-        with translated(ledger, Path(connection.filename)):
+        with translate_errors(ledger, Path(connection.filename)):
             for row in _values(connection, table):
-                if table.name == tables.COUNTERS and row[0] not in tables.expected(ledger):
+                if table.name == tables.COUNTERS and row[0] not in tables.load_expected(ledger):
                     continue
                 count += 1
-                yield file_format.encoded(template, row).encode()
+                yield file_format.encode(template, row).encode()
     except apsw.SQLError as error:
         raise LedgerCorruptError(
             f"The {ledger} ledger is not as it should be: {error}", hint="Run `nexus doctor`."
@@ -102,9 +102,9 @@ def _rows(connection: apsw.Connection, ledger: str, table: Table, tally: Tally) 
 
 
 def _values(connection: apsw.Connection, table: Table) -> Iterator[tuple[file_format.Value, ...]]:
-    columns = [quoted(column) for column in table.columns]
-    order = ", ".join(quoted(column) for column in table.order)
-    read = f"SELECT {{}} FROM {quoted(table.name)} ORDER BY {order}"  # noqa: S608  names are no parameters
+    columns = [quote(column) for column in table.columns]
+    order = ", ".join(quote(column) for column in table.order)
+    read = f"SELECT {{}} FROM {quote(table.name)} ORDER BY {order}"  # noqa: S608  names are no parameters
     count = 0
     try:
         for row in connection.execute(read.format(", ".join(columns))):
@@ -124,7 +124,7 @@ def _values(connection: apsw.Connection, table: Table) -> Iterator[tuple[file_fo
 def _files(home: Home, tally: Tally, left_out: list[str]) -> Iterator[bytes]:
     for entry in files.entries(home):
         if entry.kind == "directory":
-            yield _line({"directory": entry.path, "mode": entry.mode})
+            yield dump_line({"directory": entry.path, "mode": entry.mode})
         elif entry.kind == "file":
             # Agents work on meanwhile: a file that is gone by now is no longer part of the home.
             with suppress(FileNotFoundError):
@@ -137,9 +137,9 @@ def _file(home: Home, entry: files.Entry, tally: Tally) -> Iterator[bytes]:
     with (home.root / entry.path).open("rb") as stream:
         tally.files += 1
         first = stream.read(FILE_CHUNK_BYTES)
-        yield _line({"file": entry.path, "mode": entry.mode, **_content(first)})
+        yield dump_line({"file": entry.path, "mode": entry.mode, **_content(first)})
         for more in iter(partial(stream.read, FILE_CHUNK_BYTES), b""):
-            yield _line({"more": base64.b64encode(more).decode()})
+            yield dump_line({"more": base64.b64encode(more).decode()})
 
 
 def _content(chunk: bytes) -> dict[str, str]:
@@ -147,8 +147,3 @@ def _content(chunk: bytes) -> dict[str, str]:
     if isinstance(text, str) and len(chunk) < FILE_CHUNK_BYTES:
         return {"text": text}
     return {"base64": base64.b64encode(chunk).decode()}
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    # In ASCII, because a file's name need not be UTF-8.
-    return (json.dumps(record, separators=(",", ":")) + "\n").encode()

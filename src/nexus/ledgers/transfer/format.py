@@ -45,26 +45,26 @@ _INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
 
 def template(columns: Iterable[str]) -> str:
-    """The JSON object of a row, with a place for each value."""
+    """Return the JSON object of a row, with a place for each value."""
     # A table has the same columns in every row: naming them once takes half the time of a dict each.
     names = [json.dumps(column).replace("%", "%%") for column in columns]
     return "{" + ",".join(f"{name}:%s" for name in names) + "}"
 
 
-def encoded(template: str, row: Iterable[Value]) -> str:
-    """A row as a JSON object."""
+def encode(template: str, row: Iterable[Value]) -> str:
+    """Write a row as a JSON object."""
     return template % tuple([_ENCODERS[type(value)](value) for value in row])
 
 
-def decoded(row: tuple[Any, ...]) -> tuple[Value, ...]:
-    """A row of JSON values as SQLite takes them; the very same one where nothing was marked."""
+def decode(row: tuple[Any, ...]) -> tuple[Value, ...]:
+    """Return a row of JSON values as SQLite takes them; the very same one where nothing was marked."""
     if _PLAIN.issuperset(map(type, row)):
         return row
-    return tuple(value if type(value) in _PLAIN else _unmarked(value) for value in row)
+    return tuple(value if type(value) in _PLAIN else _unmark(value) for value in row)
 
 
-def parsed(line: bytes) -> Any:
-    """One line of JSON. What only looks like JSON, such as a bare `NaN`, is refused with ValueError."""
+def parse_line(line: bytes) -> Any:
+    """Parse a line of JSON. What only looks like JSON, such as a bare `NaN`, raises ValueError."""
     text = line.decode()
     value, end = _decoder.raw_decode(text)
     if text[end:] != "\n":
@@ -73,7 +73,7 @@ def parsed(line: bytes) -> Any:
 
 
 def from_bytes(text: bytes) -> str | ForeignText:
-    """The text that these bytes are."""
+    """Return the text that these bytes are."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -85,11 +85,11 @@ def _real(value: float) -> str:
     return json.dumps({"real": text}) if text in _INFINITE else text
 
 
-def _marked(kind: str) -> Callable[[bytes], str]:
+def _mark(kind: str) -> Callable[[bytes], str]:
     return lambda value: f'{{"{kind}":"{base64.b64encode(value).decode()}"}}'
 
 
-def _unmarked(value: object) -> Value:
+def _unmark(value: object) -> Value:
     if isinstance(value, dict) and len(cast("dict[str, Any]", value)) == 1:
         ((kind, content),) = cast("dict[str, Any]", value).items()
         if kind == "blob":
@@ -110,8 +110,8 @@ _ENCODERS: dict[type, Callable[[Any], str]] = {
     int: repr,
     float: _real,
     str: encode_basestring,
-    bytes: _marked("blob"),
-    ForeignText: _marked("text"),
+    bytes: _mark("blob"),
+    ForeignText: _mark("text"),
 }
 _PLAIN = {type(None), int, float, str}
 _decoder = json.JSONDecoder(parse_constant=_refuse)
@@ -126,14 +126,14 @@ class Header:
     schema: dict[str, int]
 
     def line(self) -> bytes:
-        return _line({**self._hashed(), "created_at": self.created_at})
+        return dump_line({**self._hashed_fields(), "created_at": self.created_at})
 
     def seal(self) -> bytes:
-        """What the file's hash begins with."""
-        return _line(self._hashed())
+        """Return what the file's hash begins with."""
+        return dump_line(self._hashed_fields())
 
     @classmethod
-    def parsed(cls, record: Any) -> Self:
+    def parse(cls, record: Any) -> Self:
         """Raises KeyError, TypeError, ValueError or AttributeError for what is no header at all."""
         if record["nexus_export"] != FORMAT_VERSION:
             raise CareError(
@@ -148,7 +148,7 @@ class Header:
         header._check_schema()
         return header
 
-    def _hashed(self) -> dict[str, Any]:
+    def _hashed_fields(self) -> dict[str, Any]:
         return {"nexus_export": FORMAT_VERSION, "nexus_version": self.nexus_version, "schema": self.schema}
 
     def _check_schema(self) -> None:
@@ -188,16 +188,16 @@ class Tally:
         return sum(sum(tables.values()) for tables in self.rows.values())
 
     def end(self) -> dict[str, Any]:
-        """The content of the last line."""
+        """Return the content of the last line."""
         rows = {ledger: dict(tables) for ledger, tables in self.rows.items()}
         return {"lines": self.lines, "rows": rows, "files": self.files, "sha256": self._digest.hexdigest()}
 
     def last_line(self) -> bytes:
-        return _line({"end": self.end()})
+        return dump_line({"end": self.end()})
 
 
 def blocks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Lines in groups: large enough to be quick, small enough to hold."""
+    """Yield lines in groups: large enough to be quick, small enough to hold."""
     block: list[bytes] = []
     size_bytes = 0
     for line in lines:
@@ -210,20 +210,21 @@ def blocks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def bad_line(number: int, reason: str) -> CareError:
-    """The error for a line that cannot be taken."""
+    """Return the error for a line that cannot be taken."""
     return CareError(
         f"Line {number} can't be imported: {reason}",
         hint="Nothing changed. The file is damaged, edited, or not from `nexus export`.",
     )
 
 
-def _line(record: dict[str, Any]) -> bytes:
+def dump_line(record: dict[str, Any]) -> bytes:
+    """Write a record as a line of JSON: in ASCII, because a file's name need not be UTF-8."""
     return (json.dumps(record, separators=(",", ":")) + "\n").encode()
 
 
 @contextmanager
-def writing(name: str) -> Generator[BinaryIO]:
-    """A new private file that gets its name when it is complete, or standard output for `-`."""
+def open_output(name: str) -> Generator[BinaryIO]:
+    """Open a new private file that gets its name when it is complete, or standard output for `-`."""
     if name == PIPE:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -254,10 +255,10 @@ def writing(name: str) -> Generator[BinaryIO]:
 
 
 @contextmanager
-def reading(name: str) -> Generator[BinaryIO]:
-    """The file of that name, or standard input for `-`; what is compressed is unpacked on the way."""
+def open_input(name: str) -> Generator[BinaryIO]:
+    """Open the file of that name, or standard input for `-`; unpacks what is compressed."""
     if name == PIPE:
-        yield _unpacked(sys.stdin.buffer)
+        yield _unpack(sys.stdin.buffer)
         return
     path = Path(name).expanduser()
     try:
@@ -266,7 +267,7 @@ def reading(name: str) -> Generator[BinaryIO]:
         hint = "For a backup folder, use `nexus restore`." if path.is_dir() else "Check its name."
         raise CareError(f"Can't read {path}: {error.strerror}", hint=hint) from error
     with stream:
-        yield _unpacked(stream)
+        yield _unpack(stream)
 
 
 def is_export(name: str) -> bool:
@@ -275,14 +276,14 @@ def is_export(name: str) -> bool:
         return True
     if not Path(name).expanduser().is_file():
         return False
-    with reading(name) as stream:
+    with open_input(name) as stream:
         try:
             return stream.read(len(_HEADER)) == _HEADER
         except (OSError, EOFError, zlib.error):
             return False
 
 
-def _unpacked(stream: Any) -> BinaryIO:
+def _unpack(stream: Any) -> BinaryIO:
     if stream.peek(2)[:2] != _GZIP_MAGIC:
         return stream
     unpacking = cast("io.RawIOBase", gzip.GzipFile(fileobj=stream))

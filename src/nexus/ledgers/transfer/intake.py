@@ -4,25 +4,87 @@ The file may come from anywhere. Nothing in it is trusted: no table but the sche
 below a home, no line that does not say what it is.
 """
 
+import base64
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from types import TracebackType
+from typing import Any, BinaryIO, Self, cast
 
 import apsw
 
 from nexus.errors import CareError
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import attach, files, guards, migrate, quarantine, staging, tables
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.quarantine import Held
-from nexus.ledgers.tables import Table, quoted
+from nexus.ledgers.tables import Table, quote
 from nexus.ledgers.transfer import format as file_format
 from nexus.ledgers.transfer.format import ForeignText, Header, Progress, Tally, Value, bad_line, blocks
-from nexus.ledgers.transfer.tree import Tree
+
+
+class Tree:
+    """config.toml and state/ of a home under construction.
+
+    It makes folders and new plain files only, so no path can lead through a link to somewhere else.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._modes: dict[str, str] = {}
+        self._current = ExitStack()
+        self._stream: BinaryIO | None = None
+
+    def take(self, record: dict[str, Any]) -> bool:
+        """Write what a line brings; tells whether a file began with it."""
+        if "more" in record:
+            self._append(base64.b64decode(record["more"], validate=True))
+            return False
+        self._finish_file()
+        if "directory" in record:
+            path = self._path(record["directory"], record["mode"])
+            files.folder(self._root / path)
+            return False
+        path = self._path(record["file"], record["mode"])
+        content = (
+            record["text"].encode() if "text" in record else base64.b64decode(record["base64"], validate=True)
+        )
+        self._stream = self._current.enter_context(files.new(self._root / path))
+        self._append(content)
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._finish_file()
+        if error is None:
+            files.permit(self._root, self._modes)
+
+    def _path(self, path: object, mode: str) -> str:
+        checked = files.check_path(path)
+        if checked in self._modes:
+            raise ValueError(f"{checked!r} comes twice")
+        int(mode, 8)
+        self._modes[checked] = mode
+        return checked
+
+    def _append(self, content: bytes) -> None:
+        if self._stream is None:
+            raise ValueError("it continues a file that did not begin")
+        self._stream.write(content)
+
+    def _finish_file(self) -> None:
+        if self._stream is not None:
+            files.sync(self._stream)
+        self._current.close()
+        self._stream = None
+
 
 Row = tuple[Value, ...]
 
@@ -49,11 +111,11 @@ class Loader:
     def __init__(self, connection: apsw.Connection, ledger: str) -> None:
         self.ledger = ledger
         self._connection = connection
-        self._tables = {table.name: table for table in tables.present(connection)}
+        self._tables = {table.name: table for table in tables.list_tables(connection)}
         self._counters: list[Row] = []
 
     def table(self, name: str) -> Table:
-        """The table of that name, as it is in the schema that the rows come from."""
+        """Return the table of that name, as it is in the schema that the rows come from."""
         if name not in self._tables:
             raise ValueError(f"the {self.ledger} ledger has no table {name!r}")
         return self._tables[name]
@@ -65,14 +127,14 @@ class Loader:
             return
         line = first_line - 1
 
-        def counted() -> Iterator[Any]:
+        def count_rows() -> Iterator[Any]:
             nonlocal line
             for row in rows:
                 line += 1
                 yield row
 
         try:
-            self._connection.executemany(_insertion(table, rows[0]), counted())
+            self._connection.executemany(_insertion(table, rows[0]), count_rows())
         except (
             apsw.ConstraintError,
             apsw.MismatchError,
@@ -85,7 +147,7 @@ class Loader:
     def clear(self) -> None:
         """Remove the rows that a new ledger begins with: the file brings its own."""
         for name in self._tables:
-            self._connection.execute(f"DELETE FROM {quoted(name)}")  # noqa: S608  a name is no parameter
+            self._connection.execute(f"DELETE FROM {quote(name)}")  # noqa: S608  a name is no parameter
 
     def set_counters(self) -> None:
         """Set SQLite's counters to the file's: it has moved them itself with every row."""
@@ -100,23 +162,23 @@ class Loader:
     def index_text(self) -> None:
         """Build the full-text indexes from the rows."""
         for name in tables.full_text(self._connection):
-            setting = f"INSERT INTO {quoted(name)} ({quoted(name)}, rank) VALUES ('hashsize', ?)"  # noqa: S608 - names are quoted
+            setting = f"INSERT INTO {quote(name)} ({quote(name)}, rank) VALUES ('hashsize', ?)"  # noqa: S608 - names are quoted
             self._connection.execute(setting, (_BUFFER_BYTES,))
-            self._connection.execute(f"INSERT INTO {quoted(name)} ({quoted(name)}) VALUES ('rebuild')")  # noqa: S608 - names are quoted
+            self._connection.execute(f"INSERT INTO {quote(name)} ({quote(name)}) VALUES ('rebuild')")  # noqa: S608 - names are quoted
             self._connection.execute(setting, (_USUAL_BUFFER_BYTES,))
 
 
 @contextmanager
-def loading(path: Path, ledger: str, version: int) -> Generator[Loader]:
-    """A new ledger at an older schema version to fill; in the end complete, durable and at the newest."""
+def build_ledger(path: Path, ledger: str, version: int) -> Generator[Loader]:
+    """Make a ledger at an older schema version to fill; in the end complete, durable and at the newest."""
     files.new(path).close()
-    with translated(ledger, path):
+    with translate_errors(ledger, path):
         migrate.build(path, ledger, None if version == migrate.latest(ledger) else version)
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.execute(_SETTINGS)
             connection.execute("BEGIN IMMEDIATE")
-            with guards.suspended(connection, guards.EVERY), _indexed_afterwards(connection, ledger):
+            with guards.suspend(connection, guards.EVERY), _indexed_afterwards(connection, ledger):
                 loader = Loader(connection, ledger)
                 loader.clear()
                 yield loader
@@ -136,7 +198,7 @@ def _indexed_afterwards(connection: apsw.Connection, ledger: str) -> Generator[N
     """Without indexes while rows come in: sorting them once is faster, and stays so in a large ledger."""
     indexes = cast("list[tuple[str, str]]", connection.execute(_INDEXES).fetchall())
     for name, _ in indexes:
-        connection.execute(f"DROP INDEX {quoted(name)}")
+        connection.execute(f"DROP INDEX {quote(name)}")
     yield
     for _, statement in indexes:
         try:
@@ -149,9 +211,9 @@ def _indexed_afterwards(connection: apsw.Connection, ledger: str) -> Generator[N
 
 
 def _insertion(table: Table, row: Row) -> str:
-    columns = ", ".join(quoted(column) for column in table.columns)
+    columns = ", ".join(quote(column) for column in table.columns)
     places = ", ".join("CAST(? AS TEXT)" if isinstance(value, ForeignText) else "?" for value in row)
-    return f"INSERT INTO {quoted(table.name)} ({columns}) VALUES ({places})"  # noqa: S608  names are no parameters
+    return f"INSERT INTO {quote(table.name)} ({columns}) VALUES ({places})"  # noqa: S608  names are no parameters
 
 
 class Rows:
@@ -174,7 +236,7 @@ class Rows:
             self.flush()
             self._turn_to(place)
         given = self._values_of(record["row"])
-        row = file_format.decoded(given)
+        row = file_format.decode(given)
         # Text that is not UTF-8 needs a statement of its own.
         alone = row is not given and any(isinstance(value, file_format.ForeignText) for value in row)
         if alone:
@@ -229,14 +291,14 @@ def read(
 
     Without `trust`, what could run arrives switched off.
     """
-    if staging.occupied(home):
+    if staging.is_occupied(home):
         raise CareError(
             f"{home.root} already exists",
             hint="An import makes a new home: name a place with `nexus --home PATH import …`, "
             "or move that one away first.",
         )
     lines = _lines(stream)
-    with staging.staged(home) as place:
+    with staging.stage(home) as place:
         tally = Tally(_header(lines))
         _fill(place, tally, lines, progress)
         # What the file did not bring is made new.
@@ -254,7 +316,7 @@ def _fill(place: Home, tally: Tally, lines: Iterator[bytes], progress: Progress)
         tree = stack.enter_context(Tree(place.root))
         rows = Rows(
             {
-                name: stack.enter_context(loading(place.ledger(name), name, version))
+                name: stack.enter_context(build_ledger(place.ledger(name), name, version))
                 for name, version in tally.header.schema.items()
             },
             tally,
@@ -263,12 +325,12 @@ def _fill(place: Home, tally: Tally, lines: Iterator[bytes], progress: Progress)
             last = block.pop() if block and block[-1].startswith(_END) else None
             # The first line is the header.
             for number, line in enumerate(block, start=tally.lines + 2):
-                _take(_parsed(line, number), number, len(line), rows, tree, tally)
+                _take(_parse_line(line, number), number, len(line), rows, tree, tally)
             tally.add(block)
             progress(tally.lines)
             if last is not None:
                 rows.flush()
-                _check_end(_parsed(last, tally.lines + 2), tally, lines)
+                _check_end(_parse_line(last, tally.lines + 2), tally, lines)
                 return
         raise _cut_short()
 
@@ -293,7 +355,7 @@ def _take(record: Any, number: int, size_bytes: int, rows: Rows, tree: Tree, tal
 
 def _header(lines: Iterator[bytes]) -> Header:
     try:
-        return Header.parsed(file_format.parsed(next(lines, b"")))
+        return Header.parse(file_format.parse_line(next(lines, b"")))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CareError(
             "Not a file from `nexus export`",
@@ -301,11 +363,11 @@ def _header(lines: Iterator[bytes]) -> Header:
         ) from error
 
 
-def _parsed(line: bytes, number: int) -> Any:
+def _parse_line(line: bytes, number: int) -> Any:
     if not line.endswith(b"\n"):
         raise _cut_short()
     try:
-        return file_format.parsed(line)
+        return file_format.parse_line(line)
     except (ValueError, RecursionError) as error:
         raise bad_line(number, f"it is not JSON ({error})") from error
 

@@ -13,10 +13,10 @@ import apsw
 
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import requests
-from nexus.ledgers.sql import named, rows
+from nexus.ledgers.sql import load_statements, rows
 from nexus.memory import merging
 
-SQL: Final = named(Path(__file__).with_name("queries.sql"))
+SQL: Final = load_statements(Path(__file__).with_name("queries.sql"))
 ShownKind = Literal["fact", "observation", "mental_model"]
 _NAMED: Final = 3
 # So many of the oldest are looked at, to find those that go together.

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nexus.ledgers.database import Database
-from nexus.ledgers.failures import translated
-from nexus.ledgers.sql import named
+from nexus.ledgers.failures import translate_errors
+from nexus.ledgers.sql import load_statements
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -36,7 +36,7 @@ _BLOCK_ROWS = 65_536
 # Up to here a look at every number takes a few milliseconds, and the vectors a few dozen megabytes.
 EXACT_UP_TO: Final = 50_000
 
-_SQL = named(Path(__file__).with_name("queries.sql"))
+_SQL = load_statements(Path(__file__).with_name("queries.sql"))
 _ROWS_A_READ = 20_000
 # What a search takes over by itself before it begins.
 _NEWS_ROWS: Final = 500
@@ -264,7 +264,7 @@ class Mirror:
 
     def take_news(self, connection: apsw.Connection, most: int = _NEWS_ROWS) -> bool:
         """Take over what is new in the ledger, but no more than some rows; return whether that was all."""
-        with self._taking, translated(self._database.ledger, self._database.path):
+        with self._taking, translate_errors(self._database.ledger, self._database.path):
             found = connection.execute(_SQL["newer"], (self._cursor, self._model_id, most)).fetchall()
             rows = cast("list[tuple[int, str, bytes]]", found)
             if rows and self._index.exact and len(self._ids) + len(rows) > self._exact_up_to:
@@ -340,7 +340,7 @@ class Mirror:
         seqs: list[int] = [self._seqs[row] for row in rows.tolist()]
         if not seqs:
             return np.zeros((len(queries), 0), np.float32)
-        with translated(self._database.ledger, self._database.path):
+        with translate_errors(self._database.ledger, self._database.path):
             found = connection.execute(_SQL["vectors_by_seq"], (json.dumps(seqs),)).fetchall()
         blobs = dict(cast("list[tuple[int, bytes]]", found))
         nothing = bytes(2 * self._dimensions)

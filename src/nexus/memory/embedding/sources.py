@@ -11,9 +11,9 @@ import apsw
 
 from nexus.ledgers import Ledgers
 from nexus.ledgers.database import Database
-from nexus.ledgers.sql import named
+from nexus.ledgers.sql import load_statements
 
-SQL: Final = named(Path(__file__).with_name("queries.sql"))
+SQL: Final = load_statements(Path(__file__).with_name("queries.sql"))
 
 # A vector holds what a text is about; what lies past this is for the keyword arm.
 _TEXT_CHARACTERS: Final = 1200

@@ -10,11 +10,11 @@ import apsw
 from nexus import ids
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.sql import named
+from nexus.ledgers.sql import load_statements
 from nexus.ledgers.text import storable
 from nexus.memory.recall.words import token_count
 
-SQL: Final = named(Path(__file__).with_name("queries.sql"))
+SQL: Final = load_statements(Path(__file__).with_name("queries.sql"))
 MAX_TOKENS: Final = 300
 """The most that a profile takes of every prompt."""
 

@@ -8,9 +8,9 @@ from typing import Final
 
 import apsw
 
-from nexus.ledgers.sql import named
+from nexus.ledgers.sql import load_statements
 
-SQL: Final = named(Path(__file__).with_name("queries.sql"))
+SQL: Final = load_statements(Path(__file__).with_name("queries.sql"))
 
 # How many steps of SQLite's machine lie between two looks at the clock: less than a millisecond.
 _STEPS = 4_000

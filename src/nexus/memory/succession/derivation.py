@@ -16,7 +16,7 @@ import numpy as np
 
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.memory import How
-from nexus.ledgers.sql import named
+from nexus.ledgers.sql import load_statements
 from nexus.memory.embedding.job import Thread
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.succession import judge
@@ -24,7 +24,7 @@ from nexus.memory.succession.judge import Link
 from nexus.memory.succession.pairs import UNNAMED, Statement, opening_names, stems_of
 from nexus.memory.writing import SCOPED_CHANNELS
 
-SQL: Final = named(Path(__file__).with_name("queries.sql"))
+SQL: Final = load_statements(Path(__file__).with_name("queries.sql"))
 
 _BATCH: Final = 32
 # Of each fact: how many of the latest that share an entity, and how many of the nearest, are weighed.

@@ -137,7 +137,7 @@ class Backfilling:
                 backfills.limit(connection, id_, limits)
             backfills.retry(connection, id_)
             backfills.set_status(connection, id_, "running")
-            [found] = backfills.listed(connection, backfill_id=id_)
+            [found] = backfills.list_backfills(connection, backfill_id=id_)
             backfills.next_round(connection, id_, found.round)
 
         await self._ledgers.memory.write(work)
@@ -152,11 +152,11 @@ class Backfilling:
 
     async def get(self, backfill_id: str) -> backfills.Backfill:
         """One backfill, as it stands."""
-        return (await self._ledgers.memory.read(backfills.listed, backfill_id=backfill_id))[0]
+        return (await self._ledgers.memory.read(backfills.list_backfills, backfill_id=backfill_id))[0]
 
     async def latest(self) -> backfills.Backfill | None:
         """The backfill that was started last."""
-        found = await self._ledgers.memory.read(backfills.listed)
+        found = await self._ledgers.memory.read(backfills.list_backfills)
         return found[-1] if found else None
 
     async def recover(self) -> None:
@@ -169,7 +169,7 @@ class Backfilling:
         models_of(self._parts.config.models, ROLE)
         if import_id is None:
             return
-        if not await self._ledgers.events.read(imports.listed, import_id=import_id):
+        if not await self._ledgers.events.read(imports.list_imports, import_id=import_id):
             raise UsageError(f"There is no import {import_id!r}", hint="See `nexus import --list`.")
 
     async def _active(self) -> str:
@@ -200,7 +200,7 @@ class Backfilling:
 
     async def _work(self, context: Context, payload: Any) -> dict[str, Any]:
         id_, round_ = str(payload["id"]), int(payload["round"])
-        listed = await self._ledgers.memory.read(backfills.listed, backfill_id=id_)
+        listed = await self._ledgers.memory.read(backfills.list_backfills, backfill_id=id_)
         if not listed or listed[0].round > round_ + 1:
             return {"episodes": 0}  # forgotten, or another execution goes on with it
         if listed[0].round == round_ + 1:
@@ -297,7 +297,7 @@ class _Round:
 
     async def _standing(self) -> backfills.Backfill | None:
         """The backfill, if it is to go on."""
-        listed = await self._memory.read(backfills.listed, backfill_id=self._id)
+        listed = await self._memory.read(backfills.list_backfills, backfill_id=self._id)
         if not listed or listed[0].status != "running":
             return None
         limits, progress = listed[0].limits, listed[0].progress

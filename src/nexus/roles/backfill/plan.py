@@ -90,7 +90,7 @@ async def unread(ledgers: "Ledgers", import_id: str | None) -> list[Chosen]:
         if not page:
             break
         after, owners = page[-1][0], {id_ for _, id_, is_own in page if is_own}
-        unread = await ledgers.memory.read(backfills.unread, event_ids=[id_ for _, id_, _ in page])
+        unread = await ledgers.memory.read(backfills.list_unread, event_ids=[id_ for _, id_, _ in page])
         for episode_id, event_id, start, _ in unread:
             starts[episode_id] = start
             counts[episode_id] += 1

@@ -98,7 +98,7 @@ async def past(ledgers: "Ledgers", episode_id: str) -> Past | None:
     said_by = await ledgers.events.read(_said_by, event_ids=event_ids)
     senders, called = await ledgers.identity.read(_senders, entity_ids=sorted(set(said_by.values())))
     known_ = await ledgers.memory.read(
-        processing.settled, processor=NAME, target_type="event", target_ids=event_ids
+        processing.find_settled, processor=NAME, target_type="event", target_ids=event_ids
     )
     heard: list[Heard] = []
     before = ""

@@ -227,7 +227,7 @@ class Gate:
         """State that it replaces the memory that it differs from, where the memory is a fact."""
         if operation == "person-fact" or not finding.replaces or given.get("replaces"):
             return
-        replaced = await self.ledgers.memory.read(memory.told_in, line=finding.replaces)
+        replaced = await self.ledgers.memory.read(memory.find_told, line=finding.replaces)
         if replaced is not None:
             given["replaces"] = [replaced]
 

@@ -75,7 +75,7 @@ class Sweep:
         """The turns that were not written, by session; the oldest first."""
         since = clock.timestamp(clock.now() - _LOOKS_BACK)
         missed = await self._ledgers.runtime.read(
-            invocations.missed, automation=PROCESSOR, since=since, limit=_MOST_TURNS
+            invocations.list_missed, automation=PROCESSOR, since=since, limit=_MOST_TURNS
         )
         by_session: dict[str, list[str]] = {}
         for request_id, label in missed:

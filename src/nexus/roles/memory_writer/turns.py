@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import apsw
 
     from nexus.ledgers import Ledgers
-    from nexus.ledgers.agents.tool_calls import Given
+    from nexus.ledgers.agents.tool_calls import ToolOutput
     from nexus.ledgers.events import Event
     from nexus.ledgers.identity.senders import Sender
     from nexus.ledgers.runtime.requests import Answered
@@ -93,7 +93,7 @@ async def settled(ledgers: "Ledgers", found: Sequence[Turn], *, most_attempts: i
     """
 
     def read(connection: "apsw.Connection") -> set[str]:
-        ask = partial(processing.settled, connection, PROCESSOR, most_attempts=most_attempts)
+        ask = partial(processing.find_settled, connection, PROCESSOR, most_attempts=most_attempts)
         runs = ask(target_type="execution", target_ids=[turn.execution_id for turn in found])
         # Older versions marked the request when its first turn was written.
         first = {turn.request_id: turn.execution_id for turn in reversed(found)}
@@ -103,10 +103,10 @@ async def settled(ledgers: "Ledgers", found: Sequence[Turn], *, most_attempts: i
     return await ledgers.memory.read(read)
 
 
-async def remembered(ledgers: "Ledgers", found: Sequence[Turn]) -> tuple[list[str], list["Given"]]:
+async def remembered(ledgers: "Ledgers", found: Sequence[Turn]) -> tuple[list[str], list["ToolOutput"]]:
     """What was put into these turns from the memory, and what else tools gave to the agents in them."""
     roots = list(dict.fromkeys(root for turn in found for root in turn.root_request_ids))
-    enriched = await ledgers.runtime.read(requests.enriched, root_request_ids=roots)
+    enriched = await ledgers.runtime.read(requests.load_enrichments, root_request_ids=roots)
     given = await ledgers.agents.read(tool_calls.results, request_ids=list(enriched), limit=_MOST_RESULTS)
     injected = [str(added["memories"]) for added in enriched.values() if added.get("memories")]
     contexts: list[dict[str, str]] = [added.get("context") or {} for added in enriched.values()]
@@ -201,6 +201,6 @@ async def _answers(ledgers: "Ledgers", turn: Turn) -> tuple[str, ...]:
     return (str(found),) if found else ()
 
 
-def _is_memory(given: "Given") -> bool:
+def _is_memory(given: "ToolOutput") -> bool:
     reads = given.tool == "bash" and any(word in given.arguments for word in _READS_MEMORY)
     return reads or given.tool in {"recall", "reflect"}

@@ -243,7 +243,7 @@ class Writer:
             return True
         ledgers, id_ = self.services.ledgers, ctx.request.request_id
         shown = [message.event.id for message in _messages(work.history)]
-        if await ledgers.memory.read(memory.learned_by, request_id=id_, event_ids=shown):
+        if await ledgers.memory.read(memory.count_learned, request_id=id_, event_ids=shown):
             return True
         new = [message.event.id for message in work.messages]
         return bool(await ledgers.identity.read(known.met_in, event_ids=new))

@@ -7,7 +7,7 @@ from typing import Final
 from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import attach
-from nexus.skills.folder import Seeded, seed
+from nexus.skills.folder import Seeded, install_skill
 from nexus.skills.memory.schema import page
 from nexus.skills.memory_socket import SOCKET
 
@@ -17,7 +17,7 @@ _ABOUT_PATHS: Final = (
     "Without it, use memory-search.sh.\n"
 )
 _HERE: Final = Path(__file__).parent
-_AS_THEY_ARE: Final = (
+_STATIC_FILES: Final = (
     "QUERIES.md",
     "client.sh",
     "memory-models.sh",
@@ -28,26 +28,26 @@ _AS_THEY_ARE: Final = (
 )
 
 
-def lay(home: Home, workspace: Path, socket_folder: Path) -> Seeded:
-    """Lay the skill into a workspace, or bring it up to date; its scripts use the socket in that folder."""
-    return seed(workspace, NAME, files(home, socket_folder))
+def install(home: Home, workspace: Path, socket_folder: Path) -> Seeded:
+    """Install or update the skill in a workspace; its scripts use the socket in that folder."""
+    return install_skill(workspace, NAME, make_files(home, socket_folder))
 
 
-def files(home: Home, socket_folder: Path) -> dict[str, str]:
-    """Every file of the skill, by name."""
-    made = {"DB_PATHS": _paths(home, socket_folder), "SCHEMA.md": page()}
-    return made | {name: (_HERE / name).read_text(encoding="utf-8") for name in _AS_THEY_ARE}
+def make_files(home: Home, socket_folder: Path) -> dict[str, str]:
+    """Return every file of the skill, by name."""
+    made = {"DB_PATHS": _format_paths(home, socket_folder), "SCHEMA.md": page()}
+    return made | {name: (_HERE / name).read_text(encoding="utf-8") for name in _STATIC_FILES}
 
 
 def longest_read_ms(settings: LedgersConfig) -> int:
-    """How long a sandbox that reads live ledgers may take.
+    """Limit how long a sandbox may read live ledgers.
 
     Whoever can read a file can hold a lock on it, and a writer gives up after its busy timeout.
     """
     return settings.busy_timeout_ms * 2 // 3
 
 
-def _paths(home: Home, socket_folder: Path) -> str:
+def _format_paths(home: Home, socket_folder: Path) -> str:
     paths = {
         **{name: home.ledger(name) for name in LEDGERS},
         "attach": attach.path(home, writes=False),

@@ -10,7 +10,7 @@ import apsw
 from nexus.home import LEDGERS
 from nexus.ledgers import sql
 
-_ABOUT: Final = """\
+_INTRODUCTION: Final = """\
 # The six ledgers
 
 Made by Nexus from its schema; it is made again when the schema changes.
@@ -24,24 +24,26 @@ Ask all six at once; every table has a name of its own, so queries need no prefi
 `QUERIES.md` has queries to start from.
 """
 # What a reader of the data needs; indexes and triggers only keep it quick and right.
-_WANTED: Final = re.compile(r"^CREATE (TABLE|VIEW|VIRTUAL TABLE) (?!schema_migrations\b)", re.MULTILINE)
+_SHOWN_STATEMENT: Final = re.compile(
+    r"^CREATE (TABLE|VIEW|VIRTUAL TABLE) (?!schema_migrations\b)", re.MULTILINE
+)
 
 
 @cache
 def page() -> str:
-    """The whole page."""
-    return "\n".join([_ABOUT, *(_section(ledger) for ledger in LEDGERS)])
+    """Return the whole page."""
+    return "\n".join([_INTRODUCTION, *(_format_section(ledger) for ledger in LEDGERS)])
 
 
-def _section(ledger: str) -> str:
+def _format_section(ledger: str) -> str:
     text = sql.text(ledger, "schema.sql")
     title, _, rest = text.partition("\n\n")
     about = " ".join(line.removeprefix("-- ") for line in title.splitlines())
-    wanted = [statement for statement in _statements(rest) if _WANTED.search(statement)]
+    wanted = [statement for statement in _split_statements(rest) if _SHOWN_STATEMENT.search(statement)]
     return "\n".join([f"## {about}", "", "```sql", "\n\n".join(wanted), "```", ""])
 
 
-def _statements(text: str) -> Iterator[str]:
+def _split_statements(text: str) -> Iterator[str]:
     """Each statement with the remarks above it."""
     statement: list[str] = []
     for line in text.splitlines():

@@ -125,7 +125,7 @@ def test_only_the_pinned_file_is_used(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_doctor_reports_a_model_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NEXUS_MODELS", str(tmp_path))
     config = Config(models=ModelsConfig(manager=(f"builtin/{DEFAULT.name}",)))
-    (problem,) = model_checks.problems(config)
+    (problem,) = model_checks.find_problems(config)
     assert problem.message.startswith(f"builtin/{DEFAULT.name}: ")
     assert problem.hint.startswith("Run `")
 

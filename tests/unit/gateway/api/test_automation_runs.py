@@ -22,7 +22,7 @@ async def failed_run(app: App) -> Invocation:
     await register(app, "fails", "runAutomations", fails, blocking=False)
     await (await app.send("Hello")).result()
     async with asyncio.timeout(60):
-        while not (dead := await app.ledgers.runtime.read(invocations.dead)):
+        while not (dead := await app.ledgers.runtime.read(invocations.list_dead)):
             await asyncio.sleep(0.02)
     return dead[0][1]
 
@@ -38,7 +38,7 @@ async def test_a_failed_async_run_is_retried_once(home: Home, server: ModelServe
         missing = await client.post(path.replace(failed.id, "inv_nothing"))
         assert missing.status_code == 404
         async with asyncio.timeout(60):
-            while not (dead := await app.ledgers.runtime.read(invocations.dead)):
+            while not (dead := await app.ledgers.runtime.read(invocations.list_dead)):
                 await asyncio.sleep(0.02)
     assert [(each.id, each.attempts) for _, each in dead] == [(failed.id, failed.attempts + 1)]
 
@@ -52,7 +52,7 @@ async def test_a_dismissed_run_is_off_the_list_and_cannot_be_retried(home: Home,
         answer = await client.post(f"{path}/dismiss")
         after = (await client.get("/automations/fails")).text
         refused = [(await client.post(f"{path}/{verb}")).status_code for verb in ("dismiss", "retry")]
-        dead = await app.ledgers.runtime.read(invocations.dead)
+        dead = await app.ledgers.runtime.read(invocations.list_dead)
     assert (answer.status_code, answer.json()["status"], answer.json()["input"]) == (200, "failed", None)
     assert refused == [404, 404]
     assert dead == []
@@ -66,7 +66,7 @@ async def test_the_dashboard_dismisses_a_failed_run(home: Home, server: ModelSer
     async with app_for_gateway(home, server) as app, gateway_on(app) as client:
         failed = await failed_run(app)
         done = await client.post(f"/automations/fails/runs/{failed.id}/dismiss")
-        dead = await app.ledgers.runtime.read(invocations.dead)
+        dead = await app.ledgers.runtime.read(invocations.list_dead)
     assert (done.status_code, done.headers["location"]) == (303, "/automations/fails")
     assert dead == []
 

@@ -160,9 +160,9 @@ def test_json_that_would_become_very_large_stays_as_it_came() -> None:
 
 
 def test_a_part_ends_with_a_line() -> None:
-    first = parts.part("aaaa\n" * 10_000, most=9_999)
+    first = parts.cut_part("aaaa\n" * 10_000, most=9_999)
     assert (len(first.text), first.next, first.whole) == (9_995, 9_995, 50_000)
-    assert parts.part("x" * 50, 40).next is None
+    assert parts.cut_part("x" * 50, 40).next is None
 
 
 class Shown:

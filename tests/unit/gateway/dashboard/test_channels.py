@@ -78,12 +78,12 @@ async def test_a_message_that_was_set_aside_can_be_removed(client: httpx.AsyncCl
     await app.ledgers.runtime.write(
         ledger.set_aside, channel="desk", external_id="1", sender="<sam>", body={}, reason="it is <broken>"
     )
-    [kept] = await app.ledgers.runtime.read(ledger.those_set_aside)
+    [kept] = await app.ledgers.runtime.read(ledger.list_set_aside)
     shown = (await client.get("/channels")).text
     assert "it is &lt;broken&gt;" in shown
     assert "&lt;sam&gt;" in shown
     assert (await client.post(f"/set-aside/{kept.id}/dismiss")).status_code == 303
-    assert await app.ledgers.runtime.read(ledger.those_set_aside) == []
+    assert await app.ledgers.runtime.read(ledger.list_set_aside) == []
     for to in ("dismiss", "retry"):
         assert (await client.post(f"/set-aside/{kept.id}/{to}")).status_code == 404
 
@@ -92,7 +92,7 @@ async def test_what_failed_is_limited_to_days(client: httpx.AsyncClient, app: Ap
     def fail(connection: apsw.Connection) -> None:
         ledger.set_aside(connection, channel="desk", external_id="1", sender="s", body={}, reason="not read")
         ledger.queue(connection, "desk", [("evt_1", "thr_1", False)], seq=1)
-        ledger.failed(connection, "evt_1", "not sent", None)
+        ledger.record_failed(connection, "evt_1", "not sent", None)
 
     await app.ledgers.runtime.write(fail)
     for address, text in (("/channels", "not read"), ("/channels/desk", "not sent")):
@@ -140,16 +140,16 @@ async def test_people_are_let_in_changed_and_revoked(client: httpx.AsyncClient, 
         "network": "yes",
     }
     assert (await client.post(f"/people/codes/{code}/approve", data=granted)).status_code == 303
-    found = await app.ledgers.identity.read(access.of, entity_id=entity_id)
+    found = await app.ledgers.identity.read(access.find_grant, entity_id=entity_id)
     assert found == Granted(tools=("web_fetch", "send_file"), directories=("~/notes:rw",), network=True)
     assert (await client.post(f"/people/codes/{code}/approve", data=granted)).status_code == 404
     assert (await client.post(f"/people/{entity_id}/grant", data={"memory": "none"})).status_code == 303
-    found = await app.ledgers.identity.read(access.of, entity_id=entity_id)
+    found = await app.ledgers.identity.read(access.find_grant, entity_id=entity_id)
     assert found == Granted(memory="none")
     assert (await client.post(f"/people/{entity_id}/grant", data={"memory": "every"})).status_code == 400
     assert (await client.post(f"/people/{entity_id}/explode")).status_code == 400
     assert (await client.post(f"/people/{entity_id}/revoke")).status_code == 303
-    assert await app.ledgers.identity.read(access.of, entity_id=entity_id) is None
+    assert await app.ledgers.identity.read(access.find_grant, entity_id=entity_id) is None
     for to in ("grant", "revoke"):
         assert (await client.post(f"/people/{entity_id}/{to}", data={})).status_code == 404
     assert (await client.post("/people/codes/NOTHING/refuse")).status_code == 404

@@ -22,7 +22,7 @@ async def test_a_question_is_shown_though_its_turn_is_recorded_while_the_page_is
     home: Home, keys: Keys, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.script(Turn("Yes.", faults=[Hold(gate="answer")]))
-    lines = answers.lines
+    lines = answers.load_lines
     async with app_on(home, server) as app, AsyncExitStack() as stack:
         transport = httpx.ASGITransport(build(Served(app, keys, stack)))
         client = await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url=URL))
@@ -37,9 +37,9 @@ async def test_a_question_is_shown_though_its_turn_is_recorded_while_the_page_is
             await run.result()
             return found
 
-        monkeypatch.setattr(answers, "lines", read)
+        monkeypatch.setattr(answers, "load_lines", read)
         page = (await client.get("/chat/main")).text
         assert page.count("Is the kettle on?") == 1
         assert "Yes." in page
-        monkeypatch.setattr(answers, "lines", lines)
+        monkeypatch.setattr(answers, "load_lines", lines)
         assert (await client.get("/chat/main")).text.count("Is the kettle on?") == 1

@@ -8,7 +8,8 @@ import httpx
 from nexus.app import App
 from nexus.automations.workspace.history import History
 from nexus.gateway.browsers import Keys
-from nexus.gateway.views import automations, entities
+from nexus.gateway.views import automations
+from nexus.memory.views import entities
 from unit.gateway.scene import SCRIPT, Scene
 
 
@@ -32,9 +33,9 @@ async def test_a_pair_that_was_rejected_is_not_proposed_any_more(
 ) -> None:
     await scene.remember("entity", id="one", name="Sarah Chen", type="Person")
     await scene.remember("entity", id="two", name="Sara Chen", type="Person")
-    (pair,) = await entities.candidates(scene.ledgers)
+    (pair,) = await entities.load_candidates(scene.ledgers)
     await client.post("/memory/merges/reject", data={"candidate": pair.id})
-    assert await entities.candidates(scene.ledgers) == ()
+    assert await entities.load_candidates(scene.ledgers) == ()
 
 
 async def test_an_automation_is_disabled_and_enabled(

@@ -20,7 +20,7 @@ def _form(**given: str) -> dict[str, str]:
 
 
 async def _names(scene: Scene) -> set[str]:
-    places = await automations.by_hook_point(scene.ledgers)
+    places = await automations.list_by_hook_point(scene.ledgers)
     return {line.automation.name for place in places for line in place.automations}
 
 
@@ -83,7 +83,7 @@ async def test_two_automations_with_the_same_text_both_show_it(
         await client.post("/automations/new/script", data=_form(name=name, source=SAYS))
         assert (await automations.get(scene.ledgers, name)).script == SAYS
     await client.post("/automations/second/edit", data=_form(version="1"))
-    assert "heard" in await automations.difference(scene.ledgers, "second", 1, 2)
+    assert "heard" in await automations.compare_versions(scene.ledgers, "second", 1, 2)
 
 
 async def test_proposals_and_code_of_packages_are_not_edited(

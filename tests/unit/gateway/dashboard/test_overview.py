@@ -9,10 +9,9 @@ from starlette.routing import Route
 
 from nexus import clock
 from nexus.app import App
-from nexus.gateway.dashboard.routes import routes
-from nexus.gateway.views import facts, requests, sessions
-from nexus.gateway.views.page import Period
-from nexus.gateway.views.search import PAGES
+from nexus.gateway.dashboard import routes
+from nexus.gateway.dashboard.pages.search import PAGES
+from nexus.gateway.views import requests, sessions
 from nexus.ledgers import events
 from nexus.ledgers.agents import messages, turns
 from nexus.ledgers.agents import sessions as stored
@@ -20,6 +19,8 @@ from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.identity import access, senders
 from nexus.ledgers.identity.senders import Seen
 from nexus.ledgers.runtime import approvals
+from nexus.memory.views import facts
+from nexus.memory.views.page import Period
 from unit.gateway.scene import Scene
 
 
@@ -175,7 +176,7 @@ async def test_a_session_is_deleted_after_its_preview(client: httpx.AsyncClient,
     assert re.search(r"Messages</th><td class=\"n\">2</td>", shown)
     done = await client.post("/session-deletion/telegram:4471")
     assert done.status_code == 303
-    labels = {line.label for line in (await sessions.listed(scene.ledgers)).items}
+    labels = {line.label for line in (await sessions.load_page(scene.ledgers)).items}
     assert labels == {"other"}
     assert "harbor key" not in (await client.get("/search", params={"q": "harbor key"})).text.lower().replace(
         "nothing found for “harbor key”", ""
@@ -188,12 +189,12 @@ async def test_lists_are_limited_to_days(client: httpx.AsyncClient, scene: Scene
     await scene.remember("entity", id="tyler", name="Tyler", type="Person")
     await scene.remember("fact", about="tyler", fact="Tyler plays the cello")
     may = Period(since="2026-05-02", until="2026-05-03")
-    assert len((await requests.listed(scene.ledgers, period=may)).items) == 3
-    assert not (await requests.listed(scene.ledgers, period=Period(since="2026-05-03"))).items
-    assert not (await requests.listed(scene.ledgers, period=Period(until="2026-05-02"))).items
+    assert len((await requests.load_page(scene.ledgers, period=may)).items) == 3
+    assert not (await requests.load_page(scene.ledgers, period=Period(since="2026-05-03"))).items
+    assert not (await requests.load_page(scene.ledgers, period=Period(until="2026-05-02"))).items
     today = Period(since=clock.day(clock.now()))
-    assert len((await facts.listed(scene.ledgers, period=today)).items) == 1
-    assert not (await facts.listed(scene.ledgers, period=Period(until="2026-01-01"))).items
+    assert len((await facts.load_page(scene.ledgers, period=today)).items) == 1
+    assert not (await facts.load_page(scene.ledgers, period=Period(until="2026-01-01"))).items
     dates = {"when": "custom", "since": "2026-05-02", "until": "2026-05-02"}
     assert "req_cli_0002" in (await client.get("/requests", params=dates)).text
     assert "No requests found" in (await client.get("/requests", params={"when": "7"})).text
@@ -224,7 +225,7 @@ async def test_pages_of_a_list_go_on_within_the_days(scene: Scene) -> None:
     await scene.requests(5)
     may, seen, cursor = Period(since="2026-05-02", until="2026-05-03"), list[str](), None
     for _ in range(3):
-        page = await requests.listed(scene.ledgers, period=may, cursor=cursor, limit=2)
+        page = await requests.load_page(scene.ledgers, period=may, cursor=cursor, limit=2)
         seen += [line.id for line in page.items]
         cursor = page.next
     assert seen == [f"req_cli_{number:04}" for number in (4, 3, 2, 1, 0)]
@@ -234,7 +235,7 @@ async def test_pages_of_a_list_go_on_within_the_days(scene: Scene) -> None:
         await scene.remember("fact", about="tyler", fact=f"Tyler has {number} boats")
     today, told, cursor = Period(since=clock.day(clock.now())), list[str](), None
     for _ in range(3):
-        found = await facts.listed(scene.ledgers, period=today, cursor=cursor, limit=2)
+        found = await facts.load_page(scene.ledgers, period=today, cursor=cursor, limit=2)
         told += [fact.fact for fact in found.items]
         cursor = found.next
     assert told == [f"Tyler has {number} boats" for number in (4, 3, 2, 1, 0)]

@@ -51,19 +51,19 @@ def test_markdown_is_shown_as_it_is_meant() -> None:
 
 
 def test_what_stands_between_ticks_is_code_and_stays_text() -> None:
-    assert words.ticked("Run `nexus up` <b>") == "Run <code>nexus up</code> &lt;b&gt;"
+    assert words.code_spans("Run `nexus up` <b>") == "Run <code>nexus up</code> &lt;b&gt;"
 
 
 def test_citations_lead_to_what_a_conclusion_rests_on() -> None:
     said = "It opens late [fact_01A]. It is loud [obs_02B] [fact_01A]."
-    assert words.uncited(said) == "It opens late. It is loud."
-    shown = str(words.cited(said))
+    assert words.strip_citations(said) == "It opens late. It is loud."
+    shown = str(words.link_citations(said))
     assert shown.count('<a href="#fact_01A">1</a>') == 2
     assert '<a href="#obs_02B">2</a>' in shown
 
 
 def test_timestamps_in_a_sentence_are_to_the_minute() -> None:
-    assert words.dated("open since 2026-11-12T07:39:17.765Z") == "open since 2026-11-12 07:39"
+    assert words.shorten_times("open since 2026-11-12T07:39:17.765Z") == "open since 2026-11-12 07:39"
 
 
 def test_a_preview_has_the_words_of_an_answer_without_its_marks() -> None:

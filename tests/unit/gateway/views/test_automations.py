@@ -12,7 +12,7 @@ from unit.gateway.scene import SCRIPT, Scene
 
 async def test_every_hook_point_is_shown_with_what_runs_there(scene: Scene, tmp_path: Path) -> None:
     await scene.automation(tmp_path, "greeter", hook_point="finalize")
-    places = {place.name: place for place in await automations.by_hook_point(scene.ledgers)}
+    places = {place.name: place for place in await automations.list_by_hook_point(scene.ledgers)}
     (line,) = places["finalize"].automations
     assert (line.automation.name, line.condition.text, line.last) == ("greeter", "active", None)
     assert places["runAutomations"].automations == ()
@@ -25,11 +25,11 @@ async def test_versions_can_be_compared_by_settings_and_script(scene: Scene, tmp
     view = await automations.get(scene.ledgers, "greeter")
     assert [each.version for each in view.versions] == [2, 1]
     assert view.script == changed
-    told = await automations.difference(scene.ledgers, "greeter", 1, 2)
+    told = await automations.compare_versions(scene.ledgers, "greeter", 1, 2)
     assert "-    return {}" in told
     assert "+priority: 5" in told
     with pytest.raises(MissingError):
-        await automations.difference(scene.ledgers, "greeter", 1, 9)
+        await automations.compare_versions(scene.ledgers, "greeter", 1, 9)
 
 
 async def test_a_workspace_shows_its_files_and_its_history(scene: Scene, tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ async def test_a_workspace_shows_its_files_and_its_history(scene: Scene, tmp_pat
     view = await automations.get(scene.ledgers, "greeter")
     assert "ROLE.md" in {file.name for file in view.files}
     assert [change.message for change in view.history] == ["first"]
-    assert "# greeter" in await automations.file(scene.ledgers, "greeter", "ROLE.md")
-    assert "ROLE.md" in await automations.change(scene.ledgers, "greeter", commit)
+    assert "# greeter" in await automations.read_file(scene.ledgers, "greeter", "ROLE.md")
+    assert "ROLE.md" in await automations.read_change(scene.ledgers, "greeter", commit)
 
 
 async def test_a_change_of_a_workspace_is_undone_and_stays_in_the_history(
@@ -58,13 +58,13 @@ async def test_a_change_of_a_workspace_is_undone_and_stays_in_the_history(
     lesson = history.commit("greeter learned something")
     assert lesson is not None
     (place / "NOTES.md").write_text("By hand")
-    await automations.undo(scene.ledgers, "greeter", lesson)
+    await automations.undo_change(scene.ledgers, "greeter", lesson)
     assert skills.read_text() == before
     assert (place / "NOTES.md").read_text() == "By hand", "what was not recorded yet is kept"
     assert lesson in {change.commit for change in history.changes()}
     for commit in (seeded, "--abort", "HEAD"):
         with pytest.raises(WorkspaceError, match="has no change"):
-            await automations.undo(scene.ledgers, "greeter", commit)
+            await automations.undo_change(scene.ledgers, "greeter", commit)
 
 
 async def test_a_change_that_later_ones_build_on_is_not_undone_alone(scene: Scene, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ async def test_a_change_that_later_ones_build_on_is_not_undone_alone(scene: Scen
     skills.write_text("Greet very loudly.\n")
     history.commit("two")
     with pytest.raises(WorkspaceError, match="later changes build on it"):
-        await automations.undo(scene.ledgers, "greeter", first or "")
+        await automations.undo_change(scene.ledgers, "greeter", first or "")
     assert skills.read_text() == "Greet very loudly.\n"
     assert history.undo().message == "two"
     assert history.undo().message == "one"
@@ -89,6 +89,6 @@ async def test_nothing_outside_of_the_workspace_is_shown(scene: Scene, tmp_path:
     (scene.ledgers.home.meeseeks / "greeter" / "link").symlink_to("/etc/passwd")
     for name in ("../../config.toml", "/etc/passwd", "link", ".git/config"):
         with pytest.raises(WorkspaceError):
-            await automations.file(scene.ledgers, "greeter", name)
+            await automations.read_file(scene.ledgers, "greeter", name)
     with pytest.raises(MissingError):
-        await automations.change(scene.ledgers, "greeter", "--output=/tmp/x")
+        await automations.read_change(scene.ledgers, "greeter", "--output=/tmp/x")

@@ -14,7 +14,7 @@ from unit.gateway.scene import Scene
 async def test_sessions_are_listed_with_what_was_last_said(scene: Scene) -> None:
     await scene.converse("Hello", "How are you?")
     await scene.converse("Other", label="second")
-    found = (await sessions.listed(scene.ledgers)).items
+    found = (await sessions.load_page(scene.ledgers)).items
     assert {(line.label, line.turns, line.last_said) for line in found} == {
         ("main", 2, "Answer to: How are you?"),
         ("second", 1, "Answer to: Other"),
@@ -32,11 +32,11 @@ async def test_sessions_are_listed_by_whose_they_are(scene: Scene) -> None:
         await scene.converse(f"Said in {label}", label=label)
     labels["imported"] = []
     for kind in get_args(sessions.Kind):
-        found = (await sessions.listed(scene.ledgers, kind=kind)).items
+        found = (await sessions.load_page(scene.ledgers, kind=kind)).items
         assert [line.label for line in found] == labels[kind][::-1]
-    (line,) = (await sessions.listed(scene.ledgers, kind="automations")).items
+    (line,) = (await sessions.load_page(scene.ledgers, kind="automations")).items
     assert line.title == "memory-writer"
-    assert await sessions.title(scene.ledgers, "worker:01") == "Said in worker:01"
+    assert await sessions.load_title(scene.ledgers, "worker:01") == "Said in worker:01"
 
 
 async def test_pages_of_all_sessions_go_on_by_last_use(scene: Scene) -> None:
@@ -45,7 +45,7 @@ async def test_pages_of_all_sessions_go_on_by_last_use(scene: Scene) -> None:
         await scene.converse("Hello", label=label)
     seen, cursor = list[str](), None
     for _ in range(3):
-        found = await sessions.listed(scene.ledgers, cursor=cursor, limit=2)
+        found = await sessions.load_page(scene.ledgers, cursor=cursor, limit=2)
         seen += [line.label for line in found.items]
         cursor = found.next
     assert seen == said[::-1]
@@ -65,7 +65,7 @@ async def test_what_somebody_said_is_as_long_as_what_the_model_was_shown(scene: 
     await scene.ledgers.agents.write(work)
     session = await sessions.get(scene.ledgers, "main")
     for most, characters in ((6_000, 6_000), (20_000, 8_000)):
-        (message,) = (await sessions.transcript(scene.ledgers, session.id, most=most)).items
+        (message,) = (await sessions.load_transcript(scene.ledgers, session.id, most=most)).items
         assert len(message.said or "") == characters
         assert message.is_cut == (characters < 8_000), "what is cut has a link to the rest"
 
@@ -82,16 +82,16 @@ async def test_a_line_tells_what_somebody_said_and_not_how_the_model_was_shown_i
         messages.append(connection, turn, 0, said)
 
     await scene.ledgers.agents.write(work)
-    (line,) = (await sessions.listed(scene.ledgers)).items
+    (line,) = (await sessions.load_page(scene.ledgers)).items
     assert line.last_said == "Is there tea?"
 
 
 async def test_a_transcript_begins_with_the_newest_page_and_goes_back(scene: Scene) -> None:
     await scene.converse("One", "Two")
     session = await sessions.get(scene.ledgers, "main")
-    newest = await sessions.transcript(scene.ledgers, session.id, limit=3)
+    newest = await sessions.load_transcript(scene.ledgers, session.id, limit=3)
     assert [each.content for each in newest.items] == ["Answer to: One", "Two", "Answer to: Two"]
-    older = await sessions.transcript(scene.ledgers, session.id, limit=3, cursor=newest.next)
+    older = await sessions.load_transcript(scene.ledgers, session.id, limit=3, cursor=newest.next)
     assert [each.content for each in older.items] == ["One"]
     assert older.next is None
 
@@ -99,8 +99,8 @@ async def test_a_transcript_begins_with_the_newest_page_and_goes_back(scene: Sce
 async def test_a_long_message_is_cut_and_can_be_read_whole(scene: Scene) -> None:
     await scene.converse("x" * 20_000)
     session = await sessions.get(scene.ledgers, "main")
-    first = (await sessions.transcript(scene.ledgers, session.id)).items[0]
+    first = (await sessions.load_transcript(scene.ledgers, session.id)).items[0]
     assert first.is_cut
     assert len(first.content) == sessions.MOST_CHARACTERS
-    whole = await sessions.message(scene.ledgers, first.id)
+    whole = await sessions.get_message(scene.ledgers, first.id)
     assert len(whole.content) == 20_000

@@ -23,7 +23,7 @@ def test_no_secret_is_shown() -> None:
         providers={"p": ProviderConfig(api_key="hidden3", headers={"X": "hidden4"})},
         mcp={"m": McpConfig(command="run", args=("--token", "hidden5"), env={"A": "hidden6"})},
     )
-    told = settings.sections(config)
+    told = settings.list_sections(config)
     assert "hidden" not in str(told)
     values = {(part.name, each.name): each.value for part in told for each in part.settings}
     assert values["engine", "database"] == "postgresql://db.example/nexus"
@@ -32,9 +32,9 @@ def test_no_secret_is_shown() -> None:
 
 
 def test_a_changed_setting_is_told_from_a_default() -> None:
-    told = {each.name: each for part in settings.sections(Config()) for each in part.settings}
+    told = {each.name: each for part in settings.list_sections(Config()) for each in part.settings}
     assert told["host_limit"].is_default
-    changed = settings.sections(Config(engine=EngineConfig(host_limit=3)))
+    changed = settings.list_sections(Config(engine=EngineConfig(host_limit=3)))
     told = {each.name: each for part in changed for each in part.settings}
     assert (told["host_limit"].value, told["host_limit"].is_default) == ("3", False)
 
@@ -69,15 +69,15 @@ def test_no_setting_shows_what_is_secret_in_an_address(section: str, name: str, 
     value = (address,) if isinstance(getattr(made, name), tuple) else address
     part = replace(made, **{name: value})
     named = {"x": part} if section in {"providers", "mcp", "channels"} else part
-    told = settings.sections(replace(Config(), **{section: named}))
+    told = settings.list_sections(replace(Config(), **{section: named}))
     assert "hid" not in str([each.value for part in told for each in part.settings])
 
 
 def test_words_of_a_connection_are_not_shown() -> None:
-    told = settings.sections(Config(engine=EngineConfig(database="host=db.example password=hidden")))
+    told = settings.list_sections(Config(engine=EngineConfig(database="host=db.example password=hidden")))
     assert "hidden" not in str(told)
 
 
 def test_the_place_of_a_collector_is_shown() -> None:
     config = Config(gateway=GatewayConfig(otlp_url="https://me:hidden@traces.example:4318/v1/traces"))
-    assert "'https://traces.example:4318/v1/traces'" in str(settings.sections(config))
+    assert "'https://traces.example:4318/v1/traces'" in str(settings.list_sections(config))

@@ -1,12 +1,51 @@
 """A small home to put rows into, forget something, and look at what is left."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import apsw
 
 from nexus.ledgers import Ledgers, forgetting
 from nexus.ledgers.forgetting import Plan, Report, Target
+
+# Columns that hold a word of the program's own, an id or a time wherever they occur, never anybody's words.
+VOCABULARY: Final = frozenset(
+    [
+        *("action", "call_id", "category", "channel", "circuit_state", "content_type", "delivered_call_id"),
+        *(
+            "answer",
+            "basis",
+            "call_hash",
+            "call_key",
+            "decision",
+            "how",
+            "signals",
+            "direction",
+            "quiet_hours",
+            "scope",
+            "zone",
+        ),
+        *("fact_type", "hook_point", "kind", "lane", "media_type", "mode", "model", "origin", "outcome"),
+        *("provider",),
+        *("relation", "role", "script_hash", "script_path", "sha256", "source", "sort", "source_text_hash"),
+        *(
+            "source_type",
+            "stage",
+            "status",
+            "subject_type",
+            "target_type",
+            "tool_name",
+            "type",
+            "type_id",
+            "waiting_since",
+            "work",
+        ),
+        *("decided_by", "item_kind", "text_sha256", "used_by"),
+        *("workspace_dir", "peer_workspaces", "created_by_agent", "as_of", "last_triggered"),
+        # Of what is never removed.
+        *("automation_id", "definition_id", "model_id", "previous_version_id"),
+    ]
+)
 
 
 class Scene:

@@ -16,7 +16,8 @@ from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers, forgetting, sql
 from nexus.ledgers.forgetting.rules import Then
-from nexus.ledgers.forgetting.tables import TABLES, TOUCHED, VOCABULARY
+from nexus.ledgers.forgetting.tables import TABLES, TOUCHED
+from unit.ledgers.forgetting.scene import VOCABULARY
 
 _NAME: Final = "Wilhelmina"
 _ID: Final = "ent_her"

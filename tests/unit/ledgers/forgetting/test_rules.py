@@ -8,7 +8,8 @@ import pytest
 from nexus.home import LEDGERS
 from nexus.ledgers import sql
 from nexus.ledgers.forgetting.rules import Table, Then
-from nexus.ledgers.forgetting.tables import RECORDED, TABLES, TOUCHED, VOCABULARY
+from nexus.ledgers.forgetting.tables import RECORDED, TABLES, TOUCHED
+from unit.ledgers.forgetting.scene import VOCABULARY
 
 _RULES = {(table.ledger, table.name): table for table in TABLES}
 _TOUCHED = [pytest.param(table, id=table.path) for table in TOUCHED.values()]
@@ -101,7 +102,7 @@ def test_what_a_row_is_a_part_of_is_one_of_its_references(table: Table) -> None:
     consequences = {ref.then for ref in table.refs} | {text.then for text in table.texts}
     if consequences & {Then.OWNER, Then.NAMED}:
         owners = {ref.owner or table.owner for ref in table.refs if ref.then in (Then.OWNER, Then.NAMED)}
-        assert {table.referred(owner) for owner in owners} <= RECORDED
+        assert {table.referred_table(owner) for owner in owners} <= RECORDED
 
 
 def test_a_table_that_is_kept_says_why_and_nothing_else() -> None:

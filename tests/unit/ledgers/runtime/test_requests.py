@@ -197,7 +197,7 @@ async def test_runs_of_a_session_follow_each_other_as_they_were_recorded(opened:
         await opened.runtime.write(executions.enqueue, execution=run)
 
     async def after(execution_id: str) -> list[str]:
-        return await opened.runtime.read(executions.begun_in, session_label="main", after=execution_id)
+        return await opened.runtime.read(executions.list_begun_in, session_label="main", after=execution_id)
 
     assert await opened.runtime.read(executions.newest_in, session_label="main") == "exe_a"
     assert await after("exe_z") == ["exe_a"]

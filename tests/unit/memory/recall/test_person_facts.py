@@ -1,11 +1,11 @@
 """Birthdays, addresses and numbers are found with the person that they belong to, by the owner alone."""
 
 from nexus.ledgers import Ledgers
-from nexus.memory import views
 from nexus.memory.embedding.sources import KINDS, sources
 from nexus.memory.operations import Memory
 from nexus.memory.recall.item import Query
 from nexus.memory.recall.recall import Recall
+from nexus.memory.views import plain as views
 from nexus.request import Visibility
 from unit.memory.recall.homes import LONG_MS, NOW
 

@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 from nexus import ids
 from nexus.ledgers import Ledgers, memory
-from nexus.memory import views
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.memory.operations import Memory
 from nexus.memory.recall.item import Link, Query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.succession import derive
+from nexus.memory.views import plain as views
 from nexus.memory.writing import Provenance
 from nexus.request import Visibility
 from unit.memory.recall.homes import ANN, LONG_MS, NOW, WordHashes, know_people, learn, run, say

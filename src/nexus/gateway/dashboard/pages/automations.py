@@ -12,14 +12,13 @@ from nexus.automations import creation, hook_points, registration, registry, rem
 from nexus.automations.creation import Wish
 from nexus.errors import NexusError
 from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import back, form, get, post
-from nexus.gateway.dashboard.pages.editor import uneditable
-from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
+from nexus.gateway.dashboard.pages.editor import why_uneditable
+from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.errors import status_of
-from nexus.gateway.views import automations
+from nexus.gateway.views import address, automations
 from nexus.gateway.views.automations import AutomationLine, Place
-from nexus.gateway.views.page import address
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.automations import Automation
 
@@ -39,9 +38,9 @@ _RESULTS = (
 )
 
 
-async def listed(request: Request, app: App) -> Response:
-    """Automations by what to do about them: what needs attention, what waits, what runs, what is off."""
-    places = [_without_reminders(place) for place in await automations.by_hook_point(app.ledgers)]
+async def list_automations(request: Request, app: App) -> Response:
+    """List automations by what to do about them: what needs attention, what waits, what runs, what is off."""
+    places = [_without_reminders(place) for place in await automations.list_by_hook_point(app.ledgers)]
     return await page(
         request,
         "automations.html",
@@ -51,7 +50,7 @@ async def listed(request: Request, app: App) -> Response:
         registered=sum(len(place.automations) for place in places),
         reminders=len(await app.reminders.listed()),
         problems=app.automations.problems,
-        times=_times,
+        times=_describe_times,
     )
 
 
@@ -80,144 +79,124 @@ def _group(line: AutomationLine) -> str:
     return _SCHEDULED if row.hook_point == hook_points.SCHEDULE else _RUNNING
 
 
-def _times(row: Automation) -> str:
-    """When one runs by the clock, in words; empty for the others."""
+def _describe_times(row: Automation) -> str:
+    """Describe when one runs by the clock, in words; empty for the others."""
     return when.described(row.triggers) if row.triggers.keys() & {"at", "cron"} else ""
 
 
-async def shown(request: Request, app: App) -> Response:
-    """One automation."""
+async def show_automation(request: Request, app: App) -> Response:
+    """Show one automation."""
     name, cursor = request.path_params["name"], request.query_params.get("cursor")
-    runs = await automations.runs(app.ledgers, name, period=period(request), cursor=cursor)
+    runs = await automations.load_runs(app.ledgers, name, period=read_period(request), cursor=cursor)
     if is_part(request) and cursor:
         return await page(request, "part_runs.html", runs=runs)
     view = await automations.get(app.ledgers, name)
-    script = parts.part(view.script, parts.asked_for(request, "script"), _SCRIPT) if view.script else None
+    script = (
+        parts.cut_part(view.script, parts.read_position(request, "script"), _SCRIPT) if view.script else None
+    )
     if script and is_part(request):
         return await page(request, "part_script.html", part=script)
-    proposal = await automations.proposal(app.ledgers, view.automation)
+    proposal = await automations.describe_proposal(app.ledgers, view.automation)
     values: dict[str, Any] = {"view": view, "runs": runs, "script": script, "proposal": proposal}
-    values["schedule"] = _times(view.automation)
+    values["schedule"] = _describe_times(view.automation)
     values["editable"] = view.automation.status != "superseded" and not await asyncio.to_thread(
-        uneditable, app.home, view.automation
+        why_uneditable, app.home, view.automation
     )
     return await page(request, "automation.html", active="automations", **values)
 
 
-async def difference(request: Request, app: App) -> Response:
-    """What changed between two versions."""
+async def show_difference(request: Request, app: App) -> Response:
+    """Show what changed between two versions."""
     name, params = request.path_params["name"], request.path_params
-    text = await automations.difference(app.ledgers, name, params["older"], params["newer"])
+    text = await automations.compare_versions(app.ledgers, name, params["older"], params["newer"])
     title = f"{name}, version {params['older']} to {params['newer']}"
-    return await _text(request, title, text, name, is_diff=True)
+    return await _show_text(request, title, text, name, is_diff=True)
 
 
-async def file(request: Request, app: App) -> Response:
-    """A file of the workspace."""
+async def show_file(request: Request, app: App) -> Response:
+    """Show a file of the workspace."""
     name, filename = request.path_params["name"], request.path_params["file"]
-    text = await automations.file(app.ledgers, name, filename)
-    return await _text(request, filename, text, name)
+    text = await automations.read_file(app.ledgers, name, filename)
+    return await _show_text(request, filename, text, name)
 
 
-async def change(request: Request, app: App) -> Response:
-    """One commit of the workspace's history."""
+async def show_change(request: Request, app: App) -> Response:
+    """Show one commit of the workspace's history."""
     name, commit = request.path_params["name"], request.path_params["commit"]
-    text = await automations.change(app.ledgers, name, commit)
-    return await _text(request, f"Commit {commit}", text, name, is_diff=True, commit=commit)
+    text = await automations.read_change(app.ledgers, name, commit)
+    return await _show_text(request, f"Commit {commit}", text, name, is_diff=True, commit=commit)
 
 
 async def undo(request: Request, app: App) -> Response:
     """Take one commit of the workspace's history back."""
     name, commit = request.path_params["name"], request.path_params["commit"]
-    await automations.undo(app.ledgers, name, commit)
-    return back(address("automations", name))
+    await automations.undo_change(app.ledgers, name, commit)
+    return redirect(address("automations", name))
 
 
 async def enable(request: Request, app: App) -> Response:
     """Let it run again."""
-    found = await _standing(app, request.path_params["name"])
+    found = await _require(app, request.path_params["name"])
     registration.check_approved(found)
     await app.ledgers.runtime.write(rows.enable, automation_id=found.id)
-    return _changed(app, found.name)
+    return _apply_change(app, found.name)
 
 
 async def disable(request: Request, app: App) -> Response:
     """Let it run no more."""
-    found = await _standing(app, request.path_params["name"])
-    reason = (await form(request)).text("reason") or "in the dashboard"
+    found = await _require(app, request.path_params["name"])
+    reason = (await read_form(request)).text("reason") or "in the dashboard"
     await app.ledgers.runtime.write(rows.disable, automation_id=found.id, reason=reason)
-    return _changed(app, found.name)
+    return _apply_change(app, found.name)
 
 
 async def approve(request: Request, app: App) -> Response:
     """Let what the agent proposed run, in a sandbox."""
     made = await automations.approve(app.ledgers, request.path_params["name"])
-    return back(address("automations", made.name))
+    return redirect(address("automations", made.name))
 
 
 async def discard(request: Request, app: App) -> Response:
     """Take a proposal off the list."""
     await automations.discard(app.ledgers, request.path_params["name"])
-    return back("/automations")
+    return redirect("/automations")
 
 
 async def roll_back(request: Request, app: App) -> Response:
     """Go back to an older version, which becomes a new one."""
-    name, given = request.path_params["name"], (await form(request)).text("version")
+    name, given = request.path_params["name"], (await read_form(request)).text("version")
     version = int(given) if given.isdecimal() and len(given) < 10 else None
     write = registration.writer(app.ledgers)
     await asyncio.to_thread(registration.roll_back, app.home, write, name, version)
-    return _changed(app, name)
+    return _apply_change(app, name)
 
 
 async def retry(request: Request, app: App) -> Response:
     """Let a run that failed for good run again."""
     name, run = request.path_params["name"], request.path_params["run"]
     await automations.retry(app.ledgers, app.automations.queue, name, run)
-    return back(address("automations", name))
+    return redirect(address("automations", name))
 
 
 async def rerun(request: Request, app: App) -> Response:
     """Run it again on what an earlier run was given."""
     name, run = request.path_params["name"], request.path_params["run"]
     await automations.rerun(app.ledgers, app.automations.runner, name, run)
-    return back(address("automations", name))
+    return redirect(address("automations", name))
 
 
 async def dismiss(request: Request, app: App) -> Response:
     """Give up on a run that failed for good."""
     name, run = request.path_params["name"], request.path_params["run"]
     await automations.dismiss(app.ledgers, name, run)
-    return back(address("automations", name))
+    return redirect(address("automations", name))
 
 
-async def new(request: Request, app: App) -> Response:
-    """The form of a new automation."""
-    return await _form(request, app, None, None)
-
-
-async def create(request: Request, app: App) -> Response:
-    """Make an automation out of a role."""
-    given = await form(request)
-    wish = Wish(
-        name=given.text("name"),
-        role=given.raw("role"),
-        hook_point=given.text("hook_point"),
-        blocking=given.text("blocking") == "yes",
-        peers=tuple(given.all("peer")),
-        description=given.text("description") or None,
-        result=given.text("result"),
-    )
-    try:
-        write = registration.writer(app.ledgers)
-        made = await asyncio.to_thread(creation.create, app.home, write, wish)
-    except NexusError as error:
-        return await _form(request, app, wish, error)
-    return back(address("automations", made.automation.name))
-
-
-async def _form(request: Request, app: App, wish: Wish | None, error: NexusError | None) -> Response:
-    found = await app.ledgers.runtime.read(rows.listed)
+async def show_form(
+    request: Request, app: App, wish: Wish | None = None, error: NexusError | None = None
+) -> Response:
+    """Show the form of a new automation, with what was typed if it was refused."""
+    found = await app.ledgers.runtime.read(rows.list_current)
     return await page(
         request,
         "automation_new.html",
@@ -231,22 +210,42 @@ async def _form(request: Request, app: App, wish: Wish | None, error: NexusError
     )
 
 
-async def _standing(app: App, name: str) -> Automation:
+async def create(request: Request, app: App) -> Response:
+    """Make an automation out of a role."""
+    given = await read_form(request)
+    wish = Wish(
+        name=given.text("name"),
+        role=given.raw("role"),
+        hook_point=given.text("hook_point"),
+        blocking=given.text("blocking") == "yes",
+        peers=tuple(given.all("peer")),
+        description=given.text("description") or None,
+        result=given.text("result"),
+    )
+    try:
+        write = registration.writer(app.ledgers)
+        made = await asyncio.to_thread(creation.create, app.home, write, wish)
+    except NexusError as error:
+        return await show_form(request, app, wish, error)
+    return redirect(address("automations", made.automation.name))
+
+
+async def _require(app: App, name: str) -> Automation:
     found = await app.ledgers.runtime.read(rows.get, name=name)
     if found is None:
         raise registration.unknown(name)
     return found
 
 
-def _changed(app: App, name: str) -> Response:
+def _apply_change(app: App, name: str) -> Response:
     registry.touch(app.home)
-    return back(address("automations", name))
+    return redirect(address("automations", name))
 
 
-async def _text(
+async def _show_text(
     request: Request, title: str, text: str, name: str, *, is_diff: bool = False, commit: str = ""
 ) -> Response:
-    part = parts.part(text, parts.asked_for(request))
+    part = parts.cut_part(text, parts.read_position(request))
     template = "part_text.html" if is_part(request) else "text.html"
     return await page(
         request,
@@ -262,13 +261,13 @@ async def _text(
 
 
 ROUTES = (
-    get("/automations", listed),
-    get("/automations/new", new),
+    get("/automations", list_automations),
+    get("/automations/new", show_form),
     post("/automations/new", create),
-    get("/automations/{name}", shown),
-    get("/automations/{name}/versions/{older:int}/{newer:int}", difference),
-    get("/automations/{name}/files/{file:path}", file),
-    get("/automations/{name}/changes/{commit}", change),
+    get("/automations/{name}", show_automation),
+    get("/automations/{name}/versions/{older:int}/{newer:int}", show_difference),
+    get("/automations/{name}/files/{file:path}", show_file),
+    get("/automations/{name}/changes/{commit}", show_change),
     post("/automations/{name}/changes/{commit}/undo", undo),
     post("/automations/{name}/enable", enable),
     post("/automations/{name}/disable", disable),

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.errors import NexusError, UsageError
-from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
+from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.ledgers.events import imports
 from nexus.ledgers.memory.backfills import Limits
@@ -18,47 +18,47 @@ _ORDERS = ("newest", "oldest", "relevant")
 _LARGEST = 2**53
 
 
-async def shown(request: Request, app: App) -> Response:
-    """The backfill that is active or was last, and a form for the next."""
-    found = await app.ledgers.events.read(imports.listed)
-    return await _page(request, app, "backfill.html", imports=found[::-1])
+async def show_backfill(request: Request, app: App) -> Response:
+    """Show the backfill that is active or was last, and a form for the next."""
+    found = await app.ledgers.events.read(imports.list_imports)
+    return await _show_page(request, app, "backfill.html", imports=found[::-1])
 
 
-async def progress(request: Request, app: App) -> Response:
-    """How far the backfill has come."""
-    return await _page(request, app, "part_backfill.html")
+async def show_progress(request: Request, app: App) -> Response:
+    """Show how far the backfill has come."""
+    return await _show_page(request, app, "part_backfill.html")
 
 
 async def estimate(request: Request, app: App) -> Response:
-    """What a backfill would take."""
-    given = await form(request)
+    """Estimate what a backfill would take."""
+    given = await read_form(request)
     try:
-        found = await app.backfill.estimate(_import_id(given), _limits(given))
+        found = await app.backfill.estimate(_read_import_id(given), _read_limits(given))
     except NexusError as error:
-        return await _refused(request, error)
+        return await _show_error(request, error)
     return await page(
-        request, "part_estimate.html", active=_ACTIVE, estimate=found, cost=_cost(found.cost_microusd)
+        request, "part_estimate.html", active=_ACTIVE, estimate=found, cost=_format_cost(found.cost_microusd)
     )
 
 
 async def sample(request: Request, app: App) -> Response:
-    """What the model would store of some episodes."""
-    given = await form(request)
+    """Show what the model would store of some episodes."""
+    given = await read_form(request)
     try:
-        found = await app.backfill.sample(_import_id(given))
+        found = await app.backfill.sample(_read_import_id(given))
     except NexusError as error:
-        return await _refused(request, error)
+        return await _show_error(request, error)
     return await page(request, "part_sample.html", active=_ACTIVE, sample=found)
 
 
 async def start(request: Request, app: App) -> Response:
     """Start a backfill."""
-    given = await form(request)
+    given = await read_form(request)
     order = given.text("order") or "newest"
     if order not in _ORDERS:
         raise UsageError(f"Unknown order: `{order:.40}`")
-    await app.backfill.start(_import_id(given), sort=order, limits=_limits(given))
-    return back("/backfill")
+    await app.backfill.start(_read_import_id(given), sort=order, limits=_read_limits(given))
+    return redirect("/backfill")
 
 
 async def change(request: Request, app: App) -> Response:
@@ -67,23 +67,23 @@ async def change(request: Request, app: App) -> Response:
         case "pause":
             await app.backfill.pause()
         case "resume":
-            limits = _limits(await form(request))
+            limits = _read_limits(await read_form(request))
             await app.backfill.resume(None if limits == Limits() else limits)
         case "cancel":
             await app.backfill.cancel()
         case to:
             raise UsageError(f"Unknown action for a backfill: `{to:.40}`")
-    return await progress(request, app) if is_part(request) else back("/backfill")
+    return await show_progress(request, app) if is_part(request) else redirect("/backfill")
 
 
-async def _refused(request: Request, error: NexusError) -> Response:
-    """The reason, in the place of what was asked for."""
+async def _show_error(request: Request, error: NexusError) -> Response:
+    """Show the reason, in the place of what was asked for."""
     if not is_part(request):
         raise error
     return await page(request, "part_error.html", error=error)
 
 
-async def _page(request: Request, app: App, template: str, **values: Any) -> Response:
+async def _show_page(request: Request, app: App, template: str, **values: Any) -> Response:
     found = await app.backfill.latest()
     done = found.progress if found else None
     return await page(
@@ -93,31 +93,31 @@ async def _page(request: Request, app: App, template: str, **values: Any) -> Res
         backfill=found,
         read=done.done + done.skipped if done else 0,
         total=done.waiting + done.done + done.skipped + done.failed if done else 0,
-        cost=_cost(done.cost_microusd if done else None),
-        expected=_cost(found.estimate.get("cost_microusd") if found else None),
-        budget=_cost(found.limits.budget_microusd if found else None),
+        cost=_format_cost(done.cost_microusd if done else None),
+        expected=_format_cost(found.estimate.get("cost_microusd") if found else None),
+        budget=_format_cost(found.limits.budget_microusd if found else None),
         **values,
     )
 
 
-def _cost(microusd: int | None) -> str:
+def _format_cost(microusd: int | None) -> str:
     return "" if microusd is None else money(microusd)
 
 
-def _import_id(given: Form) -> str | None:
+def _read_import_id(given: Form) -> str | None:
     return given.text("import_id") or None
 
 
-def _limits(given: Form) -> Limits:
-    budget = _number(given, "budget", float)
+def _read_limits(given: Form) -> Limits:
+    budget = _read_number(given, "budget", float)
     return Limits(
-        episodes_an_hour=_number(given, "per_hour", int),
+        episodes_an_hour=_read_number(given, "per_hour", int),
         budget_microusd=None if budget is None else max(1, round(budget * MICRO)),
-        budget_tokens=_number(given, "budget_tokens", int),
+        budget_tokens=_read_number(given, "budget_tokens", int),
     )
 
 
-def _number(given: Form, name: str, kind: type[Any]) -> Any:
+def _read_number(given: Form, name: str, kind: type[Any]) -> Any:
     text = given.text(name)
     if not text:
         return None
@@ -133,8 +133,8 @@ def _number(given: Form, name: str, kind: type[Any]) -> Any:
 
 
 ROUTES = (
-    get("/backfill", shown),
-    get("/backfill/progress", progress),
+    get("/backfill", show_backfill),
+    get("/backfill/progress", show_progress),
     post("/backfill/estimate", estimate),
     post("/backfill/sample", sample),
     post("/backfill/start", start),

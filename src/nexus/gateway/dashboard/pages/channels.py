@@ -19,36 +19,36 @@ from nexus.channels.setup import KINDS, check, propose
 from nexus.config import ChannelConfig, Config
 from nexus.config_file import Change
 from nexus.errors import ConfigError, MissingError, NexusError, UsageError
-from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
-from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
+from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import page
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.errors import status_of
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address
 from nexus.ledgers.identity import access
 from nexus.ledgers.runtime import channels as ledger
 
 _NAME: Final = re.compile(r"(?!new$)[A-Za-z0-9_-]{1,40}")
 
 
-async def listed(request: Request, app: App) -> Response:
-    """Every channel of the settings, and the messages that were set aside."""
-    found = await app.ledgers.runtime.read(_states, config=app.config)
-    days = period(request)
-    aside = await app.ledgers.runtime.read(ledger.those_set_aside, since=days.since, until=days.until)
-    asking = len(await app.ledgers.identity.read(access.asking))
+async def list_channels(request: Request, app: App) -> Response:
+    """List every channel of the settings, and the messages that were set aside."""
+    found = await app.ledgers.runtime.read(_load_states, config=app.config)
+    days = read_period(request)
+    aside = await app.ledgers.runtime.read(ledger.list_set_aside, since=days.since, until=days.until)
+    asking = len(await app.ledgers.identity.read(access.list_pairings))
     return await page(request, "channels.html", active="settings", channels=found, aside=aside, asking=asking)
 
 
-async def one(request: Request, app: App) -> Response:
-    """A channel, its settings, and what it couldn't send."""
-    name = _known(request, app)
+async def show_channel(request: Request, app: App) -> Response:
+    """Show a channel, its settings, and what it couldn't send."""
+    name = _require_channel(request, app)
     state = await app.ledgers.runtime.read(ledger.state, name=name)
-    days = period(request)
+    days = read_period(request)
     failed = await app.ledgers.runtime.read(
         ledger.deliveries, channel=name, status="failed", since=days.since, until=days.until
     )
-    states = await app.ledgers.runtime.read(_states, config=app.config)
+    states = await app.ledgers.runtime.read(_load_states, config=app.config)
     return await page(
         request,
         "channel.html",
@@ -61,19 +61,32 @@ async def one(request: Request, app: App) -> Response:
     )
 
 
-async def choose(request: Request, app: App) -> Response:
-    """The kinds of channels that can be added here."""
+async def show_kinds(request: Request, app: App) -> Response:
+    """Show the kinds of channels that can be added here."""
     return await page(request, "channel_new.html", active="settings", kinds=KINDS, kind=None)
 
 
-async def ask(request: Request, app: App) -> Response:
-    """What a channel of a kind needs."""
-    return await _ask(request, app, Form([]))
+async def show_form(
+    request: Request, app: App, given: Form | None = None, error: Exception | None = None
+) -> Response:
+    """Ask for what a channel of a kind needs, with what was typed if it was refused."""
+    kind = _read_kind(request)
+    told = error if isinstance(error, NexusError) or error is None else UsageError(str(error))
+    return await page(
+        request,
+        "channel_new.html",
+        status_of(told) if told else 200,
+        active="settings",
+        kind=kind,
+        kinds=KINDS,
+        given=given or Form([]),
+        error=told,
+    )
 
 
 async def add(request: Request, app: App) -> Response:
     """Log in with what was given, write it to config.toml, and connect."""
-    given, kind = await form(request), _kind(request)
+    given, kind = await read_form(request), _read_kind(request)
     restart = served_by(request).restart
     if restart is None:
         raise UsageError("This home is set up by its host", hint="Add the channel in config.toml.")
@@ -106,27 +119,12 @@ async def add(request: Request, app: App) -> Response:
     except (NexusError, ValueError) as error:
         for each in kept:
             each.unlink(missing_ok=True)
-        return await _ask(request, app, given, error)
+        return await show_form(request, app, given, error)
     said = urlencode({"added": " ".join(checked.said), "owner": ", ".join(values["owner"])})
-    return back(f"/channels?{said}")
+    return redirect(f"/channels?{said}")
 
 
-async def _ask(request: Request, app: App, given: Form, error: Exception | None = None) -> Response:
-    kind = _kind(request)
-    told = error if isinstance(error, NexusError) or error is None else UsageError(str(error))
-    return await page(
-        request,
-        "channel_new.html",
-        status_of(told) if told else 200,
-        active="settings",
-        kind=kind,
-        kinds=KINDS,
-        given=given,
-        error=told,
-    )
-
-
-def _kind(request: Request) -> str:
+def _read_kind(request: Request) -> str:
     kind = str(request.path_params["kind"])
     if kind not in KINDS:
         raise MissingError(f"Unknown kind of channel {kind:.40}", hint=f"Known: {', '.join(KINDS)}.")
@@ -135,7 +133,7 @@ def _kind(request: Request) -> str:
 
 async def test(request: Request, app: App) -> Response:
     """Log in as a channel, and say what came of it. Nothing is sent."""
-    name, error, told = _known(request, app), None, list[str]()
+    name, error, told = _require_channel(request, app), None, list[str]()
     try:
         told = list((await check(app.home, name, app.config.channels[name])).said)
     except NexusError as refused:
@@ -145,10 +143,10 @@ async def test(request: Request, app: App) -> Response:
 
 async def change(request: Request, app: App) -> Response:
     """Change a channel's settings, pause or resume it, or send again what failed."""
-    name, to = _known(request, app), request.path_params["to"]
+    name, to = _require_channel(request, app), request.path_params["to"]
     if to in {"settings", "reset"}:
-        await _set(request, app, name, reset=to == "reset")
-        return back(address("channels", name))
+        await _save_settings(request, app, name, reset=to == "reset")
+        return redirect(address("channels", name))
     if to == "retry":
         await app.ledgers.runtime.write(ledger.retry, channel=name)
         app.channels.wake(name)
@@ -156,7 +154,7 @@ async def change(request: Request, app: App) -> Response:
         await app.ledgers.runtime.write(ledger.pause, name=name, paused=to == "pause")
     else:
         raise UsageError(f"Unknown action for a channel: `{to}`")
-    return back("/channels")
+    return redirect("/channels")
 
 
 async def settle(request: Request, app: App) -> Response:
@@ -170,11 +168,11 @@ async def settle(request: Request, app: App) -> Response:
         done = await app.ledgers.runtime.write(ledger.take, id_=id_)
     if not done:
         raise MissingError(f"No message {id_} was set aside", hint="The page Channels lists them.")
-    return back("/channels")
+    return redirect("/channels")
 
 
-async def _set(request: Request, app: App, name: str, *, reset: bool) -> None:
-    given, state = await form(request), ledger.ChannelState(name=name)
+async def _save_settings(request: Request, app: App, name: str, *, reset: bool) -> None:
+    given, state = await read_form(request), ledger.ChannelState(name=name)
     if not reset:
         answer = given.text("answer")
         if answer not in {"addressed", "always", "never"}:
@@ -190,14 +188,14 @@ async def _set(request: Request, app: App, name: str, *, reset: bool) -> None:
     app.channels.wake(name)
 
 
-def _known(request: Request, app: App) -> str:
+def _require_channel(request: Request, app: App) -> str:
     name = str(request.path_params["name"])
     if name not in app.config.channels:
         raise MissingError(f"Unknown channel {name}", hint="The page Channels lists them.")
     return name
 
 
-def _states(connection: apsw.Connection, config: Config) -> list[dict[str, Any]]:
+def _load_states(connection: apsw.Connection, config: Config) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name, settings in config.channels.items():
         state = ledger.state(connection, name)
@@ -208,12 +206,12 @@ def _states(connection: apsw.Connection, config: Config) -> list[dict[str, Any]]
 
 
 ROUTES = (
-    get("/channels", listed),
-    get("/channels/new", choose),
-    get("/channels/new/{kind}", ask),
+    get("/channels", list_channels),
+    get("/channels/new", show_kinds),
+    get("/channels/new/{kind}", show_form),
     post("/channels/new/{kind}", add),
     post("/channels/{name}/test", test),
-    get("/channels/{name}", one),
+    get("/channels/{name}", show_channel),
     post("/channels/{name}/{to}", change),
     post("/set-aside/{id}/{to}", settle),
 )

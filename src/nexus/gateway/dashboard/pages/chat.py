@@ -17,17 +17,18 @@ from nexus.broker.run import Run as BrokerRun
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError, UsageError
 from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
+from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
 from nexus.gateway.dashboard.pages import reminders
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import answers, names, sessions
-from nexus.gateway.views.answers import Answer, Asked
-from nexus.gateway.views.page import Page, address
+from nexus.gateway.views import address, answers, sessions
+from nexus.gateway.views.answers import Answer, Question
 from nexus.ledgers import events
 from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import FINAL
+from nexus.memory.views import names
+from nexus.memory.views.page import Page
 from nexus.runs import FinishedRun, Run
 
 MAIN: Final = "main"
@@ -39,8 +40,8 @@ _LATEST: Final = "9999"
 _FILE_HEADERS: Final = {"content-security-policy": "default-src 'none'; sandbox", "cache-control": "private"}
 
 
-async def shown(request: Request, app: App) -> Response:
-    """A session as a conversation, with a place to go on."""
+async def show_chat(request: Request, app: App) -> Response:
+    """Show a session as a conversation, with a place to go on."""
     label = request.path_params.get("label", MAIN)
     cursor = request.query_params.get("cursor")
     under_way = [run.id for run in await app.active_runs(label)]
@@ -48,39 +49,39 @@ async def shown(request: Request, app: App) -> Response:
     with suppress(MissingError):
         session = await sessions.get(app.ledgers, label)
         if session.source != "nexus":
-            return back(address("sessions", label))
-        found = parts.fitting(
-            await sessions.transcript(
+            return redirect(address("sessions", label))
+        found = parts.fit_messages(
+            await sessions.load_transcript(
                 app.ledgers, session.id, cursor=cursor, most=answers.MOST_CHARACTERS, replaced=False
             )
         )
-    said = await answers.lines(app.ledgers, found.items, under_way)
-    asked = {line.run_id for line in said if isinstance(line, Asked)}
+    said = await answers.load_lines(app.ledgers, found.items, under_way)
+    asked = {line.run_id for line in said if isinstance(line, Question)}
     since = found.items[0].created_at if said and found.next else ""
     until = found.items[-1].created_at if said and cursor else _LATEST
     sent: list[Unasked] = []
     if said or not cursor:
         sent = await app.ledgers.events.read(
-            events.unasked_between, external_id=label, since=since, until=until
+            events.list_unasked_between, external_id=label, since=since, until=until
         )
-    lines = sorted([*said, *sent], key=_time)
+    lines = sorted([*said, *sent], key=_sort_key)
     newest = max((each.seq for each in sent), default=0)
     values: dict[str, Any] = {"label": label, "lines": lines, "older": found.next}
     if is_part(request) and cursor:
         return await page(request, "part_chat.html", **values)
-    others = await sessions.listed(app.ledgers, kind="people", limit=_SHOWN_SESSIONS, archived=False)
+    others = await sessions.load_page(app.ledgers, kind="people", limit=_SHOWN_SESSIONS, archived=False)
     values |= {
-        "title": await sessions.title(app.ledgers, label),
-        "pending": [await _pending(app, run_id, asked=run_id in asked) for run_id in under_way],
+        "title": await sessions.load_title(app.ledgers, label),
+        "pending": [await _load_pending(app, run_id, asked=run_id in asked) for run_id in under_way],
         "others": others.items,
-        "last": await _last(app, label),
+        "last": await _find_last_run(app, label),
         "sent": newest,
         "models": _models(app),
         "commands": [
             {"name": f"/{each.name}", "about": each.about, "takes": bool(each.arguments)}
             for each in commands.list_for("dashboard")
         ],
-        "approvals": await _approvals(app, label),
+        "approvals": await _load_approvals(app, label),
         "oob": False,
     }
     return await page(request, "chat.html", active="chat", **values)
@@ -89,17 +90,17 @@ async def shown(request: Request, app: App) -> Response:
 async def say(request: Request, app: App) -> Response:
     """Send a message as the owner, or replace one that was sent before."""
     label = request.path_params["label"]
-    given, files = await _sent(request)
+    given, files = await _read_message(request)
     text, replaces = given.raw("text").strip(), given.text("replaces") or None
     if replaces and (places := given.all("keep")):
-        files = [*await _kept(app, replaces, places), *files]
+        files = [*await _load_kept_files(app, replaces, places), *files]
     if not text and not files:
-        return back(address("chat", label))
+        return redirect(address("chat", label))
     command = None if files else commands.parse(text, "dashboard")
     if command and command[0].name in {"remind", "reminders"}:
-        return await reminders.drafted(request, app, text, command[1], label)
+        return await reminders.answer_command(request, app, text, command[1], label)
     receipt = await app.receive(
-        text or _named(files),
+        text or _name_files(files),
         session_label=label,
         channel=_CHANNEL,
         model=given.text("model"),
@@ -108,40 +109,40 @@ async def say(request: Request, app: App) -> Response:
         replaces=replaces,
     )
     if not is_part(request):
-        return back(address("chat", label))
+        return redirect(address("chat", label))
     run = receipt.run
-    asked = await _question(app, receipt.request_id, run.id)
-    values: dict[str, Any] = {"label": label, "last": run.id, "sent": _seq(given.text("sent"))}
+    asked = await _load_question(app, receipt.request_id, run.id)
+    values: dict[str, Any] = {"label": label, "last": run.id, "sent": _parse_number(given.text("sent"))}
     if isinstance(run, FinishedRun):
         result = await run.result()
         return await page(
             request, "part_said.html", asked=asked, said=result.response.content, run_id=run.id, **values
         )
-    answer = await _under_way(app, run.id)
+    answer = await _load_running_answer(app, run.id)
     return await page(request, "part_said.html", asked=asked, said=None, answer=answer, **values)
 
 
-async def again(request: Request, app: App) -> Response:
+async def regenerate(request: Request, app: App) -> Response:
     """Answer a message again, perhaps with another model."""
-    run_id, given = request.path_params["id"], await form(request)
+    run_id, given = request.path_params["id"], await read_form(request)
     state = await app.broker.run(run_id).state()
     run = await app.regenerate(run_id, given.text("model"))
     label = state.session_label
     if not is_part(request):
-        return back(address("chat", label))
-    answer = await _under_way(app, run.id)
-    values: dict[str, Any] = {"label": label, "last": run.id, "sent": _seq(given.text("sent"))}
+        return redirect(address("chat", label))
+    answer = await _load_running_answer(app, run.id)
+    values: dict[str, Any] = {"label": label, "last": run.id, "sent": _parse_number(given.text("sent"))}
     return await page(request, "part_said.html", asked=None, said=None, answer=answer, **values)
 
 
-async def later(request: Request, app: App) -> Response:
-    """What came unasked since a run and a message: when a worker has ended, or a reminder is due."""
+async def show_news(request: Request, app: App) -> Response:
+    """Show what came unasked since a run and a message: when a worker has ended, or a reminder is due."""
     label, after = request.path_params["label"], request.query_params.get("after", "")
     runs = [run.id for run in await app.runs_after(label, after)] if after else []
-    last = runs[-1] if runs else after or await _last(app, label)
-    seen = _seq(request.query_params.get("sent", ""))
-    new = await app.ledgers.events.read(events.unasked, channel=_CHANNEL, external_id=label, after=seen)
-    pending = [await _pending(app, run_id) for run_id in runs]
+    last = runs[-1] if runs else after or await _find_last_run(app, label)
+    seen = _parse_number(request.query_params.get("sent", ""))
+    new = await app.ledgers.events.read(events.list_unasked, channel=_CHANNEL, external_id=label, after=seen)
+    pending = [await _load_pending(app, run_id) for run_id in runs]
     sent = new[-1].seq if new else seen
     return await page(
         request,
@@ -151,20 +152,20 @@ async def later(request: Request, app: App) -> Response:
         label=label,
         last=last,
         sent=sent,
-        approvals=await _approvals(app, label),
+        approvals=await _load_approvals(app, label),
         oob=True,
     )
 
 
-async def answered(request: Request, app: App) -> Response:
-    """An answer as it stands: finished, or so far as it is recorded."""
-    answer = await _current(app, app.broker.run(request.path_params["id"]))
+async def show_answer(request: Request, app: App) -> Response:
+    """Show an answer as it stands: finished, or so far as it is recorded."""
+    answer = await _load_answer(app, app.broker.run(request.path_params["id"]))
     return await page(request, "part_answer.html", answer=answer)
 
 
 async def decide(request: Request, app: App) -> Response:
     """Allow or deny a call that waits."""
-    given, id_ = await form(request), request.path_params["id"]
+    given, id_ = await read_form(request), request.path_params["id"]
     decision = given.text("decision")
     if decision not in get_args(Decision):
         raise UsageError(f"Unknown decision `{decision:.40}`")
@@ -172,38 +173,38 @@ async def decide(request: Request, app: App) -> Response:
     with suppress(UsageError):  # somebody else was quicker: the page shows what waits now
         await app.broker.approvals.decide(id_, cast("Decision", decision), given.text("call_hash"))
     if not is_part(request):
-        return back(address("chat", label))
-    found = await _approvals(app, label)
+        return redirect(address("chat", label))
+    found = await _load_approvals(app, label)
     return await page(request, "part_approvals.html", approvals=found, oob=False)
 
 
-async def approval(request: Request, app: App) -> Response:
-    """One call, whole, and what can be answered while it waits: where questions elsewhere link to."""
+async def show_approval(request: Request, app: App) -> Response:
+    """Show one call, whole, and what can be answered while it waits: where questions elsewhere link to."""
     found = await app.broker.approvals.get(request.path_params["id"])
-    waits = [each for each in await _approvals(app, found.session_label) if each["id"] == found.id]
-    label, shown = found.session_label, _described(found)
+    waits = [each for each in await _load_approvals(app, found.session_label) if each["id"] == found.id]
+    label, shown = found.session_label, _describe_approval(found)
     return await page(
         request, "approval.html", active="chat", found=shown, approvals=waits, label=label, oob=False
     )
 
 
-async def worker(request: Request, app: App) -> Response:
-    """A worker as it stands, in the place where it was dispatched."""
-    found = await answers.worker(app.ledgers, request.path_params["id"])
+async def show_worker(request: Request, app: App) -> Response:
+    """Show a worker as it stands, in the place where it was dispatched."""
+    found = await answers.load_worker(app.ledgers, request.path_params["id"])
     return await page(request, "part_worker.html", worker=found)
 
 
-async def text(request: Request, app: App) -> Response:
-    """The text of a message as it was written, to copy it."""
+async def show_text(request: Request, app: App) -> Response:
+    """Show the text of a message as it was written, to copy it."""
     return PlainTextResponse(
-        (await sessions.message(app.ledgers, request.path_params["id"])).content, headers=_FILE_HEADERS
+        (await sessions.get_message(app.ledgers, request.path_params["id"])).content, headers=_FILE_HEADERS
     )
 
 
-async def file(request: Request, app: App) -> Response:
-    """A file that came with a message."""
-    place = _seq(request.path_params["place"])
-    found = await answers.files(app.ledgers, request.path_params["id"])
+async def show_file(request: Request, app: App) -> Response:
+    """Show a file that came with a message."""
+    place = _parse_number(request.path_params["place"])
+    found = await answers.load_files(app.ledgers, request.path_params["id"])
     data = await asyncio.to_thread(attachments.read, app.home, found[place]) if place < len(found) else None
     if data is None:
         raise MissingError("No such file", hint="It may have been deleted.")
@@ -212,17 +213,17 @@ async def file(request: Request, app: App) -> Response:
 
 async def begin(request: Request, app: App) -> Response:
     """Open another session, and fire `command:new` for the one that is left."""
-    given = await form(request)
+    given = await read_form(request)
     label = given.text("label") or MAIN
     if (left := given.text("left")) and left != label:
         await app.new_session(left, channel=_CHANNEL)
-    return back(address("chat", label))
+    return redirect(address("chat", label))
 
 
-async def _sent(request: Request) -> tuple[Form, list[File]]:
-    """The fields of a form and the files that came with it."""
+async def _read_message(request: Request) -> tuple[Form, list[File]]:
+    """Read the fields of a form and the files that came with it."""
     if not request.headers.get("content-type", "").startswith("multipart/"):
-        return await form(request), []
+        return await read_form(request), []
     async with request.form() as given:
         fields = [(name, value) for name, value in given.multi_items() if isinstance(value, str)]
         uploads = [value for value in given.getlist("files") if isinstance(value, UploadFile)]
@@ -230,64 +231,66 @@ async def _sent(request: Request) -> tuple[Form, list[File]]:
     return Form(fields), [each for each in files if each.data]
 
 
-async def _kept(app: App, run_id: str, places: list[str]) -> list[File]:
-    """The files of a message that is replaced, as far as the new one keeps them."""
+async def _load_kept_files(app: App, run_id: str, places: list[str]) -> list[File]:
+    """Load the files of a message that is replaced, as far as the new one keeps them."""
     state = await app.broker.run(run_id).state()
-    found = (await _question(app, state.request_id, run_id)).files
-    wanted = [found[_seq(place)] for place in places if _seq(place) < len(found)]
+    found = (await _load_question(app, state.request_id, run_id)).files
+    wanted = [found[_parse_number(place)] for place in places if _parse_number(place) < len(found)]
     read = [(each.name, await asyncio.to_thread(attachments.read, app.home, each)) for each in wanted]
     return [File(name=name, data=data) for name, data in read if data is not None]
 
 
-def _named(files: list[File]) -> str:
-    """The message of somebody who only attached files."""
+def _name_files(files: list[File]) -> str:
+    """Name the files, as the message of somebody who only attached them."""
     return ", ".join(each.name for each in files)
 
 
-async def _pending(app: App, run_id: str, *, asked: bool | None = None) -> tuple[Asked | None, Answer]:
-    """A run under way: what was asked, unless the page has that, and what is answered so far.
+async def _load_pending(
+    app: App, run_id: str, *, asked: bool | None = None
+) -> tuple[Question | None, Answer]:
+    """Load a run under way: what was asked, unless the page has that, and what is answered so far.
 
     What the page was made of is from before: a turn that is recorded meanwhile is not on it.
     """
     state = await app.broker.run(run_id).state()
-    answer = await _under_way(app, run_id)
+    answer = await _load_running_answer(app, run_id)
     if asked or (asked is None and answer.request_id is not None):
         return None, answer
-    question = await _question(app, state.request_id, run_id)
+    question = await _load_question(app, state.request_id, run_id)
     # A run that takes up a worker's result has the request of the message that dispatched it.
     given = cast("dict[str, Any]", state.input)["context"]["current_message"]
     return (question if question.text in given else None), answer
 
 
-async def _under_way(app: App, run_id: str) -> Answer:
-    """The answer so far, unless an automation may still change it."""
+async def _load_running_answer(app: App, run_id: str) -> Answer:
+    """Load the answer so far, unless an automation may still change it."""
     state = await app.broker.run(run_id).state()
     request = await requests.restore(app.ledgers, state.request_id)
     is_held = request is not None and await app.stages.may_change_answer(request, state.session_label)
-    return await answers.of_run(app.ledgers, run_id, "running", None, is_held=is_held)
+    return await answers.load_answer(app.ledgers, run_id, "running", None, is_held=is_held)
 
 
-async def _question(app: App, request_id: str, run_id: str) -> Asked:
-    """What a request asked for."""
+async def _load_question(app: App, request_id: str, run_id: str) -> Question:
+    """Load what a request asked for."""
     found = await app.ledgers.runtime.read(requests.get, request_id=request_id)
     event_id = found and found.event_id
-    said = await names.messages(app.ledgers, [event_id], answers.MOST_CHARACTERS)
-    files = await answers.files(app.ledgers, event_id) if event_id else ()
-    text = answers.said(said.get(event_id or "", ""), files)
-    return Asked(run_id=run_id, text=text, at="", event_id=event_id, files=files)
+    said = await names.load_beginnings(app.ledgers, [event_id], answers.MOST_CHARACTERS)
+    files = await answers.load_files(app.ledgers, event_id) if event_id else ()
+    text = answers.strip_files(said.get(event_id or "", ""), files)
+    return Question(run_id=run_id, text=text, at="", event_id=event_id, files=files)
 
 
-async def _current(app: App, run: BrokerRun) -> Answer:
+async def _load_answer(app: App, run: BrokerRun) -> Answer:
     state = await run.state()
     if state.taken_by is not None:
-        return await _current(app, app.broker.run(state.taken_by))
+        return await _load_answer(app, app.broker.run(state.taken_by))
     if state.status not in FINAL:
-        return await _under_way(app, run.id)
+        return await _load_running_answer(app, run.id)
     status = "failed" if state.status == "timeout" else state.status
-    return await answers.of_run(app.ledgers, run.id, status, await _error(run))
+    return await answers.load_answer(app.ledgers, run.id, status, await _find_error(run))
 
 
-async def _error(run: Run) -> str | None:
+async def _find_error(run: Run) -> str | None:
     try:
         await run.result()
     except EndedError as error:
@@ -295,12 +298,12 @@ async def _error(run: Run) -> str | None:
     return None
 
 
-async def _approvals(app: App, label: str) -> list[dict[str, Any]]:
-    """The calls of a session that wait, with what will run."""
-    return [_described(each) for each in await app.broker.approvals.waiting(label)]
+async def _load_approvals(app: App, label: str) -> list[dict[str, Any]]:
+    """Load the calls of a session that wait, with what will run."""
+    return [_describe_approval(each) for each in await app.broker.approvals.waiting(label)]
 
 
-def _described(found: Approval) -> dict[str, Any]:
+def _describe_approval(found: Approval) -> dict[str, Any]:
     return {
         "id": found.id,
         "code": code_of(found),
@@ -319,32 +322,32 @@ def _models(app: App) -> list[str]:
     return list(app.config.models.roles)
 
 
-def _time(line: Asked | Answer | Unasked) -> str:
+def _sort_key(line: Question | Answer | Unasked) -> str:
     return line.occurred_at if isinstance(line, Unasked) else line.at
 
 
-def _seq(text: str) -> int:
+def _parse_number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 19 else 0
 
 
-async def _last(app: App, label: str) -> str:
-    """The newest run of a session, or an id to look for later ones from."""
+async def _find_last_run(app: App, label: str) -> str:
+    """Find the newest run of a session, or an id to look for later ones from."""
     # Ids sort by time: in a session without runs, the first one to come is after this.
     return await app.ledgers.runtime.read(executions.newest_in, session_label=label) or ids.new("exe")
 
 
 # A label may hold anything, slashes too: nothing else is asked for below /chat/.
 ROUTES = (
-    get("/chat", shown),
+    get("/chat", show_chat),
     post("/chat", begin),
-    get("/chat/{label:path}", shown),
+    get("/chat/{label:path}", show_chat),
     post("/chat/{label:path}", say),
-    get("/chat-later/{label:path}", later),
-    get("/chat-answers/{id}", answered),
-    post("/chat-answers/{id}/again", again),
-    get("/chat-workers/{id}", worker),
-    get("/approvals/{id}", approval),
+    get("/chat-later/{label:path}", show_news),
+    get("/chat-answers/{id}", show_answer),
+    post("/chat-answers/{id}/again", regenerate),
+    get("/chat-workers/{id}", show_worker),
+    get("/approvals/{id}", show_approval),
     post("/approvals/{id}", decide),
-    get("/messages/{id}/text", text),
-    get("/events/{id}/files/{place}", file),
+    get("/messages/{id}/text", show_text),
+    get("/events/{id}/files/{place}", show_file),
 )

@@ -20,11 +20,10 @@ from nexus.automations.trial import Recorded, Replayed, Trial
 from nexus.automations.when import TimeError
 from nexus.automations.workspace import Folder, workspace
 from nexus.errors import AutomationError, NexusError, WorkspaceError
-from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
+from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.errors import status_of
-from nexus.gateway.views import requests
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address, requests
 from nexus.home import Home
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.automations import Automation
@@ -55,36 +54,36 @@ class Draft:
     version: int = 0
 
 
-async def new(request: Request, app: App) -> Response:
-    """The form of a new script."""
+async def show_new(request: Request, app: App) -> Response:
+    """Show the form of a new script."""
     text = creation.script_text("my-automation", hook_points.get(_FIRST))
-    return await _form(request, app, Draft(source=text), None)
+    return await _show_form(request, app, Draft(source=text), None)
 
 
 async def create(request: Request, app: App) -> Response:
     """Register a new script."""
-    given = await form(request)
-    draft = _draft(given, None)
+    given = await read_form(request)
+    draft = _read_draft(given, None)
     try:
         if await app.ledgers.runtime.read(rows.get, name=draft.name) is not None:
             raise AutomationError(f"Automation `{draft.name}` already exists", hint="Choose another name.")
         await _save(app, draft, None)
     except NexusError as error:
-        return await _form(request, app, draft, error)
-    return back(address("automations", draft.name))
+        return await _show_form(request, app, draft, error)
+    return redirect(address("automations", draft.name))
 
 
-async def edit(request: Request, app: App) -> Response:
-    """The form of a script that is registered."""
-    found = await _editable(app, request.path_params["name"])
-    draft, differs = await asyncio.to_thread(_read, app.home, found)
-    return await _form(request, app, draft, None, standing=found, differs=differs)
+async def show_editor(request: Request, app: App) -> Response:
+    """Show the form of a script that is registered."""
+    found = await _require_editable(app, request.path_params["name"])
+    draft, differs = await asyncio.to_thread(_load_draft, app.home, found)
+    return await _show_form(request, app, draft, None, standing=found, differs=differs)
 
 
 async def save(request: Request, app: App) -> Response:
     """Register another version. One that is disabled stays disabled."""
-    found = await _editable(app, request.path_params["name"])
-    draft = _draft(await form(request), found)
+    found = await _require_editable(app, request.path_params["name"])
+    draft = _read_draft(await read_form(request), found)
     try:
         if draft.version != found.version:
             raise AutomationError(
@@ -93,18 +92,18 @@ async def save(request: Request, app: App) -> Response:
             )
         await _save(app, draft, found)
     except NexusError as error:
-        return await _form(request, app, draft, error, standing=found)
-    return back(address("automations", found.name))
+        return await _show_form(request, app, draft, error, standing=found)
+    return redirect(address("automations", found.name))
 
 
-async def try_(request: Request, app: App) -> Response:
+async def try_script(request: Request, app: App) -> Response:
     """Run what stands in the form once, without its effects."""
-    given = await form(request)
+    given = await read_form(request)
     name = given.text("name") or request.query_params.get("name", "")
     standing = await app.ledgers.runtime.read(rows.get, name=name) if name else None
     began = time.perf_counter()
     try:
-        found = await _tried(app, _draft(given, standing), standing, given)
+        found = await _run_trial(app, _read_draft(given, standing), standing, given)
     except NexusError as error:
         found = Trial(status="failed", error=f"{error.message}\n{error.hint}".strip())
     took_ms = (time.perf_counter() - began) * 1000
@@ -112,7 +111,7 @@ async def try_(request: Request, app: App) -> Response:
     return await page(request, template, active="automations", trial=found, took_ms=took_ms)
 
 
-async def _tried(app: App, draft: Draft, standing: Automation | None, given: Form) -> Trial:
+async def _run_trial(app: App, draft: Draft, standing: Automation | None, given: Form) -> Trial:
     point = hook_points.get(draft.hook_point)
     row = standing or trial.unregistered(draft.name or "trial", point)
     occasion = Occasion(request=trial.sample(given.raw("content")))
@@ -125,12 +124,12 @@ async def _tried(app: App, draft: Draft, standing: Automation | None, given: For
         recorded = await Recorded.of(app.ledgers, row, request_id)
     services = Replayed(below=Recorded(app.ledgers, app.config.memory), recorded=recorded)
     with tempfile.TemporaryDirectory(prefix="nexus-trial-") as folder:
-        code = await asyncio.to_thread(_written, Path(folder), draft.source)
+        code = await asyncio.to_thread(_write_script, Path(folder), draft.source)
         entry = Entry(replace(row, hook_point=point.name), None)
         return await trial.replay(app.home, entry, code, occasion, services, _TRIAL_MS)
 
 
-def _written(folder: Path, source: str) -> script.Script:
+def _write_script(folder: Path, source: str) -> script.Script:
     file = folder / "script.py"
     file.write_text(source, encoding="utf-8")
     found = script.read(file)
@@ -143,29 +142,29 @@ async def _save(app: App, draft: Draft, standing: Automation | None) -> None:
         raise AutomationError(f"A script here has at most {_MOST_CHARACTERS:,} characters")
     write = registration.writer(app.ledgers)
     zone = await app.reminders.zone()
-    wanted = await asyncio.to_thread(_changes, app, draft, standing, zone)
+    wanted = await asyncio.to_thread(_make_changes, app, draft, standing, zone)
     await asyncio.to_thread(
         changes.register_text, app.home, write, draft.name, draft.source, wanted, stays_disabled=True
     )
 
 
-def _changes(app: App, draft: Draft, standing: Automation | None, zone: str) -> Changes:
+def _make_changes(app: App, draft: Draft, standing: Automation | None, zone: str) -> Changes:
     is_timed = draft.hook_point == hook_points.SCHEDULE
     triggers: dict[str, Any] | None = None
     mode: str | None = None
     if is_timed and (standing is None or draft.schedule != _schedule(standing)):
-        triggers = _times(draft.schedule, app, zone)
+        triggers = _parse_schedule(draft.schedule, app, zone)
         mode = "once" if "at" in triggers else "persistent"
     elif not is_timed and standing is not None and standing.triggers.keys() & {"at", "cron"}:
         triggers = {k: v for k, v in standing.triggers.items() if k not in {"at", "cron", "zone"}}
         mode = "persistent"
-    before = None if standing is None or not standing.workspace_dir else _role(app.home, standing)
+    before = None if standing is None or not standing.workspace_dir else _read_role(app.home, standing)
     return Changes(
         hook_point=draft.hook_point,
         blocking=draft.blocking and not is_timed,
         description=draft.description,
-        timeout_ms=_number(draft.timeout_ms, "The timeout"),
-        retries=_number(draft.retries, "The number of retries") or 0,
+        timeout_ms=_parse_number(draft.timeout_ms, "The timeout"),
+        retries=_parse_number(draft.retries, "The number of retries") or 0,
         sandbox=draft.sandbox,
         triggers=triggers,
         mode=mode,
@@ -173,8 +172,8 @@ def _changes(app: App, draft: Draft, standing: Automation | None, zone: str) -> 
     )
 
 
-def _times(text: str, app: App, zone: str) -> dict[str, Any]:
-    """When it runs: a cron expression, or words such as `every weekday at 7:30`."""
+def _parse_schedule(text: str, app: App, zone: str) -> dict[str, Any]:
+    """Parse when it runs: a cron expression, or words such as `every weekday at 7:30`."""
     if not text:
         raise AutomationError(
             "A schedule is missing", hint="Write one such as `every weekday at 7:30` or `30 7 * * 1-5`."
@@ -187,7 +186,7 @@ def _times(text: str, app: App, zone: str) -> dict[str, Any]:
         return {"cron": text, "zone": zone}
 
 
-def _number(text: str, what: str) -> int | None:
+def _parse_number(text: str, what: str) -> int | None:
     if not text:
         return None
     if not text.isdecimal() or len(text) > 9:
@@ -195,17 +194,17 @@ def _number(text: str, what: str) -> int | None:
     return int(text)
 
 
-async def _editable(app: App, name: str) -> Automation:
+async def _require_editable(app: App, name: str) -> Automation:
     found = await app.ledgers.runtime.read(rows.get, name=name)
     if found is None:
         raise registration.unknown(name)
     registration.check_approved(found)
-    if reason := await asyncio.to_thread(uneditable, app.home, found):
+    if reason := await asyncio.to_thread(why_uneditable, app.home, found):
         raise AutomationError(f"`{name}` can't be edited here: {reason}")
     return found
 
 
-def uneditable(home: Home, row: Automation) -> str:
+def why_uneditable(home: Home, row: Automation) -> str:
     """Why a script can't be edited in the browser; empty where it can."""
     recorded = row.script_path or ""
     if recorded.startswith(checked.IN_PROCESS):
@@ -218,8 +217,8 @@ def uneditable(home: Home, row: Automation) -> str:
     return ""
 
 
-def _read(home: Home, row: Automation) -> tuple[Draft, bool]:
-    """What is registered, with the script as it lies on disk; whether that is another one."""
+def _load_draft(home: Home, row: Automation) -> tuple[Draft, bool]:
+    """Load what is registered, with the script as it lies on disk; whether that is another one."""
     try:
         found = script.read(checked.place(home, row.script_path or ""))
         source, differs = found.source or "", found.hash != row.script_hash
@@ -236,14 +235,14 @@ def _read(home: Home, row: Automation) -> tuple[Draft, bool]:
             timeout_ms=str(row.timeout_ms or ""),
             retries=str(row.retries),
             sandbox=bool(row.config.get(checked.SANDBOX)),
-            role=_role(home, row) if row.workspace_dir else None,
+            role=_read_role(home, row) if row.workspace_dir else None,
             version=row.version,
         ),
         differs,
     )
 
 
-def _role(home: Home, row: Automation) -> str:
+def _read_role(home: Home, row: Automation) -> str:
     try:
         return Folder(workspace.place(home.meeseeks, row.workspace_dir or "")).read(workspace.ROLE)
     except WorkspaceError:
@@ -254,7 +253,7 @@ def _schedule(row: Automation) -> str:
     return str(row.triggers.get("cron") or row.triggers.get("at") or "")
 
 
-def _draft(given: Form, standing: Automation | None) -> Draft:
+def _read_draft(given: Form, standing: Automation | None) -> Draft:
     version = given.text("version")
     return Draft(
         name=standing.name if standing else given.text("name"),
@@ -271,7 +270,7 @@ def _draft(given: Form, standing: Automation | None) -> Draft:
     )
 
 
-async def _form(
+async def _show_form(
     request: Request,
     app: App,
     draft: Draft,
@@ -280,7 +279,7 @@ async def _form(
     standing: Automation | None = None,
     differs: bool = False,
 ) -> Response:
-    recent = await requests.listed(app.ledgers, limit=_SHOWN_REQUESTS)
+    recent = await requests.load_page(app.ledgers, limit=_SHOWN_REQUESTS)
     return await page(
         request,
         "editor.html",
@@ -297,9 +296,9 @@ async def _form(
 
 
 ROUTES = (
-    get("/automations/new/script", new),
+    get("/automations/new/script", show_new),
     post("/automations/new/script", create),
-    post("/automations/trial", try_),
-    get("/automations/{name}/edit", edit),
+    post("/automations/trial", try_script),
+    get("/automations/{name}/edit", show_editor),
     post("/automations/{name}/edit", save),
 )

@@ -9,14 +9,14 @@ from starlette.responses import Response
 from nexus import clock
 from nexus.app import App
 from nexus.errors import UsageError
-from nexus.gateway.dashboard.endpoint import back, form, get, number, post
-from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.endpoint import get, post, read_form, read_number, redirect
+from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import entities, facts, injections, names
-from nexus.gateway.views.facts import Review
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address, injections
 from nexus.ledgers.memory.reviews import Decision
 from nexus.ledgers.runtime import requests
+from nexus.memory.views import entities, facts, names
+from nexus.memory.views.facts import Review
 from nexus.memory.writing import Provenance
 
 ACTOR: Final = Provenance(actor="person:dashboard", kind="owner", channel="dashboard")
@@ -25,15 +25,15 @@ _USES: Final = 8
 _ASKED_CHARACTERS: Final = 140
 
 
-async def listed(request: Request, app: App) -> Response:
-    """The observation log, the newest first, or what is pinned."""
+async def list_facts(request: Request, app: App) -> Response:
+    """List the observation log, the newest first, or what is pinned."""
     query = request.query_params
     cursor = query.get("cursor")
     if query.get("pinned"):
-        found = await facts.pinned(app.ledgers, cursor=cursor)
+        found = await facts.load_pinned(app.ledgers, cursor=cursor)
     else:
-        found = await facts.listed(
-            app.ledgers, matching=query.get("q"), period=period(request), cursor=cursor
+        found = await facts.load_page(
+            app.ledgers, matching=query.get("q"), period=read_period(request), cursor=cursor
         )
     if is_part(request) and cursor:
         return await page(request, "part_facts.html", found=found, own=())
@@ -42,17 +42,17 @@ async def listed(request: Request, app: App) -> Response:
 
 async def add(request: Request, app: App) -> Response:
     """Record a fact in the owner's words."""
-    given = await form(request)
+    given = await read_form(request)
     arguments = {"fact": given.text("fact"), "about": given.text("about"), "as_of": given.text("as_of")}
     done = await app.memory.add({name: value for name, value in arguments.items() if value}, ACTOR)
-    return back(address("memory/facts", done["id"]))
+    return redirect(address("memory/facts", done["id"]))
 
 
-async def shown(request: Request, app: App) -> Response:
-    """One fact: where it comes from, what it replaced, and where it was used."""
+async def show_fact(request: Request, app: App) -> Response:
+    """Show one fact: where it comes from, what it replaced, and where it was used."""
     view = await facts.get(app.ledgers, request.path_params["id"])
-    used = await injections.uses_of(app.ledgers, view.fact.id, _USES)
-    asked = await _asked(app, [each.root_request_id for each in used])
+    used = await injections.load_uses(app.ledgers, view.fact.id, _USES)
+    asked = await _load_questions(app, [each.root_request_id for each in used])
     return await page(
         request,
         "fact.html",
@@ -66,24 +66,24 @@ async def shown(request: Request, app: App) -> Response:
 async def correct(request: Request, app: App) -> Response:
     """Replace a fact by what is true now."""
     fact_id = request.path_params["id"]
-    done = await app.memory.correct(fact_id, (await form(request)).text("fact"), ACTOR)
+    done = await app.memory.correct(fact_id, (await read_form(request)).text("fact"), ACTOR)
     if is_part(request):
-        return await _row(request, app, done["id"])
-    return back(address("memory/facts", done["id"]))
+        return await _show_row(request, app, done["id"])
+    return redirect(address("memory/facts", done["id"]))
 
 
 async def replace(request: Request, app: App) -> Response:
     """Record that a fact replaces another one."""
-    fact_id, old = request.path_params["id"], (await form(request)).text("old")
+    fact_id, old = request.path_params["id"], (await read_form(request)).text("old")
     await app.memory.run("causal-link", {"cause": old, "effect": fact_id, "relation": "replaced"}, ACTOR)
-    return back(address("memory/facts", fact_id))
+    return redirect(address("memory/facts", fact_id))
 
 
 async def keep_both(request: Request, app: App) -> Response:
     """Record that a fact and the one that replaced it are both true."""
     fact_id = request.path_params["id"]
     await app.memory.keep_both(fact_id, None, ACTOR)
-    return back(address("memory/facts", fact_id))
+    return redirect(address("memory/facts", fact_id))
 
 
 async def decide(request: Request, app: App) -> Response:
@@ -93,19 +93,19 @@ async def decide(request: Request, app: App) -> Response:
         raise UsageError(f"Unknown decision `{decision:.40}`")
     await app.memory.decide(fact_id, cast("Decision", decision), ACTOR)
     if is_part(request):
-        return await _row(request, app, fact_id)
-    return back(address("memory/facts", fact_id))
+        return await _show_row(request, app, fact_id)
+    return redirect(address("memory/facts", fact_id))
 
 
-async def review(request: Request, app: App) -> Response:
-    """What was learned lately: what waits, and what was decided."""
+async def list_to_review(request: Request, app: App) -> Response:
+    """List what was learned lately: what waits, and what was decided."""
     query = request.query_params
     asked = query.get("status")
     wanted = cast("Review", asked if asked in get_args(Review) else "pending")
-    days = number(request, "days", DAYS[0], among=DAYS)
+    days = read_number(request, "days", DAYS[0], among=DAYS)
     since = clock.timestamp(clock.now() - timedelta(days=days))
     cursor = query.get("cursor")
-    found = await facts.to_review(app.ledgers, since=since, status=wanted, cursor=cursor)
+    found = await facts.load_to_review(app.ledgers, since=since, status=wanted, cursor=cursor)
     if is_part(request) and cursor:
         return await page(request, "part_review.html", found=found)
     return await page(
@@ -115,13 +115,13 @@ async def review(request: Request, app: App) -> Response:
         found=found,
         wanted=wanted,
         days=days,
-        waiting=await facts.waiting(app.ledgers, since=since),
-        merges=len(await entities.candidates(app.ledgers)),
+        waiting=await facts.count_waiting(app.ledgers, since=since),
+        merges=len(await entities.load_candidates(app.ledgers)),
     )
 
 
-async def forgetting(request: Request, app: App) -> Response:
-    """What forgetting a fact or an entity would delete, and a button that does it."""
+async def preview_forget(request: Request, app: App) -> Response:
+    """Show what forgetting a fact or an entity would delete, and a button that does it."""
     query = request.query_params
     fact_id, entity_id = query.get("fact", ""), query.get("entity", "")
     mentions = query.get("mentions") != "no"
@@ -134,7 +134,7 @@ async def forgetting(request: Request, app: App) -> Response:
 
 async def forget(request: Request, app: App) -> Response:
     """Delete a fact or an entity for good, and say what went."""
-    given = await form(request)
+    given = await read_form(request)
     fact_id, entity_id = given.text("fact"), given.text("entity")
     if given.text("sure") != "yes":
         raise UsageError("Nothing deleted: not confirmed", hint="Check the box to confirm.")
@@ -146,16 +146,16 @@ async def forget(request: Request, app: App) -> Response:
     return await page(request, "forget.html", active="memory", mentions=True, report=report, **values)
 
 
-async def _asked(app: App, request_ids: list[str]) -> dict[str, str]:
-    """What the messages said that some requests answer."""
+async def _load_questions(app: App, request_ids: list[str]) -> dict[str, str]:
+    """Load what the messages said that some requests answer."""
     found = await app.ledgers.runtime.read(requests.parties, request_ids=request_ids)
     events = {id_: each.event_id for id_, each in found.items()}
-    said = await names.messages(app.ledgers, events.values(), _ASKED_CHARACTERS)
+    said = await names.load_beginnings(app.ledgers, events.values(), _ASKED_CHARACTERS)
     return {id_: said.get(event_id or "", "") for id_, event_id in events.items()}
 
 
-async def _row(request: Request, app: App, fact_id: str) -> Response:
-    """One fact again, where a list shows it."""
+async def _show_row(request: Request, app: App, fact_id: str) -> Response:
+    """Show one fact again, where a list shows it."""
     fact = (await facts.get(app.ledgers, fact_id)).fact
     where, _, key = request.headers.get("hx-target", "").partition("-")
     template = _ROWS.get(where, "part_fact.html")
@@ -169,12 +169,12 @@ _ROWS: Final = {
     "tools": "part_fact_tools.html",
 }
 ROUTES = (
-    get("/memory/facts", listed),
+    get("/memory/facts", list_facts),
     post("/memory/facts", add),
-    get("/memory/review", review),
-    get("/memory/forget", forgetting),
+    get("/memory/review", list_to_review),
+    get("/memory/forget", preview_forget),
     post("/memory/forget", forget),
-    get("/memory/facts/{id}", shown),
+    get("/memory/facts/{id}", show_fact),
     post("/memory/facts/{id}/correct", correct),
     post("/memory/facts/{id}/replace", replace),
     post("/memory/facts/{id}/keep-both", keep_both),

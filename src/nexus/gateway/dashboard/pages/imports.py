@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from nexus import history
 from nexus.app import App
-from nexus.gateway.dashboard.endpoint import back, form, get, post
-from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
+from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.guard import UPLOADS
 from nexus.ledgers.events import imports
@@ -16,10 +16,10 @@ from nexus.ledgers.events import imports
 _ACTIVE = "import"
 
 
-async def listed(request: Request, app: App) -> Response:
-    """A place to drop an export, what was uploaded, and what was imported."""
-    uploads = await asyncio.to_thread(app.imports.uploads.listed)
-    done, days = await app.ledgers.events.read(imports.listed), period(request)
+async def list_imports(request: Request, app: App) -> Response:
+    """Show a place to drop an export, what was uploaded, and what was imported."""
+    uploads = await asyncio.to_thread(app.imports.uploads.list_complete)
+    done, days = await app.ledgers.events.read(imports.list_imports), read_period(request)
     return await page(
         request,
         "imports.html",
@@ -28,20 +28,20 @@ async def listed(request: Request, app: App) -> Response:
         imports=[each for each in done[::-1] if each.created_at in days],
         uploading=UPLOADS,
         max_bytes=app.imports.uploads.max_bytes,
-        importing=app.imports.importing,
+        importing=app.imports.is_importing,
     )
 
 
-async def one(request: Request, app: App) -> Response:
-    """An upload: how it is to be read, what it would bring, and its import."""
+async def show_upload(request: Request, app: App) -> Response:
+    """Show an upload: how it is to be read, what it would bring, and its import."""
     id_ = request.path_params["upload"]
     job = app.imports.job(id_)
     upload = job.upload if job else await asyncio.to_thread(app.imports.uploads.get, id_)
     return await page(request, "import.html", active=_ACTIVE, upload=upload, job=job, formats=history.SOURCES)
 
 
-async def progress(request: Request, app: App) -> Response:
-    """How far the preview or the import of an upload has come."""
+async def show_progress(request: Request, app: App) -> Response:
+    """Show how far the preview or the import of an upload has come."""
     job = app.imports.job(request.path_params["upload"])
     return await page(request, "part_import.html", job=job)
 
@@ -49,35 +49,35 @@ async def progress(request: Request, app: App) -> Response:
 async def preview(request: Request, app: App) -> Response:
     """Begin to count what an upload would bring."""
     id_ = request.path_params["upload"]
-    return await _begun(request, await app.imports.preview(id_, await _choices(request)))
+    return await _show_job(request, await app.imports.preview(id_, await _read_choices(request)))
 
 
 async def start(request: Request, app: App) -> Response:
     """Begin to import an upload."""
     id_ = request.path_params["upload"]
-    return await _begun(request, await app.imports.start(id_, await _choices(request)))
+    return await _show_job(request, await app.imports.start(id_, await _read_choices(request)))
 
 
 async def discard(request: Request, app: App) -> Response:
     """Delete an upload."""
     await app.imports.discard(request.path_params["upload"])
-    return back("/import")
+    return redirect("/import")
 
 
 async def undo(request: Request, app: App) -> Response:
     """Undo an import."""
     await app.forget_import(request.path_params["import_id"])
-    return back("/import")
+    return redirect("/import")
 
 
-async def _begun(request: Request, job: history.Job) -> Response:
+async def _show_job(request: Request, job: history.Job) -> Response:
     if is_part(request):
         return await page(request, "part_import.html", job=job)
-    return back(f"/import/{job.upload.id}")
+    return redirect(f"/import/{job.upload.id}")
 
 
-async def _choices(request: Request) -> history.Choices:
-    given = await form(request)
+async def _read_choices(request: Request) -> history.Choices:
+    given = await read_form(request)
     names = [name.strip() for line in given.all("me") for name in line.replace(",", "\n").splitlines()]
     return history.Choices(
         owner=tuple(name for name in names if name),
@@ -88,10 +88,10 @@ async def _choices(request: Request) -> history.Choices:
 
 
 ROUTES = (
-    get("/import", listed),
+    get("/import", list_imports),
     post("/import/undo/{import_id}", undo),
-    get("/import/{upload}", one),
-    get("/import/{upload}/progress", progress),
+    get("/import/{upload}", show_upload),
+    get("/import/{upload}/progress", show_progress),
     post("/import/{upload}/preview", preview),
     post("/import/{upload}/start", start),
     post("/import/{upload}/discard", discard),

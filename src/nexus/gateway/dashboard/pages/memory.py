@@ -1,4 +1,4 @@
-"""The memory: asking it, with why it answers so; episodes."""
+"""The memory: recall with its reasons, episodes, conclusions, the owner's profile, and single messages."""
 
 from typing import Final
 
@@ -7,11 +7,13 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import get
-from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.endpoint import Show, get, post, read_form, redirect
+from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import episodes
+from nexus.memory.profile import MAX_TOKENS, OwnerProfile, versions
 from nexus.memory.recall.item import PATIENT_MS, Budget, Query, kinds
+from nexus.memory.views import conclusions, episodes, events
+from nexus.memory.views.conclusions import Kind
 
 BUDGETS: Final[tuple[Budget, ...]] = ("low", "mid", "high")
 SCOPES: Final = ("events", "facts", "observations", "mental_models", "episodes", "entities")
@@ -28,7 +30,7 @@ async def recall(request: Request, app: App) -> Response:
             text=text,
             kinds=kinds(scope),
             entity_id=query.get("entity") or None,
-            budget=_budget(query.get("budget")),
+            budget=_choose_budget(query.get("budget")),
             max_results=_RESULTS,
             deadline_ms=PATIENT_MS,
         )
@@ -42,32 +44,99 @@ async def recall(request: Request, app: App) -> Response:
         asked=text,
         budgets=BUDGETS,
         scopes=SCOPES,
-        largest=_largest(answer),
+        largest=_find_largest_factor(answer),
     )
 
 
-async def episode_list(request: Request, app: App) -> Response:
-    """Stretches of conversation, the latest first."""
+async def list_episodes(request: Request, app: App) -> Response:
+    """List stretches of conversation, the latest first."""
     cursor = request.query_params.get("cursor")
-    found = await episodes.listed(app.ledgers, period=period(request), cursor=cursor)
+    found = await episodes.load_page(app.ledgers, period=read_period(request), cursor=cursor)
     if is_part(request) and cursor:
         return await page(request, "part_episodes.html", found=found)
     return await page(request, "episodes.html", active="memory", found=found)
 
 
-async def episode(request: Request, app: App) -> Response:
-    """One episode."""
+async def show_episode(request: Request, app: App) -> Response:
+    """Show one episode."""
     view = await episodes.get(app.ledgers, request.path_params["id"])
-    return await page(request, "episode.html", active="memory", view=view, shown=parts.beginning(view.said))
+    return await page(
+        request, "episode.html", active="memory", view=view, shown=parts.fit_beginning(view.said)
+    )
 
 
-def _budget(text: str | None) -> Budget:
+def _list_conclusions(kind: Kind) -> Show:
+    async def show(request: Request, app: App) -> Response:
+        query = request.query_params
+        found = await conclusions.load_page(
+            app.ledgers,
+            kind,
+            stale=bool(query.get("stale")),
+            period=read_period(request),
+            cursor=query.get("cursor"),
+        )
+        if is_part(request) and query.get("cursor"):
+            return await page(request, "part_conclusions.html", found=found, kind=kind)
+        return await page(request, "conclusions.html", active="memory", found=found, kind=kind)
+
+    return show
+
+
+def _show_conclusion(kind: Kind) -> Show:
+    async def show(request: Request, app: App) -> Response:
+        view = await conclusions.get(app.ledgers, kind, request.path_params["id"])
+        return await page(request, "conclusion.html", active="memory", view=view, kind=kind)
+
+    return show
+
+
+async def show_profile(request: Request, app: App) -> Response:
+    """Show the owner's profile, and what each line rests on."""
+    version = await versions.newest(app.ledgers) or await OwnerProfile(app.ledgers).refresh()
+    cited = await versions.citations(app.ledgers, version.id) if version else []
+    lines = [
+        (text, [each for each in cited if each.line == number])
+        for number, text in enumerate((version.content if version else "").splitlines(), start=1)
+    ]
+    return await page(
+        request,
+        "profile.html",
+        active="memory",
+        profile=version,
+        lines=lines,
+        versions=await versions.listed(app.ledgers),
+        max_tokens=MAX_TOKENS,
+    )
+
+
+async def write_profile(request: Request, app: App) -> Response:
+    """Save the owner's edit."""
+    await OwnerProfile(app.ledgers).write((await read_form(request)).raw("content"))
+    return redirect("/memory/profile")
+
+
+async def reset_profile(request: Request, app: App) -> Response:
+    """Drop the owner's edit."""
+    await OwnerProfile(app.ledgers).reset()
+    return redirect("/memory/profile")
+
+
+async def show_event(request: Request, app: App) -> Response:
+    """Show a message with what was said around it."""
+    view = await events.get(app.ledgers, request.path_params["id"])
+    part = parts.cut_part(view.event.content, parts.read_position(request))
+    if is_part(request):
+        return await page(request, "part_whole.html", part=part)
+    return await page(request, "event.html", active="memory", view=view, part=part)
+
+
+def _choose_budget(text: str | None) -> Budget:
     found: list[Budget] = [each for each in BUDGETS if each == text]
     return found[0] if found else "mid"
 
 
-def _largest(answer: object) -> float:
-    """The largest part of any score, against which the bars of all are drawn."""
+def _find_largest_factor(answer: object) -> float:
+    """Find the largest part of any score, against which the bars of all are drawn."""
     results = getattr(answer, "results", ())
     parts = [abs(value) for result in results for value in result.reasons.factors.values()]
     return max(parts, default=1.0) or 1.0
@@ -75,6 +144,14 @@ def _largest(answer: object) -> float:
 
 ROUTES = (
     get("/memory", recall),
-    get("/memory/episodes", episode_list),
-    get("/memory/episodes/{id}", episode),
+    get("/memory/episodes", list_episodes),
+    get("/memory/episodes/{id}", show_episode),
+    get("/memory/observations", _list_conclusions("observation")),
+    get("/memory/observations/{id}", _show_conclusion("observation")),
+    get("/memory/models", _list_conclusions("mental_model")),
+    get("/memory/models/{id}", _show_conclusion("mental_model")),
+    get("/memory/profile", show_profile),
+    post("/memory/profile", write_profile),
+    post("/memory/profile/reset", reset_profile),
+    get("/events/{id}", show_event),
 )

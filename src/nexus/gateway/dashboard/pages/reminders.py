@@ -11,8 +11,8 @@ from nexus.app import App
 from nexus.automations.reminders import of
 from nexus.automations.when import When, check_zone
 from nexus.errors import NexusError, UsageError
-from nexus.gateway.dashboard.endpoint import back, form, get, post
-from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
+from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.errors import status_of
 
@@ -20,41 +20,41 @@ _CHANNEL: Final = "web"
 _MAIN: Final = "main"
 
 
-async def listed(request: Request, app: App) -> Response:
-    """Reminders by when they were made, and a place to make one."""
-    days = period(request)
+async def list_reminders(request: Request, app: App) -> Response:
+    """Show reminders by when they were made, and a place to make one."""
+    days = read_period(request)
     found = [each for each in await app.reminders.listed() if each.created_at in days]
     return await page(request, "reminders.html", active="automations", reminders=found)
 
 
-async def drafted(request: Request, app: App, text: str, words: str, label: str) -> Response:
+async def answer_command(request: Request, app: App, text: str, words: str, label: str) -> Response:
     """What a reminder would be, to be saved or left; without words, the list."""
     if words:
-        return await _draft(request, app, words, label, text)
+        return await _show_draft(request, app, words, label, text)
     found = await app.reminders.listed()
     template = "part_reminders.html" if is_part(request) else "reminders.html"
     return await page(request, template, active="automations", reminders=found, text=text)
 
 
-async def draft(request: Request, app: App) -> Response:
-    """The draft of a reminder from the list's own form."""
-    given = await form(request)
-    return await _draft(request, app, given.text("words"), given.text("session") or _MAIN, "")
+async def show_draft(request: Request, app: App) -> Response:
+    """Show the draft of a reminder from the list's own form."""
+    given = await read_form(request)
+    return await _show_draft(request, app, given.text("words"), given.text("session") or _MAIN, "")
 
 
 async def save(request: Request, app: App) -> Response:
     """Save a draft as it was shown."""
-    given = await form(request)
+    given = await read_form(request)
     when = When(
         zone=check_zone(given.text("zone") or "UTC"),
-        at=_moment(given.text("at")),
+        at=_parse_moment(given.text("at")),
         cron=given.text("cron") or None,
     )
     new = of(given.raw("text"), when, asks=given.text("asks") == "yes")
     made = await app.remind(new, session_label=given.text("session") or _MAIN, channel=_CHANNEL)
     if is_part(request):
         return await page(request, "part_reminder_saved.html", reminder=made)
-    return back("/reminders")
+    return redirect("/reminders")
 
 
 async def change(request: Request, app: App) -> Response:
@@ -63,10 +63,10 @@ async def change(request: Request, app: App) -> Response:
     if to not in {"pause", "resume", "delete"}:
         raise UsageError(f"Unknown action for a reminder: `{to}`")
     await app.reminders.change(request.path_params["name"], to)
-    return back("/reminders")
+    return redirect("/reminders")
 
 
-async def _draft(request: Request, app: App, words: str, label: str, text: str) -> Response:
+async def _show_draft(request: Request, app: App, words: str, label: str, text: str) -> Response:
     made, error = None, None
     try:
         made = await app.reminders.draft(words)
@@ -87,7 +87,7 @@ async def _draft(request: Request, app: App, words: str, label: str, text: str) 
     )
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_moment(text: str) -> datetime | None:
     try:
         return clock.parse(text) if text else None
     except ValueError:
@@ -95,8 +95,8 @@ def _moment(text: str) -> datetime | None:
 
 
 ROUTES = (
-    get("/reminders", listed),
+    get("/reminders", list_reminders),
     post("/reminders", save),
-    post("/reminders/draft", draft),
+    post("/reminders/draft", show_draft),
     post("/reminders/{name}/{to}", change),
 )

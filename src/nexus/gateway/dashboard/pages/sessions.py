@@ -8,11 +8,10 @@ from starlette.responses import Response
 from nexus.app import App
 from nexus.errors import UsageError
 from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import back, form, get, post
-from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
+from nexus.gateway.dashboard.periods import read_period
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import sessions
-from nexus.gateway.views.page import address
+from nexus.gateway.views import address, sessions
 from nexus.ledgers.agents import sessions as stored
 
 _MOST_OF_A_TITLE: Final = 120
@@ -26,14 +25,14 @@ _KINDS: Final = (
 )
 
 
-async def listed(request: Request, app: App) -> Response:
-    """Sessions by when they were last used."""
+async def list_sessions(request: Request, app: App) -> Response:
+    """List sessions by when they were last used."""
     query = request.query_params
-    found = await sessions.listed(
+    found = await sessions.load_page(
         app.ledgers,
-        kind=_kind(query.get("kind", "people")),
+        kind=_read_kind(query.get("kind", "people")),
         matching=query.get("q", "").strip() or None,
-        period=period(request),
+        period=read_period(request),
         cursor=query.get("cursor"),
         archived=bool(query.get("archived")),
     )
@@ -42,11 +41,11 @@ async def listed(request: Request, app: App) -> Response:
     return await page(request, "sessions.html", active="sessions", found=found, kinds=_KINDS)
 
 
-async def shown(request: Request, app: App) -> Response:
-    """One session's transcript, its newest part."""
+async def show_session(request: Request, app: App) -> Response:
+    """Show one session's transcript, its newest part."""
     session = await sessions.get(app.ledgers, request.path_params["label"])
     cursor = request.query_params.get("cursor")
-    found = parts.fitting(await sessions.transcript(app.ledgers, session.id, cursor=cursor))
+    found = parts.fit_messages(await sessions.load_transcript(app.ledgers, session.id, cursor=cursor))
     if is_part(request) and cursor:
         return await page(request, "part_transcript.html", found=found, session=session)
     return await page(
@@ -55,14 +54,14 @@ async def shown(request: Request, app: App) -> Response:
         active="sessions",
         found=found,
         session=session,
-        title=await sessions.title(app.ledgers, session.label),
+        title=await sessions.load_title(app.ledgers, session.label),
     )
 
 
-async def message(request: Request, app: App) -> Response:
-    """One message in its full length, a part at a time."""
-    found = await sessions.message(app.ledgers, request.path_params["id"])
-    part = parts.part(found.content, parts.asked_for(request))
+async def show_message(request: Request, app: App) -> Response:
+    """Show one message in its full length, a part at a time."""
+    found = await sessions.get_message(app.ledgers, request.path_params["id"])
+    part = parts.cut_part(found.content, parts.read_position(request))
     if is_part(request):
         return await page(request, "part_whole.html", part=part)
     return await page(request, "message.html", active="sessions", message=found, part=part)
@@ -71,25 +70,25 @@ async def message(request: Request, app: App) -> Response:
 async def change(request: Request, app: App) -> Response:
     """Rename, archive or bring back a session."""
     session = await sessions.get(app.ledgers, request.path_params["label"])
-    given = await form(request)
+    given = await read_form(request)
     match given.text("to"):
         case "rename":
             title = " ".join(given.text("title").split())[:_MOST_OF_A_TITLE] or None
             await app.ledgers.agents.write(stored.rename, session_id=session.id, title=title)
         case "archive":
             await app.ledgers.agents.write(stored.archive, session_id=session.id, archived=True)
-            return back("/sessions")
+            return redirect("/sessions")
         case "restore":
             await app.ledgers.agents.write(stored.archive, session_id=session.id, archived=False)
         case to:
             raise UsageError(f"Unknown action for a session: `{to:.40}`")
-    return back(address("sessions", session.label))
+    return redirect(address("sessions", session.label))
 
 
-async def preview(request: Request, app: App) -> Response:
-    """What would go with a session."""
+async def preview_deletion(request: Request, app: App) -> Response:
+    """Show what would go with a session."""
     session = await sessions.get(app.ledgers, request.path_params["label"])
-    plans = await app.forget_session_preview(await sessions.threads(app.ledgers, session))
+    plans = await app.forget_session_preview(await sessions.load_threads(app.ledgers, session))
     counts: dict[str, int] = {}
     for plan in plans:
         for place, count in plan.removed.items():
@@ -99,7 +98,7 @@ async def preview(request: Request, app: App) -> Response:
         "session_delete.html",
         active="sessions",
         session=session,
-        title=await sessions.title(app.ledgers, session.label),
+        title=await sessions.load_title(app.ledgers, session.label),
         counts=counts,
         files=sum(plan.files for plan in plans),
         plans=plans,
@@ -109,21 +108,21 @@ async def preview(request: Request, app: App) -> Response:
 async def delete(request: Request, app: App) -> Response:
     """Forget a session: its conversation, and what was learned from it."""
     session = await sessions.get(app.ledgers, request.path_params["label"])
-    await app.forget_session(session.label, await sessions.threads(app.ledgers, session))
-    return back("/sessions")
+    await app.forget_session(session.label, await sessions.load_threads(app.ledgers, session))
+    return redirect("/sessions")
 
 
-def _kind(chosen: str) -> sessions.Kind | None:
-    """The kind that was chosen; None, and so all, for one that is not known."""
+def _read_kind(chosen: str) -> sessions.Kind | None:
+    """Read the kind that was chosen; None, and so all, for one that is not known."""
     return next((kind for kind in get_args(sessions.Kind) if kind == chosen), None)
 
 
 # A label may hold anything, slashes too: nothing else is asked for below /sessions/.
 ROUTES = (
-    get("/sessions", listed),
-    get("/sessions/{label:path}", shown),
+    get("/sessions", list_sessions),
+    get("/sessions/{label:path}", show_session),
     post("/sessions/{label:path}", change),
-    get("/session-deletion/{label:path}", preview),
+    get("/session-deletion/{label:path}", preview_deletion),
     post("/session-deletion/{label:path}", delete),
-    get("/messages/{id}", message),
+    get("/messages/{id}", show_message),
 )

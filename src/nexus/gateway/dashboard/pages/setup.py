@@ -18,7 +18,7 @@ from nexus.broker.agent.providers import PROVIDERS, Choice, Offer, Provider
 from nexus.broker.budgets import Budgets
 from nexus.config import Config, ProviderConfig
 from nexus.errors import MissingError, ModelError, ModelFileError, NexusError, UsageError
-from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
+from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
 from nexus.gateway.dashboard.render import page
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.errors import status_of
@@ -29,9 +29,9 @@ _SAME: Final = "same"
 _NOBODY: Final = "none"
 
 
-async def shown(request: Request, app: App) -> Response:
-    """The providers, or the questions about the one that was chosen; what to do next at the end."""
-    _restart(request)
+async def show_setup(request: Request, app: App) -> Response:
+    """Show the providers, or the questions about the one that was chosen; what to do next at the end."""
+    _require_restart(request)
     if request.query_params.get("done"):
         from nexus.roles.memory_writer import describe_cost
 
@@ -41,50 +41,50 @@ async def shown(request: Request, app: App) -> Response:
         return await page(request, "setup_done.html", active=None, models=saved.models, writer=told)
     name = request.query_params.get("provider", "")
     if name:
-        return await _questions(request, app, _provider(name))
+        return await _show_questions(request, app, _find_provider(name))
     found = await asyncio.to_thread(providers.found, app.config)
     return await page(
         request,
         "setup.html",
         active=None,
         found=found,
-        groups=_groups(),
+        groups=_group_providers(),
         current=app.config.models.manager,
     )
 
 
 async def list_models(request: Request, app: App) -> Response:
-    """The models of the server whose address or key was typed."""
-    _restart(request)  # a host asks no server for its homes
-    given = await form(request)
-    provider = _provider(given.text("provider"))
-    offers, problem = await _offers(app, provider, given)
+    """List the models of the server whose address or key was typed."""
+    _require_restart(request)  # a host asks no server for its homes
+    given = await read_form(request)
+    provider = _find_provider(given.text("provider"))
+    offers, problem = await _load_offers(app, provider, given)
     return await page(
         request, "part_models.html", offers=offers, problem=problem, provider=provider, chosen=""
     )
 
 
-async def test(request: Request, app: App) -> Response:
+async def test_models(request: Request, app: App) -> Response:
     """Try the chosen models; what happens is sent line by line, as JSON."""
-    _restart(request)
-    given = await form(request)
+    _require_restart(request)
+    given = await read_form(request)
     return StreamingResponse(_follow(app, given), media_type="application/x-ndjson")
 
 
-async def save(request: Request, app: App) -> Response:
+async def save_choice(request: Request, app: App) -> Response:
     """Write the choice to config.toml, test it first unless that was done, and start with it."""
-    restart = _restart(request)
-    given = await form(request)
-    provider = _provider(given.text("provider"))
+    restart = _require_restart(request)
+    given = await read_form(request)
+    provider = _find_provider(given.text("provider"))
     try:
-        choice = await _choice(app, provider, given)
+        choice = await _read_choice(app, provider, given)
         if not given.text("tested"):
             await _try(app, choice, lambda _: None)
         await asyncio.to_thread(_write, app, choice)
         restart()
     except NexusError as error:
-        return await _questions(request, app, provider, given, error)
-    return back("/setup?done=1")
+        return await _show_questions(request, app, provider, given, error)
+    return redirect("/setup?done=1")
 
 
 def _write(app: App, choice: Choice) -> None:
@@ -93,26 +93,26 @@ def _write(app: App, choice: Choice) -> None:
         config_file.save(app.home.config_file, changes)
 
 
-def _restart(request: Request) -> Callable[[], None]:
+def _require_restart(request: Request) -> Callable[[], None]:
     restart = served_by(request).restart
     if restart is None:
         raise MissingError("This home is set up by its host", hint="Change the models under Settings.")
     return restart
 
 
-def _provider(name: str) -> Provider:
+def _find_provider(name: str) -> Provider:
     if name not in PROVIDERS or name == "none":
         raise UsageError(f"Unknown provider `{name:.40}`", hint="Choose one of the list.")
     return PROVIDERS[name]
 
 
-def _groups() -> dict[str, list[Provider]]:
+def _group_providers() -> dict[str, list[Provider]]:
     own = [each for each in PROVIDERS.values() if each.is_local or each.name == "builtin"]
     hosted = [each for each in PROVIDERS.values() if each not in own and each.name != "none"]
     return {"With an API key": hosted, "On this machine or your own server": own}
 
 
-async def _questions(
+async def _show_questions(
     request: Request,
     app: App,
     provider: Provider,
@@ -121,7 +121,7 @@ async def _questions(
 ) -> Response:
     known = app.config.providers.get(provider.name, ProviderConfig())
     given = given or Form([("base_url", known.base_url if provider.is_local else "")])
-    offers, problem = await _offers(app, provider, given)
+    offers, problem = await _load_offers(app, provider, given)
     return await page(
         request,
         "setup_model.html",
@@ -140,11 +140,11 @@ async def _questions(
     )
 
 
-async def _offers(app: App, provider: Provider, given: Form) -> tuple[list[Offer], NexusError | None]:
+async def _load_offers(app: App, provider: Provider, given: Form) -> tuple[list[Offer], NexusError | None]:
     if provider.is_local and not given.text("base_url"):
         return [], None
     try:
-        _, known = _section(app.config, provider, given.text("base_url"))
+        _, known = _make_section(app.config, provider, given.text("base_url"))
         key = given.text("key")
         if not key and provider.is_local and (source := providers.key_found(known)):
             key = await asyncio.to_thread(secrets.read, source)
@@ -153,7 +153,7 @@ async def _offers(app: App, provider: Provider, given: Form) -> tuple[list[Offer
         return [], error
 
 
-def _section(settings: Config, provider: Provider, url: str) -> tuple[str, ProviderConfig]:
+def _make_section(settings: Config, provider: Provider, url: str) -> tuple[str, ProviderConfig]:
     known = settings.providers.get(provider.name)
     if url:
         if not url.startswith(("http://", "https://")):
@@ -166,8 +166,8 @@ def _section(settings: Config, provider: Provider, url: str) -> tuple[str, Provi
     return providers.server_section(settings, ProviderConfig(base_url=url))
 
 
-async def _choice(app: App, provider: Provider, given: Form) -> Choice:
-    name, known = _section(app.config, provider, given.text("base_url"))
+async def _read_choice(app: App, provider: Provider, given: Form) -> Choice:
+    name, known = _make_section(app.config, provider, given.text("base_url"))
     model = given.text("other") or given.text("model")
     if not model:
         raise UsageError("No model chosen", hint="Choose one of the list, or type its name.")
@@ -231,7 +231,7 @@ async def _follow(app: App, given: Form) -> AsyncIterator[str]:
 
     async def work() -> None:
         try:
-            choice = await _choice(app, _provider(given.text("provider")), given)
+            choice = await _read_choice(app, _find_provider(given.text("provider")), given)
             await _try(app, choice, lines.put_nowait)
             lines.put_nowait({"ready": True})
         except NexusError as error:
@@ -254,8 +254,8 @@ async def _follow(app: App, given: Form) -> AsyncIterator[str]:
 
 
 ROUTES = (
-    get("/setup", shown),
-    post("/setup", save),
+    get("/setup", show_setup),
+    post("/setup", save_choice),
     post("/setup/models", list_models),
-    post("/setup/test", test),
+    post("/setup/test", test_models),
 )

@@ -5,15 +5,15 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.gateway.dashboard import plots
-from nexus.gateway.dashboard.endpoint import get, number
+from nexus.gateway.dashboard.endpoint import get, read_number
 from nexus.gateway.dashboard.render import page
 from nexus.gateway.views import usage
 
 
-async def shown(request: Request, app: App) -> Response:
-    """The last days, by day, model and automation."""
-    days = number(request, "days", 30, among=usage.RANGES_DAYS)
-    report = await usage.report(app.ledgers, app.config, days=days)
+async def show_usage(request: Request, app: App) -> Response:
+    """Show the last days, by day, model and automation."""
+    days = read_number(request, "days", 30, among=usage.RANGES_DAYS)
+    report = await usage.load_report(app.ledgers, app.config, days=days)
     return await page(
         request,
         "usage.html",
@@ -21,10 +21,10 @@ async def shown(request: Request, app: App) -> Response:
         report=report,
         days=days,
         ranges=usage.RANGES_DAYS,
-        plot=plots.stacked(report),
-        models=plots.bars(report.models),
-        automations=plots.bars(report.automations),
+        plot=plots.stack_bars(report),
+        models=plots.make_bars(report.models),
+        automations=plots.make_bars(report.automations),
     )
 
 
-ROUTES = (get("/usage", shown),)
+ROUTES = (get("/usage", show_usage),)
