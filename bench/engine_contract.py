@@ -198,8 +198,8 @@ async def _stop_many(harness: Harness, count: int) -> None:
             while (await first.state()).state != "running":  # noqa: ASYNC110 - the database knows
                 await asyncio.sleep(0.02)
             await first.cancel()
-        await made.finished(first.id)
-        await made.finished(second.id)
+        await made.wait_for_end(first.id)
+        await made.wait_for_end(second.id)
 
     for begin in range(0, count, 20):
         await asyncio.gather(*[one(number) for number in range(begin, min(begin + 20, count))])

@@ -104,7 +104,7 @@ class MemoryJournal:
         self.attempts = [known for known in self.attempts if known.id != attempt.id] + [attempt]
         self.attempts.sort(key=lambda known: known.id)
 
-    async def asked(self) -> int:
+    async def count_requests(self) -> int:
         return self.asked_before + len(self.attempts)
 
     async def afford(self, estimate: Estimate) -> None:

@@ -11,7 +11,7 @@ from contract.postgres import Postgres, binary
 from new_homes import new_home
 from nexus import ledgers
 from nexus.config import LedgersConfig
-from nexus.engine.upkeep import Upkeep
+from nexus.engine.schedules import Upkeep
 from nexus.home import Home
 from nexus.testing import ModelServer
 

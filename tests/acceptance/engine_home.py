@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,8 @@ async def _recalled() -> str:
 
 
 async def _talk(turn: Turn) -> dict[str, Any]:
-    said = await turn.step("recall", _recalled)
-    if turn.inputs == ["fail"]:
+    said = await turn.steps.run("recall", _recalled)
+    if [each.input for each in (turn.execution, *turn.collected)] == ["fail"]:
         raise ValueError(said)
     return {"said": said}
 
@@ -44,7 +43,7 @@ async def _lived(home: Home) -> dict[str, str]:
             )
         )
         engine = Engine(Settings(database=home.engine_file, stop_grace_ms=100))
-        queue = SessionQueue(engine, lambda _: nullcontext(opened))
+        queue = SessionQueue(engine, opened)
         queue.register("talk", _talk)
 
         async def say(input_: str, request: str) -> str:

@@ -10,7 +10,7 @@ from contract.harness import Harnesses
 from contract.postgres import Postgres
 from contract.storm.storm import seed_of_the_day
 from nexus.engine import Settings
-from nexus.engine.prepare import prepared
+from nexus.engine.prepare import prepare_database
 
 
 def pytest_report_header() -> str:
@@ -21,7 +21,7 @@ def pytest_report_header() -> str:
 def template(postgres: Postgres) -> str:
     """The name of a database with the engine's tables: copying it is quicker than making them again."""
     url = postgres.new_database()
-    prepared(Settings(database=url)).close()
+    prepare_database(Settings(database=url)).close()
     return url.rpartition("/")[2]
 
 
@@ -29,7 +29,7 @@ def template(postgres: Postgres) -> str:
 def template_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as an SQLite file."""
     file = tmp_path_factory.mktemp("engine") / "engine.db"
-    prepared(Settings(database=file)).close()
+    prepare_database(Settings(database=file)).close()
     return file
 
 

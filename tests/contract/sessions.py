@@ -14,7 +14,6 @@ import random
 import signal
 import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +74,10 @@ class Talk:
         self._note("begin", turn)
         try:
             for name in ("first", "second"):
-                await turn.step(name, self._step, turn, name)
+                await turn.steps.run(name, self._step, turn, name)
                 self._note("recorded", turn, step=name)
                 self._death.at("step")
-            return {"said": turn.inputs}
+            return {"said": [each.input for each in (turn.execution, *turn.collected)]}
         finally:
             self._note("stopped", turn)
 
@@ -111,7 +110,7 @@ async def main(config: dict[str, Any]) -> None:
     async with Ledgers(Home(Path(config["home"])), LedgersConfig()) as ledgers:
         engine = MortalEngine(Settings(database=Path(config["database"]), lease_ms=config["lease_ms"]))
         engine.death = MortalQueue.death = death
-        queue = MortalQueue(engine, lambda _: nullcontext(ledgers))
+        queue = MortalQueue(engine, ledgers)
         queue.register("talk", Talk(evidence, death))
         await engine.open()
         if "recovery" not in config["without"]:

@@ -8,7 +8,7 @@ import pytest
 from nexus.engine import Lane, Settings, store
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
-from nexus.engine.prepare import prepared
+from nexus.engine.prepare import prepare_database
 from nexus.engine.store import NewExecution
 
 LANE = Lane(name="chat", limit=8)
@@ -17,7 +17,7 @@ LANE = Lane(name="chat", limit=8)
 @pytest.fixture
 def opened(database: str) -> Iterator[Database]:
     is_url = database.startswith("postgres")
-    made = prepared(Settings(database=database if is_url else Path(database), lanes=(LANE,)))
+    made = prepare_database(Settings(database=database if is_url else Path(database), lanes=(LANE,)))
     yield made
     made.close()
 

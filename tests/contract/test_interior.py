@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from nexus.engine import Settings
 from nexus.engine.database import SCHEMA
-from nexus.engine.prepare import prepared
+from nexus.engine.prepare import prepare_database
 
 _PARAMETERS = {
     ("dbos._sys_db", "SystemDatabase.get_workflow_statuses"): ["self", "workflow_ids"],
@@ -69,7 +69,7 @@ def test_private_functions_take_what_they_took(module: str, name: str) -> None:
 
 def test_the_tables_have_the_columns_that_our_statements_name(database: str) -> None:
     is_url = database.startswith("postgres")
-    opened = prepared(Settings(database=database if is_url else Path(database)))
+    opened = prepare_database(Settings(database=database if is_url else Path(database)))
     inspector = sa.inspect(opened.engine)
     for table, columns in _COLUMNS.items():
         there = {column["name"] for column in inspector.get_columns(table, schema=SCHEMA if is_url else None)}

@@ -16,6 +16,7 @@ from contract.postgres import Postgres, binary
 from long_form import times
 from nexus.engine import Context, Engine, Settings
 from nexus.engine.cron import Schedule
+from nexus.engine.database import translate_errors
 from nexus.engine.errors import (
     EngineBusyError,
     EngineDamagedError,
@@ -23,7 +24,6 @@ from nexus.engine.errors import (
     EngineFullError,
     EngineUnreachableError,
 )
-from nexus.engine.failures import translated
 from nexus.engine.schedules import Schedules
 
 
@@ -184,11 +184,11 @@ def _limit(engine: Engine, pages: int) -> None:
     ],
 )
 def test_what_sqlite_says_becomes_our_words(said: str, kind: type[EngineError]) -> None:
-    with pytest.raises(kind), translated(Settings(database=Path("engine.db"))):
+    with pytest.raises(kind), translate_errors(Settings(database=Path("engine.db"))):
         raise OperationalError("SELECT 1", {}, sqlite3.OperationalError(said))
 
 
 def test_a_refused_statement_stays_what_it_is() -> None:
     refused = IntegrityError("INSERT", {}, sqlite3.IntegrityError("UNIQUE constraint failed"))
-    with pytest.raises(IntegrityError), translated(Settings(database=Path("engine.db"))):
+    with pytest.raises(IntegrityError), translate_errors(Settings(database=Path("engine.db"))):
         raise refused

@@ -80,7 +80,7 @@ async def test_results_of_steps_stay_until_the_end_and_then_go(engine: Engine) -
     assert SECRET in _stored(engine)
 
     work.gate.set()
-    await engine.finished(id_)
+    await engine.wait_for_end(id_)
     forgetting.drop_step_results(engine.database)  # unless the engine has done so already
     assert SECRET not in _stored(engine)
     steps = records.steps(engine.database, id_)
@@ -110,6 +110,6 @@ async def test_forgetting_refuses_while_code_does_not_stop(engine: Engine, setti
         await Forgetting(settings, stop_within_s=1).remove([id_])
 
     work.gate.set()
-    await engine.finished(id_)
+    await engine.wait_for_end(id_)
     await Forgetting(settings).remove([id_])
     assert SECRET not in _stored(engine)

@@ -22,7 +22,6 @@ from nexus.engine import (
     records,
     store,
 )
-from nexus.engine import letters as dead_letters
 from nexus.engine.errors import EngineStateError, WorkFailedError
 
 LANES = (Lane(name="chat", limit=8, priority=0), Lane(name="background", limit=8))
@@ -73,7 +72,7 @@ async def test_ended_work_is_run_again_on_request(engine: Engine) -> None:
     handle = await engine.start("turn", "hello", key="s", lane="chat")
     with pytest.raises(WorkFailedError, match="hello did not work"):
         await handle.result()
-    again = await asyncio.to_thread(dead_letters.retry, engine.database, handle.id)
+    again = await asyncio.to_thread(records.retry, engine.database, handle.id)
     assert await engine.execution(again).result() == "hello"
 
 
@@ -86,7 +85,7 @@ async def test_work_that_waits_or_runs_cannot_be_retried(engine: Engine) -> None
     waits = await engine.start("turn", "second", key="s", lane="chat")
     for handle, state in ((runs, "running"), (waits, "queued")):
         with pytest.raises(EngineStateError, match=f"is {state}; only finished"):
-            await asyncio.to_thread(dead_letters.retry, engine.database, handle.id)
+            await asyncio.to_thread(records.retry, engine.database, handle.id)
     counted.gate.set()
     await until(idle(engine))
     assert counted.runs == ["first", "second"]
@@ -166,11 +165,11 @@ async def test_old_ended_work_is_forgotten_and_dead_letters_are_kept(engine: Eng
     with engine.database.read() as connection:
         left = connection.execute(engine.database.sql("SELECT workflow_uuid FROM {t}workflow_status")).all()
     assert [row[0] for row in left] == [crashed.id]
-    (letter,) = dead_letters.dead(engine.database)
+    (letter,) = records.list_dead_letters(engine.database)
     assert (letter.execution_id, letter.work, letter.key) == (crashed.id, "turn", "crashed")
-    again = await asyncio.to_thread(dead_letters.retry, engine.database, crashed.id)
+    again = await asyncio.to_thread(records.retry, engine.database, crashed.id)
     assert await engine.execution(again).result() == "crashed"
-    assert dead_letters.dead(engine.database) == []
+    assert records.list_dead_letters(engine.database) == []
 
 
 async def test_jobs_of_an_earlier_version_are_removed(database: str, engine: Engine) -> None:

@@ -63,7 +63,7 @@ async def test_not_waiting_for_the_code_is_seen(
     def outcome(entry: running.Entry) -> dict[str, object]:
         raise Ended(End(kind="timeout"))
 
-    monkeypatch.setattr(running, "_stopped", at_once)
+    monkeypatch.setattr(running, "_wait_until_stopped", at_once)
     monkeypatch.setattr(running, "_outcome", outcome)
     first = await opened.start(
         "stubborn",

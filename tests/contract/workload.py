@@ -216,8 +216,8 @@ def _without_step_order() -> None:
 def _without_commit() -> None:
     real = enqueue.Enqueuer.add
 
-    async def early(self: enqueue.Enqueuer, executions: Any) -> None:
-        asyncio.get_running_loop().call_later(0.2, lambda: asyncio.ensure_future(real(self, executions)))
+    async def early(self: enqueue.Enqueuer, execution: Any) -> None:
+        asyncio.get_running_loop().call_later(0.2, lambda: asyncio.ensure_future(real(self, execution)))
 
     enqueue.Enqueuer.add = early
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from apps import app_on
 from memory_writers import rows
-from nexus.engine.prepare import prepared
+from nexus.engine.prepare import prepare_database
 from nexus.engine.settings import Settings
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import migrate
@@ -26,7 +26,7 @@ def lay(home: Home) -> None:
         for file in home.data.glob(f"{name}.db*"):
             file.unlink()
         migrate.build(home.ledger(name), name, recorded.get(name, {}).get("schema"))
-    prepared(Settings(database=home.engine_file)).close()
+    prepare_database(Settings(database=home.engine_file)).close()
     for name, ledger in recorded.items():
         path = home.engine_file if name == "engine" else home.ledger(name)
         with closing(sqlite3.connect(path)) as connection, connection:

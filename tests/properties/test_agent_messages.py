@@ -69,13 +69,13 @@ RESPONSES = st.builds(
 @settings(deadline=None)
 @given(REQUESTS | RESPONSES)
 def test_a_message_is_the_same_after_it_was_stored(message: ModelMessage) -> None:
-    kept = messages.stored(message)
-    assert messages.loaded(kept.parts_json) == message
-    assert messages.stored(messages.loaded(kept.parts_json)) == kept
+    kept = messages.dump_message(message)
+    assert messages.load_message(kept.parts_json) == message
+    assert messages.dump_message(messages.load_message(kept.parts_json)) == kept
 
 
 @settings(deadline=None)
 @given(RESPONSES)
 def test_the_readable_text_is_what_the_model_said(response: ModelResponse) -> None:
     said = [part.content for part in response.parts if isinstance(part, TextPart)]
-    assert messages.stored(response).content == "".join(said)
+    assert messages.dump_message(response).content == "".join(said)

@@ -1,8 +1,8 @@
 """The parts of a home, built and wired; nothing is opened yet."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,7 @@ from nexus.automations.services import BrokerServices
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
-from nexus.broker.outbox import Outbox
-from nexus.broker.queue import SessionQueue
+from nexus.broker.queue import Outbox, SessionQueue
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
 from nexus.channels import Channels
@@ -45,9 +44,8 @@ from nexus.memory.upkeep import Upkeep
 from nexus.memory.writing import Provenance
 from nexus.pipeline import Pipeline
 from nexus.pipeline.destinations import Destinations
-from nexus.pipeline.reminding import Reminding
 from nexus.pipeline.stages import Stages
-from nexus.pipeline.timetable import Timetable
+from nexus.pipeline.timetable import Reminding, Timetable
 from nexus.request import EVERYTHING, Request, Visibility
 from nexus.roles.backfill.backfill import Backfilling
 from nexus.roles.conclusions import Conclusions
@@ -105,7 +103,7 @@ class BuiltHome:
             keeps_codes=config.memory.keep_codes,
         )
         self.upkeep = Upkeep(self.ledgers, self.engine)
-        self.queue = SessionQueue(self.engine, self._opened)
+        self.queue = SessionQueue(self.engine, self.ledgers)
         self.models = Models(config, knowledge=Knowledge(self.ledgers.runtime))
         self.streams = Streams(home.run)
         self.broker = Broker(
@@ -120,7 +118,7 @@ class BuiltHome:
                 may_change_answer=self._may_change_answer,
                 after_run=self._after_run,
                 after_failure=self._after_failure,
-                asked=self._asked,
+                asked=self._ask_owner,
             ),
         )
         services = BrokerServices(self.ledgers, self.broker, self.open_recall)
@@ -240,11 +238,5 @@ class BuiltHome:
     async def _after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
         await self.pipeline.after_failure(request, context, error)
 
-    async def _asked(self, request: Request, approval: Approval) -> None:
+    async def _ask_owner(self, request: Request, approval: Approval) -> None:
         await self.pipeline.ask_owner(request, approval)
-
-    @asynccontextmanager
-    async def _opened(self, home: str) -> AsyncGenerator[Ledgers]:
-        """The ledgers of the one home that this process serves."""
-        assert home == ""  # noqa: S101 - an invariant, for the reader and the type checker
-        yield self.ledgers

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import apsw
 
 from nexus import ids
-from nexus.app import edits
 from nexus.app.salvaged import Salvaged
 from nexus.attachments import Attachment, File
 from nexus.broker import attached
@@ -29,13 +28,24 @@ from nexus.ledgers.runtime import channels as channel_states
 from nexus.ledgers.runtime.requests import StoredRequest
 from nexus.ledgers.text import storable
 from nexus.pipeline import Incoming, Pipeline
-from nexus.pipeline.pipeline import refused
+from nexus.pipeline.pipeline import refusal
 from nexus.runs import FinishedRun, Receipt
 
 _UNVERIFIED: Final = "unverified:"
 """How names begin that a channel doesn't vouch for."""
 _READ_WITHIN_S: Final = 2.1
 """For all files of a message: the next ones of its channel wait meanwhile."""
+
+
+class Edit(NamedTuple):
+    """What a change means."""
+
+    thread: str
+    """Where the message was said first: a service may tell the room, and not the thread in it."""
+    is_new: bool = True
+    """Whether the words are others than before. Services also tell of previews that they added."""
+    replaces: str | None = None
+    """The run that answered the message before, if nothing was said since."""
 
 
 class Reception:
@@ -61,7 +71,7 @@ class Reception:
         """
         if not files:
             return text, ()
-        found = await attached.Files.checked(files, self.config.attachments)
+        found = await attached.Files.check(files, self.config.attachments)
         if found.has_images:
             known = await self.broker.capabilities("manager", model)
             if known.images is False:
@@ -69,7 +79,7 @@ class Reception:
                 raise UsageError(
                     f"{name} can't read images", hint="Name a model that can, such as with `--model`."
                 )
-        text = await found.told(text, self.home, within_s)
+        text = await found.append_to(text, self.home, within_s)
         await found.keep(self.home)
         return text, found.attachments
 
@@ -89,7 +99,7 @@ class Reception:
             async with self.broker.pace.reception(is_direct=is_direct):
                 journey = await self.pipeline.receive(incoming)
             if journey.denied is not None:
-                raise refused(journey)
+                raise refusal(journey)
             id_ = journey.request.request_id
             if journey.run is None:
                 return Receipt(request_id=id_, run=FinishedRun.of(id_, journey.response or ""))
@@ -108,7 +118,7 @@ class Reception:
             or settings.answer == "always"
             or (settings.answer == "addressed" and message.is_addressed)
         )
-        edit = await edits.read(self.ledgers, channel, message)
+        edit = await read_edit(self.ledgers, channel, message)
         if edit is not None and not edit.is_new:
             return None
         # What claims to come from somebody must not get in the way of what really does.
@@ -143,7 +153,7 @@ class Reception:
         Beside each stands a run whose answer was lost with the host, if there was one: its turn is replaced.
         """
         for event_id, lost_run in unheard:
-            incoming = await self.ledgers.events.read(_recorded, event_id=event_id)
+            incoming = await self.ledgers.events.read(_load_incoming, event_id=event_id)
             is_owner = incoming.is_verified and self.is_owners(incoming.channel, incoming.sender)
             with suppress(AccessError):
                 replaces = incoming.replaces or lost_run
@@ -195,7 +205,7 @@ class Reception:
         unread: list[str] = []
         if not message.files:
             return text, (), ()
-        known = await self._taken(channel, message)
+        known = await self._find_recorded(channel, message)
         if known is not None:
             # It comes again: a file that could be read then must be read now, or it would look like another.
             files = await self.ledgers.events.read(events.attachments_of, event_id=known.id)
@@ -218,14 +228,14 @@ class Reception:
                 unread.append(f"{name}: {error.message.removeprefix(f'{name} is ')}")
         return text, tuple(kept), tuple(unread)
 
-    async def _taken(self, channel: str, message: Message) -> events.Event | None:
+    async def _find_recorded(self, channel: str, message: Message) -> events.Event | None:
         """The message as it was recorded before, if it was; an unverified one could be another's."""
         if not message.is_verified:
             return None
         return await self.ledgers.events.read(events.find_delivered, channel=channel, external_id=message.id)
 
 
-def _recorded(connection: apsw.Connection, event_id: str) -> Incoming:
+def _load_incoming(connection: apsw.Connection, event_id: str) -> Incoming:
     """A message as it came in, from its event."""
     event = events.get(connection, event_id)
     assert event is not None  # noqa: S101 - an invariant, for the reader and the type checker
@@ -295,3 +305,50 @@ async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Receipt | No
         events.find_delivered, channel=request.channel or "", external_id=external_id
     )
     return Receipt(request_id=request.id, run=FinishedRun.of(request.id, said.content if said else ""))
+
+
+async def read_edit(ledgers: Ledgers, channel: str, message: Message) -> Edit | None:
+    """What it means that a message edits another; None if it edits none, or nobody vouches for its sender."""
+    if message.edits is None or not message.is_verified:
+        return None
+    thread, before, is_last = await ledgers.events.read(_before, channel=channel, message=message)
+    if before is None:
+        return Edit(thread)
+    if before.external_id == storable(message.id):  # It comes again.
+        return Edit(thread, replaces=before.metadata.get("replaces"))
+    if _says_the_same(before.content, message):
+        return Edit(thread, is_new=False)
+    return Edit(thread, replaces=await ledgers.runtime.read(_run, event_id=before.id) if is_last else None)
+
+
+def _before(
+    connection: apsw.Connection, channel: str, message: Message
+) -> tuple[str, events.Event | None, bool]:
+    """The thread of a message, the message as it was until now, and whether nothing was said since."""
+    edited = storable(message.edits or "")
+    first = events.find_delivered(connection, channel=channel, external_id=edited)
+    thread = message.thread
+    if first is not None and first.thread_id is not None:
+        thread = events.thread_name(connection, first.thread_id)[0] or thread
+    again = events.find_delivered(connection, channel=channel, external_id=message.id)
+    if again is not None:
+        return thread, again, False
+    last = events.find_last_heard(connection, channel=channel, thread=thread)
+    # The second change of a message follows the first.
+    if last is not None and edited in (last.external_id, last.metadata.get("edits")):
+        return thread, last, last.sender == storable(message.sender)
+    return thread, first, False
+
+
+def _run(connection: apsw.Connection, event_id: str) -> str | None:
+    request = requests.for_event(connection, event_id)
+    if request is None:
+        return None
+    runs = executions.of_request(connection, request.id, request.session_label or "")
+    return runs[0].id if runs else None
+
+
+def _says_the_same(content: str, message: Message) -> bool:
+    """Whether it has the words of a recorded one. What files say is recorded behind the words."""
+    text = storable(message.text)
+    return content.startswith(text) if message.files else content == text

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from nexus import clock, ids
 from nexus.engine import Context, Engine
-from nexus.engine.states import FINAL
+from nexus.engine.errors import FINAL
 from nexus.errors import LEDGER_PASSES, NexusError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import automations, invocations

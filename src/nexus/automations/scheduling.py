@@ -6,8 +6,7 @@ from typing import Any
 from nexus.automations import proposals, registration, reminders, when
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.reminders import Place, Reminders
-from nexus.broker.tools.tool import Arguments
-from nexus.broker.tools.workers import Call
+from nexus.broker.tools.tool import Arguments, Call
 from nexus.errors import ToolError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import sessions

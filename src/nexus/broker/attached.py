@@ -25,7 +25,7 @@ class Files:
     config: AttachmentsConfig
 
     @classmethod
-    async def checked(cls, files: Sequence[File], config: AttachmentsConfig) -> "Files":
+    async def check(cls, files: Sequence[File], config: AttachmentsConfig) -> "Files":
         """The files; an error where one can't be taken."""
         if len(files) > config.max_files:
             raise UsageError(
@@ -39,7 +39,7 @@ class Files:
     def has_images(self) -> bool:
         return any(each.is_image for each in self.attachments)
 
-    async def told(self, text: str, home: Home, within_s: int | None = None) -> str:
+    async def append_to(self, text: str, home: Home, within_s: int | None = None) -> str:
         """A message with what its files say. Their words are data, as those of a page are.
 
         A PDF that takes more than `within_s` seconds to read is only named: `read_late` reads it.

@@ -133,11 +133,11 @@ class Broker:
     async def regenerate(self, execution_id: str, model: str = "") -> Run:
         """Answer the message of a finished run again. The new turn replaces the old one in the history."""
 
-        def changed(input_: dict[str, Any]) -> dict[str, Any]:
+        def replace_turn(input_: dict[str, Any]) -> dict[str, Any]:
             replaced = {"replaces": execution_id, **({"model": model} if model else {})}
             return {**input_, "context": {**input_["context"], **replaced}}
 
-        return Run(await self._queue.retry(execution_id, changed=changed), self._streams)
+        return Run(await self._queue.retry(execution_id, changed=replace_turn), self._streams)
 
     async def check_models(self, role: str, model: str = "") -> None:
         """An error that says what to do, where nobody could answer in this role."""

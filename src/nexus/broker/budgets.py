@@ -205,7 +205,7 @@ def refusal(used_up: Standing, *, guest: bool = False) -> BudgetError:
     if guest:
         message, hint = _GUEST_REFUSALS[used_up.budget]
         return BudgetError(message, hint=hint)
-    most, used = (_told(amount, used_up.unit) for amount in (used_up.most, used_up.used))
+    most, used = (_format_amount(amount, used_up.unit) for amount in (used_up.most, used_up.used))
     whose, again = {
         "request": ("for one message and all work it leads to", "Ask for less at a time"),
         "automation": (f"per day for `{used_up.automation}`", "Try again tomorrow (UTC)"),
@@ -289,5 +289,5 @@ def hit(used_up: Standing, spender: Spender) -> NewHit:
     )
 
 
-def _told(amount: float, unit: Unit) -> str:
+def _format_amount(amount: float, unit: Unit) -> str:
     return f"${amount:,.2f}" if unit == "usd" else f"{amount:,.0f} tokens"

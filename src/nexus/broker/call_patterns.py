@@ -118,7 +118,10 @@ class Rule:
     def __str__(self) -> str:
         if self.exact is None and self.like is None:
             return self.tool
-        given = {**{name: _told(value) for name, value in (self.exact or {}).items()}, **(self.like or {})}
+        given = {
+            **{name: _render_value(value) for name, value in (self.exact or {}).items()},
+            **(self.like or {}),
+        }
         return f"{self.tool}({', '.join(f'{name}={value}' for name, value in given.items())})"
 
 
@@ -158,5 +161,5 @@ def _is_same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _told(value: Any) -> str:
+def _render_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -53,7 +53,9 @@ class Dispatcher:
 
     async def dispatch(self, call: Call, task: str, *, read_only: bool) -> Worker:
         """Give a task to a new worker. The same call again finds the worker that it made."""
-        made = await self._ledgers.runtime.write(self._recorded, call=call, task=task, read_only=read_only)
+        made = await self._ledgers.runtime.write(
+            self._record_dispatch, call=call, task=task, read_only=read_only
+        )
         request = await requests.restore(self._ledgers, made.worker_request_id)
         if request is None:
             raise ToolError(_FORGOTTEN)
@@ -71,7 +73,7 @@ class Dispatcher:
         if worker is None:
             found = await self._ledgers.runtime.read(_own, call=call)
         else:
-            found = [await self._named(call, worker)]
+            found = [await self._find_worker(call, worker)]
         return [Worker(id=one.id, task=one.task, status=one.status) for one in found]
 
     async def wait(self, call: Call, worker: str | None, timeout_ms: int) -> list[Worker]:
@@ -79,9 +81,9 @@ class Dispatcher:
 
         One that is named may be asked for again, also where its result went elsewhere.
         """
-        found = await self._claimed(call, worker)
-        await self._ended([one for one in found if worker or _is_for(one, call)], timeout_ms)
-        told = [await self._heard(one, again=worker is not None or _is_for(one, call)) for one in found]
+        found = await self._claim_workers(call, worker)
+        await self._wait_for_ends([one for one in found if worker or _is_for(one, call)], timeout_ms)
+        told = [await self._load_result(one, again=worker is not None or _is_for(one, call)) for one in found]
         await self._ledgers.runtime.write(
             dispatches.release, execution_id=call.execution_id, call_id=call.key
         )
@@ -89,11 +91,11 @@ class Dispatcher:
 
     async def cancel(self, call: Call, worker: str | None) -> list[Worker]:
         """Stop them. Nobody hears of what they would have said."""
-        found = await self._claimed(call, worker)
+        found = await self._claim_workers(call, worker)
         for one in found:
             await self._queue.run(one.execution_id).cancel()
-        await self._ended(found, self._limits.timeout_ms)
-        return [await self._heard(one, again=True) for one in found]
+        await self._wait_for_ends(found, self._limits.timeout_ms)
+        return [await self._load_result(one, again=True) for one in found]
 
     # For the runs themselves
 
@@ -160,7 +162,7 @@ class Dispatcher:
 
         untold = await self._ledgers.runtime.write(take_back)
         # A worker says that it has ended just before its run does.
-        await self._ended(untold, _END_MS)
+        await self._wait_for_ends(untold, _END_MS)
         for one in untold:
             await self._tell(one)
 
@@ -190,9 +192,11 @@ class Dispatcher:
     async def _tell(self, one: Dispatch) -> None:
         run = await self._ledgers.runtime.read(executions.get, execution_id=one.execution_id)
         if run is not None and run.status in FINAL:
-            await self.deliver(one.worker_request_id, run.status, _said(run))
+            await self.deliver(one.worker_request_id, run.status, _answer_of(run))
 
-    def _recorded(self, connection: apsw.Connection, call: Call, task: str, read_only: bool) -> Dispatch:
+    def _record_dispatch(
+        self, connection: apsw.Connection, call: Call, task: str, read_only: bool
+    ) -> Dispatch:
         known = dispatches.of_call(connection, call.execution_id, call.key)
         if known is not None:
             return known
@@ -233,15 +237,15 @@ class Dispatcher:
                 hint="Wait for one of them first.",
             )
 
-    async def _named(self, call: Call, worker: str) -> Dispatch:
+    async def _find_worker(self, call: Call, worker: str) -> Dispatch:
         found = await self._ledgers.runtime.read(_own, call=call, worker=worker)
         if not found:
             raise ToolError(f"You have no worker {worker}", hint="List them with op=status.")
         return found[0]
 
-    async def _claimed(self, call: Call, worker: str | None) -> list[Dispatch]:
+    async def _claim_workers(self, call: Call, worker: str | None) -> list[Dispatch]:
         """The workers that are meant, claimed for this call as far as nobody else has heard of them."""
-        named = None if worker is None else await self._named(call, worker)
+        named = None if worker is None else await self._find_worker(call, worker)
 
         def claim(connection: apsw.Connection) -> tuple[list[Dispatch], bool]:
             asked = [named] if named else _own(connection, call)
@@ -262,7 +266,7 @@ class Dispatcher:
             await asyncio.sleep(_LOOK_S)
         return found
 
-    async def _ended(self, found: Iterable[Dispatch], timeout_ms: int) -> None:
+    async def _wait_for_ends(self, found: Iterable[Dispatch], timeout_ms: int) -> None:
         waits = [asyncio.ensure_future(self._end_of(one)) for one in found]
         try:
             if waits:
@@ -276,7 +280,7 @@ class Dispatcher:
         with suppress(EndedError):
             await self._queue.run(one.execution_id).result()
 
-    async def _heard(self, one: Dispatch, *, again: bool) -> Worker:
+    async def _load_result(self, one: Dispatch, *, again: bool) -> Worker:
         """A worker with its result, where it has one for this call."""
         run = await self._ledgers.runtime.read(executions.get, execution_id=one.execution_id)
         if run is None:
@@ -286,7 +290,7 @@ class Dispatcher:
         await self._ledgers.runtime.write(dispatches.end, dispatch_id=one.id, status=run.status)
         if not again:
             return Worker(id=one.id, task=one.task, status=run.status, delivered=True)
-        return Worker(id=one.id, task=one.task, status=run.status, result=_said(run))
+        return Worker(id=one.id, task=one.task, status=run.status, result=_answer_of(run))
 
 
 def _own(connection: apsw.Connection, call: Call, worker: str | None = None) -> list[Dispatch]:
@@ -321,7 +325,7 @@ def _kind(parent: Request) -> str:
     return "worker" if parent.depth == 0 else "subworker"
 
 
-def _said(run: executions.Execution) -> str:
+def _answer_of(run: executions.Execution) -> str:
     if run.status == "done" and run.result is not None:
         return Result.from_json(run.result).response.content
     return run.error or f"It ended as {run.status}."

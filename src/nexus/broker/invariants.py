@@ -14,8 +14,8 @@ from itertools import islice
 from nexus import clock
 from nexus.broker.queue import WORK
 from nexus.engine import health
+from nexus.engine.errors import FINAL
 from nexus.engine.settings import Settings
-from nexus.engine.states import FINAL
 from nexus.home import Home
 from nexus.ledgers import invariants
 from nexus.ledgers.invariants import LISTED, Violation

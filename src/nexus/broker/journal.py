@@ -100,7 +100,7 @@ class LedgerJournal:
         await self._ledgers.agents.write(
             tool_calls.end, tool_call_id=id_, status=status, result=result, error=error
         )
-        ended = _ended(span, "ok" if error is None else "error")
+        ended = _end_span(span, "ok" if error is None else "error")
         await self._ledgers.runtime.write(spans.record, span=ended)
 
     async def spend(self, attempt: Attempt) -> None:
@@ -115,7 +115,7 @@ class LedgerJournal:
             started_at=attempt.started_at,
             duration_ms=attempt.duration_ms,
             outcome="ok" if attempt.error is None else "error",
-            attributes=_told(attempt),
+            attributes=_describe_attempt(attempt),
         )
 
         def record(connection: apsw.Connection) -> None:
@@ -126,7 +126,7 @@ class LedgerJournal:
 
         await self._ledgers.runtime.write(record)
 
-    async def asked(self) -> int:
+    async def count_requests(self) -> int:
         """How many requests to models the message at the root and all that it led to have made."""
         total = await self._ledgers.runtime.read_now(
             usage.of_root, root_request_id=self._request.root_request_id
@@ -180,13 +180,13 @@ def key_of(offset: int, call_id: str) -> str:
     return f"{offset}:{call_id}"
 
 
-def _ended(span: Span, outcome: str) -> Span:
+def _end_span(span: Span, outcome: str) -> Span:
     began = clock.parse(span.started_at)
     duration_ms = (clock.now() - began).total_seconds() * 1000
     return replace(span, duration_ms=duration_ms, outcome=outcome)
 
 
-def _told(attempt: Attempt) -> dict[str, Any]:
+def _describe_attempt(attempt: Attempt) -> dict[str, Any]:
     told: dict[str, Any] = {}
     if attempt.first_delta_ms is not None:
         told["first_delta_ms"] = attempt.first_delta_ms

@@ -7,29 +7,31 @@ database holds ids only. Every message is a run of its own. Where one run answer
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container
+from collections import Counter
+from collections.abc import Awaitable, Callable, Container, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import apsw
 
 from nexus import clock, ids
-from nexus.broker.run import OUTAGE, Homes, QueuedRun, settle
-from nexus.broker.steps import Steps
-from nexus.engine import Context, Engine
+from nexus.broker.run import OUTAGE, QueuedRun, settle
+from nexus.engine import Context, Engine, serializer
+from nexus.engine.errors import FINAL as ENDED
 from nexus.engine.errors import EngineStateError, UnknownWorkError
-from nexus.engine.states import FINAL as ENDED
 from nexus.errors import LEDGER_PASSES, NexusError
 from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import executions, requests
+from nexus.ledgers.runtime import executions, requests, steps
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
 from nexus.ledgers.runtime.steps import Step
 from nexus.ledgers.runtime.steps import of as steps_of
 from nexus.request import check_label
+from nexus.watch import wait_at_most
 
 T = TypeVar("T")
-
 # Which lane a session runs in, by how its label begins. Order and exclusion hold within a lane, so a run
 # joins those that its session has already: a session in two lanes could run twice at once.
 REFLECTION: Final = "reflection:"
@@ -43,12 +45,98 @@ LANES = (
 )
 WORK: Final = "broker.execution"
 """What the engine knows every run as."""
+_PAYLOAD: Final = {"home": ""}
+"""Nothing: a process of an earlier version, which may work on the home, looks there."""
 _DEBOUNCE_MS = 1_500
 # Steps that give ids. Earlier versions recorded the inputs themselves, as "steered" and "collected":
 # their records aren't looked at, and taking again gives the same runs.
 _STEERED: Final = "steered runs"
 _COLLECTED: Final = "collected runs"
 _log = logging.getLogger(__name__)
+# How often the outbox is looked through, and how soon after something could not be handed over.
+_EVERY_S = 30.0
+_AGAIN_S = 1.0
+Record = Callable[[apsw.Connection], None]
+"""Writes to the runtime ledger, in a transaction that is under way."""
+
+
+class Steps:
+    """The steps of one run. Those of one name are numbered as they are begun: a repeat begins them alike."""
+
+    def __init__(self, context: Context, ledgers: Ledgers, recorded: Iterable[Step]) -> None:
+        """`recorded`: those that an earlier attempt has recorded."""
+        self._context = context
+        self._ledgers = ledgers
+        self._known = {(step.name, step.number): step for step in recorded}
+        self._begun = Counter[str]()
+
+    async def run(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[T]],
+        *arguments: Any,
+        keeps_own_record: bool = False,
+        is_told: bool = True,
+    ) -> T:
+        """Run a part of the work once; after a crash what it gave is used instead.
+
+        What `keeps_own_record` finds its result there, so only a failure is recorded here. Of a step that
+        the engine is told of, an executor that lost the run can't go on after it.
+        """
+        number = self._begun[name]
+        self._begun[name] += 1
+        key = (name, number)
+        raised: list[Exception] = []
+
+        async def run_and_record() -> None:
+            # Recorded here and not by the engine: the crash came between the two.
+            if key in self._known:
+                return
+            try:
+                try:
+                    outcome = serializer.dumps(await function(*arguments))
+                except LEDGER_PASSES:
+                    raise
+                except Exception as error:
+                    raised.append(error)
+                    outcome = serializer.dumps(error)
+                if raised or not keeps_own_record:
+                    step = Step(
+                        execution_id=self._context.id,
+                        name=name,
+                        number=number,
+                        failed=bool(raised),
+                        outcome=outcome,
+                    )
+                    self._known[key] = await self._ledgers.runtime.write(steps.record, step=step)
+            except LEDGER_PASSES:
+                # Not the step's outcome: the run goes on when the ledger can be written again.
+                raise self._context.put_back() from None
+
+        if is_told:
+            await self._context.step(name, run_and_record)
+        else:
+            self._context.require()
+            await run_and_record()
+        if raised:
+            raise raised[0]
+        step = self._known.get(key)
+        if step is None and keeps_own_record:
+            return cast("T", None)
+        if step is None:
+            raise self._context.start_over(f"what its step {name} gave was deleted")
+        try:
+            outcome = serializer.loads(step.outcome)
+        except serializer.UnreadableError as error:
+            await self._ledgers.runtime.write(steps.drop, execution_id=self._context.id)
+            raise self._context.start_over(f"what its step {name} gave can't be read: {error}") from None
+        if step.failed:
+            raise outcome
+        return outcome
+
+    async def decide(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """As `run`, for what has no effect outside the home: the engine need not know, which is quicker."""
+        return await self.run(name, function, *arguments, is_told=False)
 
 
 class RunFailedError(NexusError):
@@ -73,42 +161,27 @@ class Turn:
     steps: Steps
     _steered_so_far: int = field(default=0, init=False)
 
-    @property
-    def inputs(self) -> list[Any]:
-        """Its own input, and those that were collected into it."""
-        return [each.input for each in (self.execution, *self.collected)]
-
-    async def step(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Run a part of the work once; after a crash its recorded result is used instead."""
-        return await self.steps.run(name, function, *arguments)
-
-    async def decide(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """As `step`, for what has no effect outside the home, such as looking something up: it is quicker."""
-        return await self.steps.decide(name, function, *arguments)
-
-    async def steered(self) -> list[Execution]:
+    async def load_steered(self) -> list[Execution]:
         """What was said into this run since the last call. Ask between two calls of the model."""
-        ids_ = await self.decide(_STEERED, self._steered, self._steered_so_far)
+        ids_ = await self.steps.decide(_STEERED, self._take_steered, self._steered_so_far)
         self._steered_so_far += len(ids_)
         return await _load_taken(self.ledgers, ids_)
 
-    async def _steered(self, after: int) -> list[str]:
+    async def _take_steered(self, after: int) -> list[str]:
         taken = await self.ledgers.runtime.write(executions.take, taker=self.execution, mode="steer")
         return taken[after:]
 
 
-Record = Callable[[apsw.Connection], None]
-"""Writes to the runtime ledger, in a transaction that is under way."""
 Body = Callable[[Turn], Awaitable[Any]]
 """What a run does. It returns what JSON can hold."""
 
 
 class SessionQueue:
-    """The runs of every home that this process serves, on one engine."""
+    """The runs of one home."""
 
-    def __init__(self, engine: Engine, homes: Homes, *, debounce_ms: int = _DEBOUNCE_MS) -> None:
+    def __init__(self, engine: Engine, ledgers: Ledgers, *, debounce_ms: int = _DEBOUNCE_MS) -> None:
         self._engine = engine
-        self._homes = homes
+        self._ledgers = ledgers
         self._debounce_s = debounce_ms / 1000
         self._bodies: dict[str, Body] = {}
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -127,7 +200,6 @@ class SessionQueue:
         *,
         session_label: str,
         request_id: str,
-        home: str = "",
         mode: Mode = "followup",
         timeout_ms: int | None = None,
         execution_id: str | None = None,
@@ -147,7 +219,7 @@ class SessionQueue:
         take it; an `interrupt` cancels what runs and waits in the session. Only runs that act for the
         same principal with the same access join or cancel each other; the owner may cancel any.
         """
-        if work not in self._bodies:
+        if self._bodies and work not in self._bodies:  # a command that only hands over knows none
             raise UnknownWorkError(
                 f"No run is registered as `{work}`", hint=f"Known: {', '.join(self._bodies)}."
             )
@@ -162,174 +234,149 @@ class SessionQueue:
             input=input_,
             timeout_ms=timeout_ms,
         )
-        async with self._homes(home) as ledgers:
-            return await self._start(home, ledgers, new, record)
+        # Under the lock the ledger and the engine see the runs of a session in the same order.
+        async with self._lock(session_label):
+            recorded, before = await self._ledgers.runtime.write(_enqueue, execution=new, record=record)
+            if recorded.status not in FINAL:
+                try:
+                    if before is None or await self._hand_over_earlier(recorded, before):
+                        await self._hand_over(recorded)
+                except OUTAGE as error:
+                    _log.warning("%s waits until the engine is back: %s", new.id, error)
+                    self.late()
+                except Exception:
+                    withdraw = self._ledgers.runtime.write(executions.withdraw, execution_id=new.id)
+                    await asyncio.shield(withdraw)
+                    raise
+        return self.run(new.id)
 
-    async def retry(
-        self,
-        execution_id: str,
-        *,
-        home: str = "",
-        changed: Callable[[Any], Any] | None = None,
-    ) -> QueuedRun:
+    async def retry(self, execution_id: str, *, changed: Callable[[Any], Any] | None = None) -> QueuedRun:
         """Run a finished run again, at the end of its session's queue; `changed` may change its input."""
-        async with self._homes(home) as ledgers:
-            ended = await self.run(execution_id, home=home).state()
-            if ended.status not in FINAL:
-                raise EngineStateError(
-                    f"{execution_id} is {ended.status}; only finished runs can be retried",
-                    hint=f"Cancel it first with `nexus engine cancel {execution_id}`.",
-                )
-            new = NewExecution(
-                id=ids.new("exe"),
-                request_id=ended.request_id,
-                session_label=ended.session_label,
-                lane=ended.lane,
-                work=ended.work,
-                mode="followup",
-                input=ended.input if changed is None else changed(ended.input),
-                timeout_ms=ended.timeout_ms,
+        ended = await self.run(execution_id).state()
+        if ended.status not in FINAL:
+            raise EngineStateError(
+                f"{execution_id} is {ended.status}; only finished runs can be retried",
+                hint=f"Cancel it first with `nexus engine cancel {execution_id}`.",
             )
-            await ledgers.runtime.write(requests.reopen, request_id=ended.request_id)
-            started = await self._start(home, ledgers, new)
-            await self._engine.close_letter(execution_id)
-            return started
+        started = await self.start_execution(
+            ended.work,
+            ended.input if changed is None else changed(ended.input),
+            session_label=ended.session_label,
+            request_id=ended.request_id,
+            timeout_ms=ended.timeout_ms,
+            record=partial(requests.reopen, request_id=ended.request_id),
+            lane=ended.lane,
+        )
+        await self._engine.close_letter(execution_id)
+        return started
 
-    def run(self, execution_id: str, *, home: str = "") -> QueuedRun:
+    def run(self, execution_id: str) -> QueuedRun:
         """A run that was asked for before, here or elsewhere."""
-        return QueuedRun(self._engine, self._homes, home, execution_id)
+        return QueuedRun(self._engine, self._ledgers, execution_id)
 
-    async def recover(self, home: str = "") -> int:
+    async def recover(self) -> int:
         """Hand over what the engine has not got, in order, and record ends that only the engine knows.
 
         Returns how many runs that were. Call it when a home is opened to be served, and now and then: the
         ledger is the outbox of the engine, which may have been out of reach.
         """
-        async with self._homes(home) as ledgers:
-            unfinished = await ledgers.runtime.read(executions.list_unfinished)
-            known = await self._engine.states(unfinished) if unfinished else {}
-            count = 0
-            for id_ in unfinished:
-                if id_ not in known:
-                    count += await self._hand_over_late(home, ledgers, id_)
-                elif known[id_] in ENDED:
-                    count += await settle(ledgers, await self._engine.show(id_))
-            return count
+        unfinished = await self._ledgers.runtime.read(executions.list_unfinished)
+        known = await self._engine.states(unfinished) if unfinished else {}
+        count = 0
+        for id_ in unfinished:
+            if id_ not in known:
+                found = await self._ledgers.runtime.read(executions.get, execution_id=id_)
+                if found is not None:
+                    async with self._lock(found.session_label):
+                        count += await self._hand_over_recorded(id_)
+            elif known[id_] in ENDED:
+                count += await settle(self._ledgers, await self._engine.show(id_))
+        return count
 
-    async def _start(
-        self, home: str, ledgers: Ledgers, new: NewExecution, record: Record | None = None
-    ) -> QueuedRun:
-        # Under the lock the ledger and the engine see the runs of a session in the same order.
-        async with self._lock(home, new.session_label):
-            recorded, before = await ledgers.runtime.write(_enqueue, execution=new, record=record)
-            if recorded.status not in FINAL:
-                await self._promise(home, ledgers, recorded, before)
-        return self.run(new.id, home=home)
+    async def _hand_over_earlier(self, execution: Execution, before: str) -> bool:
+        """Hand over what its session has before it, in whichever process that was held up.
 
-    async def _promise(self, home: str, ledgers: Ledgers, execution: Execution, before: str | None) -> None:
-        """Hand a run over, now or when the engine is back; or take it back, so that it never runs."""
-        try:
-            await self._hand_over_in_order(home, ledgers, execution, before)
-        except OUTAGE as error:
-            _log.warning("%s waits until the engine is back: %s", execution.id, error)
-            self.late()
-        except Exception:
-            await asyncio.shield(ledgers.runtime.write(executions.withdraw, execution_id=execution.id))
-            raise
-
-    async def _hand_over_in_order(
-        self, home: str, ledgers: Ledgers, execution: Execution, before: str | None
-    ) -> None:
-        """Whatever its session has before it goes first, in whichever process that was held up."""
-        if before is not None and not await self._engine.states([before]):
-            waiting = await ledgers.runtime.read(
-                executions.list_unfinished_in, session_label=execution.session_label
-            )
-            if execution.id not in waiting:
-                return  # it was cancelled meanwhile, such as a result that a waiting call took
-            earlier = waiting[: waiting.index(execution.id)]
-            known = await self._engine.states(earlier)
-            for id_ in earlier:
-                if id_ not in known:
-                    await self._hand_over_recorded(home, ledgers, id_)
-        await self._hand_over(home, ledgers, execution)
-
-    async def _hand_over_late(self, home: str, ledgers: Ledgers, id_: str) -> bool:
-        found = await ledgers.runtime.read(executions.get, execution_id=id_)
-        if found is None:
+        False: it was cancelled meanwhile, such as a result that a waiting call took.
+        """
+        if await self._engine.states([before]):
+            return True
+        waiting = await self._ledgers.runtime.read(
+            executions.list_unfinished_in, session_label=execution.session_label
+        )
+        if execution.id not in waiting:
             return False
-        async with self._lock(home, found.session_label):
-            return await self._hand_over_recorded(home, ledgers, id_)
-
-    async def _hand_over_recorded(self, home: str, ledgers: Ledgers, id_: str) -> bool:
-        recorded = await ledgers.runtime.read(executions.get, execution_id=id_)
-        if recorded is None or recorded.status in FINAL:
-            return False
-        await self._hand_over(home, ledgers, recorded)
+        earlier = waiting[: waiting.index(execution.id)]
+        known = await self._engine.states(earlier)
+        for id_ in earlier:
+            if id_ not in known:
+                await self._hand_over_recorded(id_)
         return True
 
-    def _lock(self, home: str, session_label: str) -> asyncio.Lock:
-        return self._starting.setdefault(f"{home}/{session_label}", asyncio.Lock())
+    async def _hand_over_recorded(self, id_: str) -> bool:
+        recorded = await self._ledgers.runtime.read(executions.get, execution_id=id_)
+        if recorded is None or recorded.status in FINAL:
+            return False
+        await self._hand_over(recorded)
+        return True
 
-    async def _hand_over(self, home: str, ledgers: Ledgers, execution: Execution) -> None:
-        label = execution.session_label
+    def _lock(self, session_label: str) -> asyncio.Lock:
+        return self._starting.setdefault(session_label, asyncio.Lock())
+
+    async def _hand_over(self, execution: Execution) -> None:
         if execution.mode == "interrupt":
-            await self._clear_way(home, ledgers, execution)
+            earlier = await self._ledgers.runtime.read(
+                executions.list_interrupted_by, execution_id=execution.id
+            )
+            # From the back, so that none that waits begins because the one before it was cancelled.
+            for id_ in reversed(earlier):
+                await self.run(id_).cancel()
         await self._engine.start(
             WORK,
-            {"home": home},
-            key=f"{home}/{label}" if home else label,
+            _PAYLOAD,
+            key=execution.session_label,
             lane=execution.lane,
             timeout_ms=execution.timeout_ms,
             execution_id=execution.id,
         )
 
-    async def _clear_way(self, home: str, ledgers: Ledgers, new: Execution) -> None:
-        earlier = await ledgers.runtime.read(executions.list_interrupted_by, execution_id=new.id)
-        # From the back, so that none that waits begins because the one before it was cancelled.
-        for id_ in reversed(earlier):
-            await self.run(id_, home=home).cancel()
-
     async def _run(self, context: Context, payload: Any) -> None:
         """The engine's body for every run. What came of it is in the ledger."""
+        id_, runtime = context.id, self._ledgers.runtime
         try:
-            async with self._homes(payload["home"]) as ledgers:
-                await self._attempt(context, ledgers)
+            try:
+                execution, recorded = await runtime.write(_begin, execution_id=id_)
+                if execution is None or execution.status in FINAL:
+                    return
+                result = None
+                if execution.taken_by is None:
+                    run_steps = Steps(context, self._ledgers, recorded)
+                    turn = Turn(
+                        execution=execution,
+                        collected=await self._collect(run_steps, execution),
+                        context=context,
+                        ledgers=self._ledgers,
+                        steps=run_steps,
+                    )
+                    result = await self._bodies[execution.work](turn)
+                context.require()
+                await runtime.write(executions.end, execution_id=id_, status="done", result=result)
+            except asyncio.CancelledError:
+                reason = context.entry.reason
+                if reason == "cancelled" or reason == "timeout":
+                    await asyncio.shield(runtime.write(executions.end, execution_id=id_, status=reason))
+                raise
+            except LEDGER_PASSES:
+                raise
+            except Exception as error:
+                message = f"{type(error).__name__}: {error}"
+                await runtime.write(executions.end, execution_id=id_, status="failed", error=message)
+                raise _wordless(error) from None
         except LEDGER_PASSES as reason:
             # The disk is full, or another process holds the ledger, as one that is frozen does.
-            _log.warning("%s goes back to its queue: %s", context.id, reason)
+            _log.warning("%s goes back to its queue: %s", id_, reason)
             raise context.put_back() from None
 
-    async def _attempt(self, context: Context, ledgers: Ledgers) -> None:
-        id_ = context.id
-        try:
-            execution, recorded = await ledgers.runtime.write(_begin, execution_id=id_)
-            if execution is None or execution.status in FINAL:
-                return
-            result = None
-            if execution.taken_by is None:
-                steps = Steps(context, ledgers, recorded)
-                result = await self._done(execution, context, ledgers, steps)
-            context.require()
-            await ledgers.runtime.write(executions.end, execution_id=id_, status="done", result=result)
-        except asyncio.CancelledError:
-            reason = context.entry.reason
-            if reason == "cancelled" or reason == "timeout":
-                await asyncio.shield(ledgers.runtime.write(executions.end, execution_id=id_, status=reason))
-            raise
-        except LEDGER_PASSES:
-            raise
-        except Exception as error:
-            message = f"{type(error).__name__}: {error}"
-            await ledgers.runtime.write(executions.end, execution_id=id_, status="failed", error=message)
-            raise _wordless(error) from None
-
-    async def _done(self, execution: Execution, context: Context, ledgers: Ledgers, steps: Steps) -> Any:
-        collected = await self._collected(steps, execution, ledgers)
-        turn = Turn(execution=execution, collected=collected, context=context, ledgers=ledgers, steps=steps)
-        return await self._bodies[execution.work](turn)
-
-    async def _collected(self, steps: Steps, execution: Execution, ledgers: Ledgers) -> list[Execution]:
+    async def _collect(self, run_steps: Steps, execution: Execution) -> list[Execution]:
         """Wait until the debounce is over, then take what was said meanwhile."""
         if execution.mode != "collect":
             return []
@@ -338,9 +385,9 @@ class SessionQueue:
         await asyncio.sleep(max(0.0, self._debounce_s - max(0.0, waited_s)))
 
         async def take() -> list[str]:
-            return await ledgers.runtime.write(executions.take, taker=execution, mode="collect")
+            return await self._ledgers.runtime.write(executions.take, taker=execution, mode="collect")
 
-        return await _load_taken(ledgers, await steps.decide(_COLLECTED, take))
+        return await _load_taken(self._ledgers, await run_steps.decide(_COLLECTED, take))
 
 
 async def _load_taken(ledgers: Ledgers, ids_: list[str]) -> list[Execution]:
@@ -366,3 +413,46 @@ def _wordless(error: Exception) -> RunFailedError:
     """What the engine keeps of a failure: where it was, not what it says, which may be somebody's words."""
     name = type(error).__qualname__
     return RunFailedError(f"{name}: what it says is in the home").with_traceback(error.__traceback__)
+
+
+class Outbox:
+    """A task that hands over what is late. Start it when a home is served."""
+
+    def __init__(self, *deliveries: Callable[[], Awaitable[object]]) -> None:
+        self._deliveries = deliveries
+        self._late = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._is_delivering = False
+
+    def late(self) -> None:
+        """Something could not be handed over: try again soon."""
+        self._late.set()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether something waits to be handed over."""
+        return self._late.is_set() or self._is_delivering
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._go(), name="outbox")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _go(self) -> None:
+        while True:
+            if await wait_at_most(self._late.wait(), _EVERY_S):
+                # The engine was out of reach just now.
+                await asyncio.sleep(_AGAIN_S)
+            self._is_delivering = True
+            self._late.clear()
+            for deliver in self._deliveries:
+                try:
+                    await deliver()
+                except NexusError as error:
+                    _log.warning("the outbox is tried again: %s", error)
+                    self._late.set()
+            self._is_delivering = False

@@ -1,8 +1,7 @@
 """Runs in the hand of whoever asked for them: wait for the result, follow the text, cancel."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
 from typing import Any
 
 from nexus import engine
@@ -24,9 +23,6 @@ from nexus.ledgers.agents import turns
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.executions import FINAL, Execution, Status
 from nexus.runs import Delta, Result
-
-Homes = Callable[[str], AbstractAsyncContextManager[Ledgers]]
-"""The ledgers of a home by its id, for as long as they are needed."""
 
 OUTAGE = (EngineUnreachableError, EngineBusyError, EngineFullError)
 """What passes: the ledger holds the work, and it is handed over afterwards."""
@@ -52,15 +48,14 @@ async def settle(ledgers: Ledgers, known: engine.Execution) -> bool:
 class QueuedRun:
     """Ask for the result, look at the state, cancel. Dropping it changes nothing."""
 
-    def __init__(self, engine: Engine, homes: Homes, home: str, execution_id: str) -> None:
+    def __init__(self, engine: Engine, ledgers: Ledgers, execution_id: str) -> None:
         self._engine = engine
-        self._homes = homes
-        self._home = home
+        self._ledgers = ledgers
         self.id = execution_id
 
     def other(self, execution_id: str) -> "QueuedRun":
         """Another run of the same home."""
-        return QueuedRun(self._engine, self._homes, self._home, execution_id)
+        return QueuedRun(self._engine, self._ledgers, execution_id)
 
     async def result(self) -> Any:
         """The result once there is one; that of the run that answered for this one, where one did."""
@@ -68,14 +63,16 @@ class QueuedRun:
         while execution.status not in FINAL:
             try:
                 with pace.waiting():
-                    known = await self._engine.finished(self.id)
+                    await self._engine.wait_for_end(self.id)
             except (UnknownExecutionError, *OUTAGE):
                 # It is on record, and is handed over when the engine is back.
                 await asyncio.sleep(_LOOK_S)
                 execution = await self.state()
                 continue
-            await self._settle(known)
             execution = await self.state()
+            if execution.status not in FINAL:
+                await settle(self._ledgers, await self._engine.show(self.id))
+                execution = await self.state()
             break
         if execution.taken_by is not None:
             return await self.other(execution.taken_by).result()
@@ -89,8 +86,7 @@ class QueuedRun:
 
     async def state(self) -> Execution:
         """The run as it stands."""
-        async with self._homes(self._home) as ledgers:
-            found = await ledgers.runtime.read_now(executions.get, execution_id=self.id)
+        found = await self._ledgers.runtime.read_now(executions.get, execution_id=self.id)
         if found is None:
             raise UnknownExecutionError(f"No run {self.id}", hint="It may have been deleted.")
         return found
@@ -104,8 +100,7 @@ class QueuedRun:
             known = await self._engine.show(self.id)
         except (UnknownExecutionError, *OUTAGE):
             return False
-        async with self._homes(self._home) as ledgers:
-            return await settle(ledgers, known)
+        return await settle(self._ledgers, known)
 
     async def cancel(self) -> bool:
         """Cancel it while it waits; while it runs, ask it to stop. False: already finished.
@@ -114,26 +109,18 @@ class QueuedRun:
         """
         if (await self.state()).status in FINAL:
             return False  # the engine may still be busy with its end
-        if await self._withdrawn():
+        try:
+            is_on_record_only = not await self._engine.states([self.id])
+        except OUTAGE:
+            is_on_record_only = False
+        if is_on_record_only and await self._ledgers.runtime.write(
+            executions.end, execution_id=self.id, status="cancelled"
+        ):
             return True
         if not await self._engine.cancel(self.id):
             return False
-        await self._settle(await self._engine.show(self.id))
+        await settle(self._ledgers, await self._engine.show(self.id))
         return True
-
-    async def _withdrawn(self) -> bool:
-        """Cancel one that the engine has not got: it is on record only."""
-        try:
-            if await self._engine.states([self.id]):
-                return False
-        except OUTAGE:
-            return False
-        async with self._homes(self._home) as ledgers:
-            return await ledgers.runtime.write(executions.end, execution_id=self.id, status="cancelled")
-
-    async def _settle(self, known: engine.Execution) -> None:
-        async with self._homes(self._home) as ledgers:
-            await settle(ledgers, known)
 
 
 class Run:
@@ -149,7 +136,7 @@ class Run:
         try:
             return Result.from_json(await self._queued.result())
         except EndedError as ended:
-            raise _explained(ended, await self._queued.state()) from None
+            raise _explain(ended, await self._queued.state()) from None
 
     async def state(self) -> Execution:
         """The run as it stands."""
@@ -173,7 +160,7 @@ class Run:
         return await self._queued.cancel()
 
 
-def _explained(ended: EndedError, run: Execution) -> EndedError:
+def _explain(ended: EndedError, run: Execution) -> EndedError:
     """The error in the words of what failed, which the ledger keeps as `Type: message` and a hint."""
     message, _, hint = (run.error or "").partition("\n")
     kind, colon, rest = message.partition(": ")

@@ -83,7 +83,7 @@ async def _nothing(*_: object) -> None:
     pass
 
 
-async def _unchanged(request: Request, context: AssembledContext, result: Result) -> Result:
+async def _keep_result(request: Request, context: AssembledContext, result: Result) -> Result:
     return result
 
 
@@ -105,7 +105,7 @@ class Hooks:
 
     before_run: BeforeRun = _nothing
     may_change_answer: MayChangeAnswer = _never
-    after_run: AfterRun = _unchanged
+    after_run: AfterRun = _keep_result
     after_failure: AfterFailure = _nothing
     asked: AskOwner = _nothing
 
@@ -172,7 +172,7 @@ class AgentRun:
             if context.knows_owner and request.access.level == "owner" and visible.everything:
                 self._profile = await self._parts.profile.text()
             self._turn.context.require()
-            self._opened = await self._begun(request, context)
+            self._opened = await self._begin_turn(request, context)
             result = await self._answer(request, context, self._opened, stream)
             self._turn.context.require()
             # What runs after a turn may fork the conversation with it: it is over when they begin.
@@ -185,20 +185,20 @@ class AgentRun:
                 stream.close()  # the run goes on elsewhere, and everything stays open
                 raise
             await self._keep_partial(stream.partial)
-            await self._ended(request, context, "cancelled", "Canceled.")
+            await self._end(request, context, "cancelled", "Canceled.")
             self._parts.streams.finish(self._turn.execution.id, stream)
             raise
         except LEDGER_PASSES:
             stream.close()  # the queue takes it back, and everything stays open
             raise
         except Exception as error:
-            text = self._parts.models.redact(_told(error))
-            await self._ended(request, context, "failed", text)
+            text = self._parts.models.redact(_describe_error(error))
+            await self._end(request, context, "failed", text)
             self._parts.streams.finish(self._turn.execution.id, stream)
             if text == str(error):
                 raise
             raise AgentError(text) from None
-        await self._ended(request, context, "done", result.response.content)
+        await self._end(request, context, "done", result.response.content)
         self._parts.streams.finish(self._turn.execution.id, stream)
         return result.to_json()
 
@@ -249,7 +249,7 @@ class AgentRun:
     def _names(self, context: AssembledContext) -> tuple[str, ...]:
         return (context.model,) if context.model else self._parts.models.names(context.role)
 
-    async def _begun(self, request: Request, context: AssembledContext) -> OpenTurn:
+    async def _begin_turn(self, request: Request, context: AssembledContext) -> OpenTurn:
         return await self._ledgers.agents.write(
             turns.begin,
             session_label=context.session_label,
@@ -274,7 +274,7 @@ class AgentRun:
             journal=journal,
             call=partial(self._call, request, context, journal),
             approve=partial(self._approve, request, context, journal, stream),
-            steered=self._steered,
+            steered=self._load_steered,
             output_schema=context.output_schema,
             images=[each for each in context.attachments if each.is_image],
         )
@@ -323,7 +323,7 @@ class AgentRun:
         access = self._access(request)
         return loop.Job(
             execution_id=self._turn.execution.id,
-            step=self._turn.steps.mark,
+            step=partial(self._turn.steps.run, keeps_own_record=True),
             system_prompt=with_profile(context.system_prompt, self._profile),
             prompt=prompt,
             history=past,
@@ -351,8 +351,8 @@ class AgentRun:
         granted: str | None = self._turn.execution.input.get("access")
         return request.access if granted is None else requests.access_from(granted)
 
-    async def _steered(self) -> list[str]:
-        said = await self._load_said(await self._turn.steered())
+    async def _load_steered(self) -> list[str]:
+        said = await self._load_said(await self._turn.load_steered())
         return [await self._prompt(context) for context in said]
 
     async def _prompt(self, context: AssembledContext) -> str:
@@ -395,7 +395,7 @@ class AgentRun:
             with without_gate():
                 return await tool.preview(arguments, given)
 
-        async def asked(approval: Approval) -> None:
+        async def show_question(approval: Approval) -> None:
             stream.publish(
                 Delta(
                     kind="approval",
@@ -420,7 +420,7 @@ class AgentRun:
                     arguments=arguments,
                     reason=again,
                     preview=preview,
-                    asked=asked,
+                    asked=show_question,
                 )
                 allowed = await waits.wait_for_answer(waiting)
                 # A rule is about any content, an answer about what was shown.
@@ -471,7 +471,7 @@ class AgentRun:
             await asyncio.to_thread(place.mkdir, PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         return _tool_context(self._parts.home, access, call, self._parts.workers, context)
 
-    async def _ended(
+    async def _end(
         self,
         request: Request,
         context: AssembledContext,
@@ -504,7 +504,7 @@ class AgentRun:
         turn = self._opened
         if turn is None:
             return
-        answer = NewMessage(role="assistant", content=text, parts_json=stored_messages.noted(text))
+        answer = NewMessage(role="assistant", content=text, parts_json=stored_messages.dump_note(text))
 
         def stop(connection: apsw.Connection) -> None:
             said = messages.of_turn(connection, turn)
@@ -587,7 +587,7 @@ def _tool_context(
     return Context(sandbox=sandbox, directory=first, call=call, workers=workers)
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, NexusError):
         return str(error)
     return f"Internal error: {type(error).__name__}: {error}"

@@ -44,7 +44,7 @@ class Stream:
         self._execution_id = execution_id
         self._waiting: list[Delta] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._open_answer, self.answers = self._written(path)
+        self._open_answer, self.answers = self._read_written(path)
         """`answers`: how many are complete, with those of a process before this one."""
         self.partial = ""
         """The text of the answer that is being written."""
@@ -85,14 +85,14 @@ class Stream:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-            self._streams.closed(self._execution_id)
+            self._streams.leave(self._execution_id)
 
-    def _written(self, path: Path) -> tuple[bool, int]:
+    def _read_written(self, path: Path) -> tuple[bool, int]:
         """Whether an answer was left open, and how many are complete."""
         lines = path.read_bytes().split(b"\n")
         if lines[-1]:
             os.write(self._descriptor, b"\n")  # of a process that was killed while writing
-        kinds = [delta.kind for line in lines if (delta := _parsed(line)) is not None]
+        kinds = [delta.kind for line in lines if (delta := _parse(line)) is not None]
         marks = [kind for kind in kinds if kind in {"begin", "restart", "done"}]
         return bool(marks) and marks[-1] != "done", marks.count("done")
 
@@ -187,7 +187,7 @@ class Streams:
                 lines = written.read().split(b"\n")
         except OSError:
             return ""
-        last = next((delta for line in reversed(lines) if (delta := _parsed(line)) is not None), None)
+        last = next((delta for line in reversed(lines) if (delta := _parse(line)) is not None), None)
         if last is None:
             return ""
         if last.kind == "status":
@@ -208,7 +208,7 @@ class Streams:
     def sweep(self) -> None:
         """Remove what runs that have ended left behind. Call it when a home is opened to be served."""
         for path in self._directory.glob("*.jsonl"):
-            if _ended(path) or time.time() - path.stat().st_mtime > _FORSAKEN_S:
+            if _has_ended(path) or time.time() - path.stat().st_mtime > _FORSAKEN_S:
                 path.unlink(missing_ok=True)
 
     def wake(self, execution_id: str) -> None:
@@ -216,7 +216,7 @@ class Streams:
         for event in self._wakes.get(execution_id, ()):
             event.set()
 
-    def closed(self, execution_id: str) -> None:
+    def leave(self, execution_id: str) -> None:
         """Nothing more is written here; another process may go on."""
         self._written_here.discard(execution_id)
 
@@ -250,7 +250,7 @@ class _Reader:
         while part := os.read(self._descriptor, 1 << 16):
             data += part
         *lines, self._rest = data.split(b"\n")
-        return [delta for line in lines if (delta := _parsed(line)) is not None]
+        return [delta for line in lines if (delta := _parse(line)) is not None]
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -268,13 +268,13 @@ def _line(delta: Delta) -> bytes:
     return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def _parsed(line: bytes) -> Delta | None:
+def _parse(line: bytes) -> Delta | None:
     try:
         return Delta(**json.loads(line))
     except (ValueError, TypeError):
         return None  # torn, by a process that was killed while writing
 
 
-def _ended(path: Path) -> bool:
-    last = _parsed(path.read_bytes().rstrip(b"\n").rpartition(b"\n")[2])
+def _has_ended(path: Path) -> bool:
+    last = _parse(path.read_bytes().rstrip(b"\n").rpartition(b"\n")[2])
     return last is not None and last.kind == "end"

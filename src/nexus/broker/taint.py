@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import apsw
 
 from nexus.broker.tools import BASH, Effect, Tool, send_file
-from nexus.context.quoting import split_quotes
+from nexus.context.wrapping import split_quotes
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import Event
 from nexus.ledgers.identity import senders
@@ -100,7 +100,7 @@ async def find_source(
     found += [
         Source(name="what automations added", text=json.dumps(each, ensure_ascii=False)) for each in added
     ]
-    return _joined(found)
+    return _join(found)
 
 
 def _labels_above(connection: apsw.Connection, request: Request) -> list[str]:
@@ -133,7 +133,7 @@ async def _find_results(
     return [*results, *downloaded, *searches], recalled
 
 
-def _joined(found: list[Source]) -> Source | None:
+def _join(found: list[Source]) -> Source | None:
     if not found:
         return None
     distinct = {each.name: each for each in found}
@@ -159,7 +159,7 @@ def _results(
         if tool in readers.memory:
             recalled.append(result)
         else:
-            found.append(Source(name=f"the result of {tool} {_shortened(arguments)}", text=result))
+            found.append(Source(name=f"the result of {tool} {_shorten(arguments)}", text=result))
     return found, recalled
 
 
@@ -229,6 +229,6 @@ def _quotes(event: Event) -> list[Source]:
     ]
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _ARGUMENTS else f"{line[: _ARGUMENTS - 1]}…"

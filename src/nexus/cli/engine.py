@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, cast, get_args
 
@@ -12,13 +12,11 @@ import click
 from nexus.broker.queue import WORK, SessionQueue
 from nexus.broker.run import settle
 from nexus.cli.place import json_option, open_home
-from nexus.engine import Engine, Settings, State, letters, prepare, records, schedules, store
-from nexus.engine.database import Database
-from nexus.engine.errors import UnknownExecutionError
-from nexus.engine.failures import translated
+from nexus.engine import Engine, Settings, State, prepare, records, schedules, store
+from nexus.engine.database import Database, translate_errors
+from nexus.engine.errors import FINAL, UnknownExecutionError
 from nexus.engine.owner import find_owner
 from nexus.engine.records import Execution
-from nexus.engine.states import FINAL
 from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
@@ -41,8 +39,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
             "database": database.engine.url.render_as_string(hide_password=True),
             "executors": [asdict(owner)] if (owner := find_owner(database.settings)) else [],
             "queues": records.queues(database),
-            "schedules": schedules.listed(database),
-            "dead_letters": letters.count(database),
+            "schedules": schedules.list_schedules(database),
+            "dead_letters": records.count_dead_letters(database),
         }
     if as_json:
         _print_json(picture)
@@ -136,7 +134,7 @@ def retry(ctx: click.Context, execution_id: str, as_json: bool) -> None:
     """Run a finished execution again, as a new one."""
     with _open_database(ctx) as database:
         is_run = _require_execution(database, execution_id).work == WORK
-        new = _retry_run(ctx, execution_id) if is_run else letters.retry(database, execution_id)
+        new = _retry_run(ctx, execution_id) if is_run else records.retry(database, execution_id)
     if as_json:
         _print_json({"retried": execution_id, "execution": new})
     else:
@@ -172,7 +170,7 @@ def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
 def dead_letters(ctx: click.Context, limit: int, as_json: bool) -> None:
     """List runs that crashed their process each time. Retry with `nexus engine retry`."""
     with _open_database(ctx) as database:
-        found = letters.dead(database, limit)
+        found = records.list_dead_letters(database, limit)
     if as_json:
         _print_json([asdict(letter) for letter in found])
         return
@@ -194,8 +192,8 @@ def _open_database(ctx: click.Context) -> Generator[Database]:
         raise _no_work_error(home)
     database = Database(settings)
     try:
-        with translated(settings):
-            if not prepare.made(database):
+        with translate_errors(settings):
+            if not prepare.is_prepared(database):
                 raise _no_work_error(home)
             yield database
     finally:
@@ -225,7 +223,7 @@ def _retry_run(ctx: click.Context, execution_id: str) -> str:
     async def retry_run() -> str:
         engine = Engine(Settings.of_home(home, settings.engine))
         async with Ledgers(home, settings.ledgers) as ledgers:
-            queue = SessionQueue(engine, lambda _: nullcontext(ledgers))
+            queue = SessionQueue(engine, ledgers)
             await engine.open(serve=False)
             try:
                 return (await queue.retry(execution_id)).id

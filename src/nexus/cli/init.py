@@ -210,7 +210,7 @@ def _create_home(home: Home, *, unchanged: bool) -> bool:
 
 def _save_choice(home: Home, choice: Choice) -> None:
     # Compare with the file alone: an environment variable of this moment may be gone tomorrow.
-    changes = list(choice.kept(home).changes(config.load(home.config_file, {})))
+    changes = list(choice.keep_key(home).changes(config.load(home.config_file, {})))
     if not changes:
         click.echo(f"{home.config_file} is already up to date.")
         return

@@ -87,7 +87,7 @@ def _suggest_next_step(error: NexusError, section: str, provider: ProviderConfig
         case 402 | 429:
             return "Check your account with the provider, or try again later."
         case None if provider.base_url:
-            is_asked = providers.offered(section) == "compatible"
+            is_asked = providers.section_of(section) == "compatible"
             again = "try again with another URL" if is_asked else "choose another provider"
             return f"Start the server at {provider.base_url} and try again, or {again}."
         case None:
@@ -112,7 +112,7 @@ def _suggest_other_key(*, is_chosen: bool) -> str:
 
 def _suggest_other_url(section: str, provider: ProviderConfig) -> str:
     """Mention the URL of an own server: with a wrong one, every model looks unknown."""
-    if providers.offered(section) != "compatible":
+    if providers.section_of(section) != "compatible":
         return ""
     return f" Or the URL {provider.base_url} is wrong: check the server's documentation."
 
@@ -274,7 +274,7 @@ def _choose_provider(
     options |= {name: f"{options[name]} ({printable(each.told)})" for name, each in found.items()}
     default = next((name for name, each in found.items() if each.is_usable), "none")
     if previous:
-        default = providers.offered(previous.choice.name)
+        default = providers.section_of(previous.choice.name)
     answer = prompter.choice("\nChoose a provider:", options, default)
     if answer == "none" and wishes.any:
         raise UsageError("No provider given", hint="Pass `--provider NAME`.")
@@ -289,7 +289,8 @@ def _choose_section(
     previous: PreviousSetup | None,
 ) -> tuple[str, ProviderConfig]:
     """Choose the provider's section and settings. A new server gets a free name."""
-    again = previous.choice if previous and providers.offered(previous.choice.name) == provider.name else None
+    is_same = previous is not None and providers.section_of(previous.choice.name) == provider.name
+    again = previous.choice if previous and is_same else None
     if again and provider.name != "compatible":
         return again.name, again.provider
     named = wishes.manager.partition("/")[0]

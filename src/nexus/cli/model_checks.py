@@ -59,7 +59,7 @@ def find_unlimited(config: Config) -> Iterator[ConfigError]:
     from nexus.broker.agent import prices
 
     budgets = ", ".join(f"`{name}`" for name in prices.budgets_in_money(config.budgets))
-    for name in prices.unpriced(config):
+    for name in prices.list_unpriced(config):
         yield ConfigError(
             f"{budgets} in [budgets] can't limit {name}: its price is unknown",
             hint=f'Write `[prices."{name}"]` with `fresh_usd`, `cached_usd` and `output_usd`, in US dollars '

@@ -41,7 +41,7 @@ def try_model(settings: Config, name: str, environ: Mapping[str, str] = os.envir
 
     click.echo(f"Testing {printable(name)}…", nl=False)
     try:
-        done = asyncio.run(trial.tried(settings, name, environ, on_progress=print_step))
+        done = asyncio.run(trial.try_model(settings, name, environ, on_progress=print_step))
     finally:
         click.echo()
     click.echo(f"  Answered in {done.duration_ms / 1000:.1f} s: {', '.join(facts(done.known))}.")

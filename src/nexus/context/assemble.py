@@ -10,8 +10,7 @@ from typing import Any, Self
 
 from nexus import clock
 from nexus.attachments import Attachment
-from nexus.context.quoting import wrap_quotes
-from nexus.context.wrapping import quoted, wrapped
+from nexus.context.wrapping import quoted, wrap_quotes, wrapped
 from nexus.errors import ConfigError
 from nexus.home import Home
 from nexus.request import Request
@@ -135,7 +134,7 @@ async def assemble_context(
         role=role or request.agent.role,
         system_prompt=await asyncio.to_thread(system_prompt, home),
         tools=tuple(sorted(tools)),
-        current_message=_attributed(request, task),
+        current_message=_attribute(request, task),
         situation=describe_situation(request, now),
         event_id=request.event.id if _is_the_message(request, session_label, task) else None,
         fork_of=fork_of,
@@ -146,7 +145,7 @@ def _is_the_message(request: Request, session_label: str, task: str) -> bool:
     return session_label == request.agent.session_label and task == request.event.content
 
 
-def _attributed(request: Request, task: str) -> str:
+def _attribute(request: Request, task: str) -> str:
     """The owner's words are the task, and a worker's task is its own; anybody else's words are quoted."""
     is_message = request.parent_request_id is None and request.event.content == task
     if not is_message:

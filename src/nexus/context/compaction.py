@@ -68,7 +68,7 @@ def stand_in(past: History, position: int) -> str:
     """What is told of the older part where nobody could sum it up: that it is there, and what was asked."""
     turns = past.up_to(position).turns
     earlier = [message.content for message in past.summary if message.role == "assistant"]
-    lines = [f"- {asked}" for turn in turns if (asked := _asked(turn))]
+    lines = [f"- {asked}" for turn in turns if (asked := _title_of(turn))]
     return "\n".join(
         [
             *earlier,
@@ -84,7 +84,7 @@ def _size(turn: PastTurn) -> TurnSize:
     return TurnSize(position=turn.position, tokens=sum(map(_tokens, turn.messages)))
 
 
-def _asked(turn: PastTurn) -> str:
+def _title_of(turn: PastTurn) -> str:
     first = next((message.content for message in turn.messages if message.role == "user"), "")
     told = " ".join(first.rpartition("</situation>")[2].split())
     return told if len(told) <= _SHOWN_CHARACTERS else f"{told[: _SHOWN_CHARACTERS - 1]}…"

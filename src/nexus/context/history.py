@@ -57,7 +57,7 @@ async def _known_to(ledgers: Ledgers, request: Request, past: History) -> Histor
     authors = await ledgers.runtime.read(requests.parties, request_ids=sorted(asked))
     own = {id_ for id_, author in authors.items() if request.may_know_all_of(author)}
     others = [turn for turn in past.turns if turn.request_id not in own]
-    said = await _said(ledgers, request, others, authors)
+    said = await _load_exchanges(ledgers, request, others, authors)
     shown = [turn if turn.request_id in own else _aloud(turn, said.get(turn.position)) for turn in past.turns]
     return replace(past, turns=tuple(turn for turn in shown if turn.messages))
 
@@ -70,29 +70,29 @@ class _Exchange:
     answer: str | None
 
 
-async def _said(
+async def _load_exchanges(
     ledgers: Ledgers, request: Request, turns: Iterable[Turn], authors: Mapping[str, StoredRequest]
 ) -> dict[int, _Exchange]:
     """What was said in turns of others, by position, as far as the request may hear it."""
     runs = {turn.execution_id: turn for turn in turns if turn.execution_id and turn.request_id in authors}
     told = await ledgers.runtime.read(executions.load_said_to, execution_ids=list(runs))
 
-    def heard(event: Event | None) -> Event | None:
+    def filter_heard(event: Event | None) -> Event | None:
         known = event is not None and request.access.hears(request.event.thread_id, event.thread_id)
         return event if known else None
 
-    def asked(connection: apsw.Connection, said: Sequence[Said]) -> list[str]:
-        found = [(heard(events.get(connection, each.event_id)), each.trust) for each in said]
+    def load_questions(connection: apsw.Connection, said: Sequence[Said]) -> list[str]:
+        found = [(filter_heard(events.get(connection, each.event_id)), each.trust) for each in said]
         return [quoted(each.content, sender=each.sender, trust=trust) for each, trust in found if each]
 
     def answer(connection: apsw.Connection, run: str, author: StoredRequest) -> str | None:
-        found = heard(events.find_delivered(connection, channel=author.channel or "", external_id=run))
+        found = filter_heard(events.find_delivered(connection, channel=author.channel or "", external_id=run))
         return found.content if found is not None and found.direction == "outbound" else None
 
     def read(connection: apsw.Connection) -> dict[int, _Exchange]:
         return {
             turn.position: _Exchange(
-                asked=asked(connection, told.get(run, [])),
+                asked=load_questions(connection, told.get(run, [])),
                 answer=answer(connection, run, authors[turn.request_id or ""]),
             )
             for run, turn in runs.items()

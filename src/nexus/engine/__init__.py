@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from nexus.engine.context import Context, Work
     from nexus.engine.cron import Schedule
     from nexus.engine.engine import Engine, StartedExecution
+    from nexus.engine.errors import State
     from nexus.engine.records import Execution
+    from nexus.engine.running import Context, Work
     from nexus.engine.schedules import Schedules
     from nexus.engine.settings import Lane, Settings
-    from nexus.engine.states import State
 
 __all__ = [
     "Context",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "Context": "context",
+    "Context": "running",
     "Engine": "engine",
     "Execution": "records",
     "StartedExecution": "engine",
@@ -37,8 +37,8 @@ _MODULES: Final = {
     "Schedule": "cron",
     "Schedules": "schedules",
     "Settings": "settings",
-    "State": "states",
-    "Work": "context",
+    "State": "errors",
+    "Work": "running",
 }
 
 

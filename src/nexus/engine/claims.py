@@ -1,25 +1,116 @@
-"""Taking work: the heads of some idle keys, at a cost that does not grow with how many keys wait.
+"""Taking work: woken by what was recorded, a sweep takes what the lanes and the host still have room for.
 
+It takes the heads of some idle keys, at a cost that does not grow with how many keys wait.
 DBOS's own claim visits every waiting key (185 ms at 10,000 of them). This one goes on from where the
 last one stopped, visits a bounded number, and comes round to all of them in turn. Work that was
 interrupted by the loss of its process comes before all: it has had its turn already.
 """
 
+import asyncio
+import logging
 import threading
+import time
 import uuid
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from nexus.engine import store
-from nexus.engine.database import Database
-from nexus.engine.settings import SEPARATOR, Lane
+from nexus.engine.database import CHANNEL, Database
+from nexus.engine.interior import Interior
+from nexus.engine.settings import SEPARATOR, Lane, Settings
+from nexus.watch import Watch, wait_at_most
 
 # Keys that are busy are visited in vain; so many more are visited than are wanted.
 _VISITS_FOR_EACH = 4
 _VISITS_MORE = 128
+_log = logging.getLogger(__name__)
+# A sweep that cost much is followed by a pause, so that freed places are filled together.
+_PAUSE_SHARE = 0.5
+_PAUSE_MOST_S = 0.1
+# After a claim that failed, it is looked at once what was claimed and doesn't run.
+_LOOK_EVERY_S = 10.0
+_RETRY_S = 1.0
+_WATCH_PAUSE_S = 0.025
+_RECONNECT_S = 1.0
+_LISTEN_S = 10.0
+
+
+class Wake:
+    """Events that are set when a sweep, or the upkeep, may find something."""
+
+    def __init__(self, database: Database, poll_ms: int) -> None:
+        self._database = database
+        self._poll_s = poll_ms / 1000
+        self._event = asyncio.Event()
+        self._upkeep = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._watch: Watch | None = None
+
+    def start(self) -> None:
+        """Begin to listen for what other processes do."""
+        if self._database.path is None:
+            self._thread = threading.Thread(target=self._listen, name="engine-wake", daemon=True)
+            self._thread.start()
+        else:
+            log = self._database.path.with_name(self._database.path.name + "-wal")
+            self._watch = Watch([log], self.set, pause_s=_WATCH_PAUSE_S)
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        if self._watch is not None:
+            self._watch.close()
+        if self._thread is not None:
+            await self._loop.run_in_executor(None, self._end_listening, self._thread)
+
+    def set(self) -> None:
+        """From the loop's own thread."""
+        self._event.set()
+        self._upkeep.set()
+
+    def set_from_thread(self) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to wake
+            self._loop.call_soon_threadsafe(self.set)
+
+    async def wait(self, least_s: float = 0.0) -> None:
+        """Until somebody wakes us, or the slow poll is due; no sooner than `least_s`."""
+        if least_s:
+            await asyncio.sleep(least_s)
+        await wait_at_most(self._event.wait(), self._poll_s)
+        self._event.clear()
+
+    async def wait_for_upkeep(self, most_s: float) -> None:
+        """Until something was recorded, here or elsewhere, or the time is up."""
+        await wait_at_most(self._upkeep.wait(), most_s)
+        self._upkeep.clear()
+
+    def _end_listening(self, thread: threading.Thread) -> None:
+        with suppress(SQLAlchemyError), self._database.write() as connection:
+            self._database.notify(connection)
+        thread.join()
+
+    def _listen(self) -> None:
+        import psycopg
+
+        url = self._database.url.replace("+psycopg", "")
+        while not self._stopping.is_set():
+            try:
+                with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+                    connection.execute(f"LISTEN {CHANNEL}")
+                    self.set_from_thread()
+                    while not self._stopping.is_set():
+                        for _ in connection.notifies(timeout=_LISTEN_S, stop_after=1):
+                            self.set_from_thread()
+            except psycopg.Error as error:
+                _log.warning("listening for work was interrupted: %s", error)
+                self._stopping.wait(_RECONNECT_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +136,14 @@ class Claims:
         taken = store.begin(self._database, heads, executor_id, owner) if heads else set[str]()
         return Claimed(ids=[head for head in heads if head in taken], owner=owner)
 
-    def began(self, execution_ids: list[str]) -> None:
+    def note_begin(self, execution_ids: list[str]) -> None:
         """What was taken begins to run."""
 
-    def ended(self, execution_id: str) -> None:
+    def note_end(self, execution_id: str) -> None:
         """What had begun has ended."""
 
     def _heads(self, room: int) -> list[str]:
-        interrupted = store.interrupted(self._database, self._lane, room)
+        interrupted = store.find_interrupted(self._database, self._lane, room)
         heads = list(interrupted.values())
         return heads if len(heads) == room else heads + self._next_heads(room - len(heads), interrupted)
 
@@ -119,7 +210,7 @@ class FairClaims(Claims):
                 del self.running[home]
 
     def _heads(self, room: int) -> list[str]:
-        interrupted = store.interrupted(self._database, self._lane, room)
+        interrupted = store.find_interrupted(self._database, self._lane, room)
         heads = [head for head in interrupted.values() if scope_of(head) not in self._shares.suspended]
         taken = Counter(map(scope_of, heads))
         offers = self._offers(room - len(heads), taken, interrupted)
@@ -191,3 +282,144 @@ class FairClaims(Claims):
 def scope_of(stored_id: str) -> str:
     """The home that an execution belongs to."""
     return stored_id.partition(SEPARATOR)[0]
+
+
+class Sweeper:
+    """Sweeps when woken; knows how many executions run in each lane of this process."""
+
+    def __init__(
+        self,
+        database: Database,
+        dbos: Interior,
+        executor_id: str,
+        wake: Wake,
+        settings: Settings,
+        *,
+        stop_running: Callable[[list[str]], None],
+        shares: Shares,
+    ) -> None:
+        """`stop_running` is told, in a thread, which executions somebody wants stopped, wherever they run."""
+        self._database = database
+        self._claims = {lane.name: _claims(database, lane, settings, shares) for lane in settings.lanes}
+        self._dbos = dbos
+        self._executor_id = executor_id
+        self._wake = wake
+        self._settings = settings
+        self._lanes = sorted(settings.lanes, key=lambda lane: lane.priority)
+        self._taken: Counter[str] = Counter()
+        self._claimed: set[str] = set()
+        """What was claimed and is about to begin."""
+        self._begun: Counter[str] = Counter()
+        """What has begun and has not ended: twice, where it was put back and its first code still ends."""
+        self._looked_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._stop_running = stop_running
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._go(), name="engine-sweep")
+
+    async def stop(self) -> None:
+        """Claim nothing more."""
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+
+    def note_begun(self, execution_id: str) -> None:
+        """An execution begins."""
+        self._begun[execution_id] += 1
+        self._claimed.discard(execution_id)
+
+    def release(self, lane: str, execution_id: str) -> None:
+        """An execution of that lane has ended, and its end is recorded."""
+        self._taken[lane] -= 1
+        self._claims[lane].note_end(execution_id)
+        self._begun[execution_id] -= 1
+        if not self._begun[execution_id]:
+            del self._begun[execution_id]
+        self._wake.set()
+
+    async def wait_until_settled(self, timeout_s: float) -> None:
+        """Until the end of everything that was claimed is recorded, or the time is up."""
+        deadline = time.monotonic() + timeout_s
+        while self._taken.total() > 0 and time.monotonic() < deadline:  # noqa: ASYNC110 - once, at the stop
+            await asyncio.sleep(0.01)
+
+    async def _go(self) -> None:
+        pause_s = 0.0
+        while not self._stopping:
+            await self._wake.wait(pause_s)
+            begun = time.monotonic()
+            try:
+                await self._sweep()
+            except (SQLAlchemyError, OSError) as error:
+                _log.warning("a sweep failed, the next one tries again: %s", error)
+                pause_s = _RETRY_S
+                self._wake.set()
+            else:
+                pause_s = min((time.monotonic() - begun) * _PAUSE_SHARE, _PAUSE_MOST_S)
+
+    async def _sweep(self) -> None:
+        waiting = await asyncio.to_thread(self._look)
+        failure: SQLAlchemyError | None = None
+        for lane in self._lanes:
+            if lane.name not in waiting:
+                continue
+            room = min(lane.limit - self._taken[lane.name], self._settings.host_limit - self._taken.total())
+            if room <= 0 or self._stopping:
+                continue
+            try:
+                claimed = await asyncio.to_thread(self._claim, lane, room)
+            except SQLAlchemyError as error:
+                failure = error  # The other lanes go on.
+                self._looked_s = 0.0
+                continue
+            self._taken[lane.name] += claimed
+        if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
+            self._looked_s = time.monotonic()
+            await asyncio.to_thread(self._give_back_unbegun)
+        if failure is not None:
+            raise failure
+
+    def _look(self) -> set[str]:
+        lanes, to_stop = store.waiting(self._database, [lane.name for lane in self._lanes])
+        if to_stop:
+            self._stop_running(to_stop)
+        return lanes
+
+    def _claim(self, lane: Lane, room: int) -> int:
+        claims = self._claims[lane.name]
+        claimed = claims.take(self._executor_id, room)
+        if not claimed.ids:
+            return 0
+        self._claimed.update(claimed.ids)
+        claims.note_begin(claimed.ids)
+        started: list[str] = []
+        try:
+            started = self._dbos.run(claimed.ids, claimed.owner)
+        finally:
+            for id_ in set(claimed.ids) - set(started):
+                self._claimed.discard(id_)
+                claims.note_end(id_)
+        return len(started)
+
+    def _give_back_unbegun(self) -> None:
+        """Give back what is recorded as running and doesn't run, such as when the claim's answer was lost.
+
+        A sweep does one thing after the other, so nothing is being claimed meanwhile. A claim of the last
+        owner may reach a Postgres only after this one has recovered.
+        """
+        for id_, executor_id in store.find_running(self._database):
+            if id_ in self._claimed or self._begun[id_]:
+                continue
+            # Most of them have ended since the look, and are no longer there to be put back.
+            if store.put_back(self._database, id_, executor_id):
+                _log.warning("%s was claimed and not begun: it goes back to its queue", id_)
+                self._wake.set_from_thread()
+
+
+def _claims(database: Database, lane: Lane, settings: Settings, shares: Shares) -> Claims:
+    if not settings.scope_limit:
+        return Claims(database, lane)
+    return FairClaims(database, lane, settings.scope_limit, shares)

@@ -71,7 +71,7 @@ def due(cron: str, zone: str, first_ms: int, now_ms: int, most: int) -> list[int
     return found or [first_ms]
 
 
-def chosen(missed: Missed, moments: list[int], now_ms: int) -> list[int]:
+def choose_moments(missed: Missed, moments: list[int], now_ms: int) -> list[int]:
     """The moments that are started late or on time, by the policy for missed runs."""
     if missed == "all":
         return moments

@@ -9,7 +9,7 @@ async with engine:
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,34 +18,30 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from nexus.engine import forgetting, interior, letters, records, store
-from nexus.engine.claims import Shares
-from nexus.engine.context import Context, Work
-from nexus.engine.database import Database
+from nexus.engine import forgetting, interior, records, store
+from nexus.engine.claims import Shares, Sweeper, Wake
+from nexus.engine.database import Database, translate_errors
 from nexus.engine.enqueue import Enqueuer
 from nexus.engine.errors import (
+    FINAL,
     EndedError,
     EngineError,
     EngineStateError,
+    State,
     UnknownExecutionError,
     UnknownWorkError,
     WorkCancelledError,
     WorkFailedError,
     WorkTimeoutError,
 )
-from nexus.engine.failures import translated
 from nexus.engine.interior import Interior
 from nexus.engine.owner import Ownership, find_owner
-from nexus.engine.prepare import drop_jobs, prepared
+from nexus.engine.prepare import drop_jobs, prepare_database
 from nexus.engine.records import Execution
-from nexus.engine.running import Entry, Running
-from nexus.engine.schedules import Schedules
+from nexus.engine.running import Context, Entry, Running, Work
+from nexus.engine.schedules import Schedules, Upkeep
 from nexus.engine.settings import Settings
-from nexus.engine.states import FINAL, State
 from nexus.engine.store import NewExecution
-from nexus.engine.sweep import Sweeper
-from nexus.engine.upkeep import Upkeep
-from nexus.engine.wake import Wake
 from nexus.watch import wait_at_most
 
 _FIRST_LOOK_S = 0.02
@@ -97,7 +93,8 @@ class StartedExecution:
 
     async def result(self) -> Any:
         """The result once there is one; an `EndedError` when it ended without."""
-        execution = await self._engine.finished(self.id)
+        await self._engine.wait_for_end(self.id)
+        execution = await self.state()
         if execution.state == "done":
             return execution.result
         reason = execution.error or execution.state
@@ -151,7 +148,7 @@ class Engine:
             )
         if serve:
             interior.check_unused()
-        with translated(self.settings):
+        with translate_errors(self.settings):
             self._database, self._parts = await self._start(serve=serve)
         self._enqueuer = Enqueuer(self._database, self.announce)
         if serve and self._parts is None:
@@ -217,15 +214,15 @@ class Engine:
         new = store.new_execution(
             work,
             payload,
-            key=self.stored(key),
+            key=self.add_prefix(key),
             lane=lane,
             version=self.settings.version,
             timeout_ms=timeout_ms,
-            id_=self.stored(execution_id or store.new_id()),
+            id_=self.add_prefix(execution_id or store.new_id()),
             delay_until_ms=delay_until_ms,
         )
-        await self.record([new])
-        return StartedExecution(self, self.own(new.id))
+        await self.record(new)
+        return StartedExecution(self, self.remove_prefix(new.id))
 
     def execution(self, execution_id: str) -> StartedExecution:
         """An execution that was started before, here or elsewhere."""
@@ -233,47 +230,48 @@ class Engine:
 
     async def show(self, execution_id: str) -> Execution:
         """One execution as it stands."""
-        with translated(self.settings):
-            found = await asyncio.to_thread(records.get, self.database, self.stored(execution_id))
+        with translate_errors(self.settings):
+            found = await asyncio.to_thread(records.get, self.database, self.add_prefix(execution_id))
         if found is None:
-            raise UnknownExecutionError(
-                f"Unknown execution {execution_id}", hint="List them with `nexus engine executions`."
-            )
-        return replace(found, id=execution_id, key=self.own(found.key))
+            raise _unknown(execution_id)
+        return replace(found, id=execution_id, key=self.remove_prefix(found.key))
 
     async def states(self, execution_ids: Sequence[str]) -> dict[str, State]:
         """How some executions stand; those that were never started are left out."""
-        with translated(self.settings):
-            stored = [self.stored(id_) for id_ in execution_ids]
+        with translate_errors(self.settings):
+            stored = [self.add_prefix(id_) for id_ in execution_ids]
             found = await asyncio.to_thread(records.states, self.database, stored)
-            return {self.own(id_): state for id_, state in found.items()}
+            return {self.remove_prefix(id_): state for id_, state in found.items()}
 
-    async def finished(self, execution_id: str) -> Execution:
-        """The execution, once it has ended."""
+    async def wait_for_end(self, execution_id: str) -> None:
+        """Return when the execution has ended, and its end is recorded."""
+        stored_id = self.add_prefix(execution_id)
         # What waits probably runs here soon, if this process serves.
         look_s = _FIRST_LOOK_SERVING_S if self.serving else _FIRST_LOOK_S
         looks = False
         while True:
             # Before the look, so that an end that comes during it is not missed.
-            changed = self._waiter(self.stored(execution_id))
+            changed = self._waiter(stored_id)
             try:
                 # Of what runs here, we are told the end.
-                here = self.running(self.stored(execution_id)) is not None
+                here = self.running(stored_id) is not None
                 if looks or not here:
-                    execution = await self.show(execution_id)
-                    if execution.state in FINAL:
-                        return execution
+                    state = (await self.states([execution_id])).get(execution_id)
+                    if state is None:
+                        raise _unknown(execution_id)
+                    if state in FINAL:
+                        return
                 looks = True
                 await wait_at_most(changed, _LOOK_HERE_S if here else look_s)
             finally:
-                self._leave(self.stored(execution_id), changed)
+                self._leave(stored_id, changed)
             look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
 
     async def cancel(self, execution_id: str) -> bool:
         """Cancel a queued execution, or ask a running one to stop. False: already finished."""
-        stored = self.stored(execution_id)
+        stored = self.add_prefix(execution_id)
         if await asyncio.to_thread(store.cancel_waiting, self.database, stored):
-            self._ended(stored)
+            self._wake_waiters(stored)
             return True
         entry = self.running(stored)
         if entry is not None:
@@ -287,21 +285,23 @@ class Engine:
 
     async def forget_ended(self) -> None:
         """Forget what has ended, so that it can be started again under its id."""
-        with translated(self.settings):
+        with translate_errors(self.settings):
             await asyncio.to_thread(forgetting.forget_ended, self.database, self.settings.prefix)
 
     async def close_letter(self, execution_id: str) -> bool:
         """Take an execution off the dead letters: somebody has dealt with it. False: it is not one."""
-        with translated(self.settings):
-            return await asyncio.to_thread(letters.close, self.database, self.stored(execution_id))
+        with translate_errors(self.settings):
+            return await asyncio.to_thread(
+                records.close_dead_letter, self.database, self.add_prefix(execution_id)
+            )
 
     # For the rooms of this package that start work in their own way (schedules).
 
-    def stored(self, own: str) -> str:
+    def add_prefix(self, own: str) -> str:
         """An id or a key of this home as the database has it."""
         return self.settings.prefix + own
 
-    def own(self, stored: str) -> str:
+    def remove_prefix(self, stored: str) -> str:
         """An id or a key of the database as this home knows it."""
         return stored.removeprefix(self.settings.prefix)
 
@@ -333,11 +333,11 @@ class Engine:
         """Whether this process runs the home's work now."""
         return self.serving
 
-    async def record(self, executions: Sequence[NewExecution]) -> None:
+    async def record(self, execution: NewExecution) -> None:
         if self._enqueuer is None or self._database is None:
             raise EngineStateError("The engine is not running", hint="Call `open()` first.")
-        with translated(self.settings):
-            await self._enqueuer.add(executions)
+        with translate_errors(self.settings):
+            await self._enqueuer.add(execution)
 
     def announce(self) -> None:
         """Work was recorded in this process by other means than `record`."""
@@ -352,7 +352,7 @@ class Engine:
         left = _STARTS
         while True:
             try:
-                database = await asyncio.to_thread(prepared, self.settings)
+                database = await asyncio.to_thread(prepare_database, self.settings)
                 try:
                     return database, await self._serve(database) if serve else None
                 except BaseException:
@@ -424,11 +424,11 @@ class Engine:
     async def _stop_serving(self, parts: _Parts) -> None:
         await parts.upkeep.stop()
         await parts.sweeper.stop()
-        if not await self._running.settled(self.settings.stop_grace_ms / 1000):
+        if not await self._running.wait_until_idle(self.settings.stop_grace_ms / 1000):
             self._running.stop_all("stopping")
-            await self._running.settled(self.settings.stop_grace_ms / 1000)
+            await self._running.wait_until_idle(self.settings.stop_grace_ms / 1000)
         # Results of what has just ended are still on their way to the database.
-        await parts.sweeper.settled(self.settings.stop_grace_ms / 1000)
+        await parts.sweeper.wait_until_settled(self.settings.stop_grace_ms / 1000)
         await parts.wake.stop()
         try:
             await asyncio.to_thread(store.requeue, self.database)
@@ -444,8 +444,8 @@ class Engine:
         lane = str(options["lane"])
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        self._parts.sweeper.begun(execution_id)
-        task.add_done_callback(lambda _: self._released(execution_id, lane))
+        self._parts.sweeper.note_begun(execution_id)
+        task.add_done_callback(lambda _: self._release(execution_id, lane))
         entry = Entry(id=execution_id, lane=lane, key=str(options["key"]))
         context = Context(
             id=execution_id,
@@ -457,8 +457,13 @@ class Engine:
             entry=entry,
         )
         async with AsyncExitStack() as held:
+
+            async def body() -> Any:
+                context.require()
+                code = await self._find(context, held)
+                return await code.work(code.context, payload)
+
             try:
-                body = self._bound(context, payload, held)
                 return await self._running.run(entry, body, options["timeout_ms"])
             except asyncio.CancelledError:
                 if entry.reason in {"put_back", "start_over"}:
@@ -485,22 +490,12 @@ class Engine:
                 # The disk may be full here, too.
                 _log.warning("%s could not be put back yet: %s", context.id, error)
 
-    def _bound(self, context: Context, payload: Any, held: AsyncExitStack) -> Callable[[], Awaitable[Any]]:
-        async def body() -> Any:
-            if not context.is_ours:
-                context.entry.stop("fenced")
-                raise asyncio.CancelledError
-            code = await self._find(context, held)
-            return await code.work(code.context, payload)
-
-        return body
-
-    def _released(self, execution_id: str, lane: str) -> None:
+    def _release(self, execution_id: str, lane: str) -> None:
         if self._parts is not None:
-            self._parts.sweeper.released(lane, execution_id)
-        self._ended(execution_id)
+            self._parts.sweeper.release(lane, execution_id)
+        self._wake_waiters(execution_id)
 
-    def _ended(self, execution_id: str) -> None:
+    def _wake_waiters(self, execution_id: str) -> None:
         for waiter in self._waiters.get(execution_id, ()):
             if not waiter.done():
                 waiter.set_result(None)
@@ -522,6 +517,12 @@ class Engine:
             entry = self._running.get(execution_id)
             if entry is not None:
                 loop.call_soon_threadsafe(entry.stop, "cancelled")
+
+
+def _unknown(execution_id: str) -> UnknownExecutionError:
+    return UnknownExecutionError(
+        f"Unknown execution {execution_id}", hint="List them with `nexus engine executions`."
+    )
 
 
 async def _finish(function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""What can go wrong with work.
+"""The states of work, and what can go wrong with it.
 
 EngineError
 ├── EngineStateError     used before its start or after its stop, or a second engine in one process
@@ -15,7 +15,12 @@ EngineError
     └── WorkCancelledError somebody cancelled it
 """
 
+from typing import Final, Literal
+
 from nexus.errors import NexusError, StoppedError
+
+State = Literal["queued", "delayed", "running", "done", "failed", "timeout", "cancelled"]
+FINAL: Final[frozenset[State]] = frozenset({"done", "failed", "timeout", "cancelled"})
 
 
 class EngineError(NexusError):

@@ -17,8 +17,7 @@ from pathlib import Path
 from sqlalchemy.exc import OperationalError
 
 from nexus.engine import store
-from nexus.engine.database import Database
-from nexus.engine.failures import translated
+from nexus.engine.database import Database, translate_errors
 from nexus.engine.owner import find_owner
 from nexus.engine.settings import Settings
 from nexus.errors import CareError
@@ -56,7 +55,7 @@ class Forgetting:
         return await asyncio.to_thread(self._scrub)
 
     def _remove(self, execution_ids: Sequence[str]) -> None:
-        with translated(self._settings):
+        with translate_errors(self._settings):
             database = Database(self._settings)
             try:
                 for first in range(0, len(execution_ids), _TOGETHER):
@@ -84,7 +83,7 @@ class Forgetting:
             store.delete(database, connection, execution_ids)
 
     def _scrub(self) -> str:
-        with translated(self._settings):
+        with translate_errors(self._settings):
             database = Database(self._settings)
             try:
                 # Outside of any transaction, as VACUUM must be.
@@ -110,7 +109,7 @@ def drop_step_results(database: Database) -> int:
 
 def forget_old(database: Database, retention_days: int) -> int:
     """Delete one batch of what ended too long ago; returns how many. Blocking."""
-    return _delete(database, store.ended(database, _TOGETHER, older_than_ms=retention_days * _DAY_MS))
+    return _delete(database, store.find_ended(database, _TOGETHER, older_than_ms=retention_days * _DAY_MS))
 
 
 def forget_ended(database: Database, prefix: str = "") -> int:
@@ -119,7 +118,7 @@ def forget_ended(database: Database, prefix: str = "") -> int:
     With a prefix, only what has an id that begins with it.
     """
     total = 0
-    while count := _delete(database, store.ended(database, _TOGETHER, prefix=prefix)):
+    while count := _delete(database, store.find_ended(database, _TOGETHER, prefix=prefix)):
         total += count
     return total
 
@@ -136,10 +135,10 @@ def remove_scope(settings: Settings) -> None:
     assert settings.scope  # noqa: S101 - an invariant, for the reader and the type checker
     if not settings.exists:
         return
-    with translated(settings):
+    with translate_errors(settings):
         database = Database(settings)
         try:
-            while found := store.recorded(database, settings.prefix, _TOGETHER):
+            while found := store.find_recorded(database, settings.prefix, _TOGETHER):
                 with database.write() as connection:
                     store.delete(database, connection, found)
             chosen, values = store.within("name", settings.prefix)

@@ -5,12 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from nexus.engine import letters, prepare, records, store
-from nexus.engine.database import Database
-from nexus.engine.failures import translated
+from nexus.engine import prepare, records, store
+from nexus.engine.database import Database, translate_errors
+from nexus.engine.errors import State
 from nexus.engine.owner import find_owner
 from nexus.engine.settings import Settings
-from nexus.engine.states import State
 
 # Up to here the thorough check is quick enough to be run always.
 _THOROUGH_UP_TO_BYTES = 256 * 1024 * 1024
@@ -32,18 +31,18 @@ class Health:
 
 def examine(settings: Settings, *, thorough: bool = False) -> Health:
     """Look at the database. Raises where it cannot be opened at all."""
-    with translated(settings):
+    with translate_errors(settings):
         database = Database(settings)
         try:
             damage = _damage(database, thorough=thorough)
-            if damage or not prepare.made(database):
+            if damage or not prepare.is_prepared(database):
                 return Health(damage=damage, unfinished={}, interrupted=0, dead_letters=0)
             waiting = list(Look(database).waiting())
             return Health(
                 damage=[],
                 unfinished={each.id: each.work for each in waiting},
                 interrupted=sum(each.state == "running" and not each.is_owned for each in waiting),
-                dead_letters=letters.count(database),
+                dead_letters=records.count_dead_letters(database),
             )
         finally:
             database.close()
@@ -80,7 +79,7 @@ class Look:
     def waiting(self) -> Iterator[Waiting]:
         """Every execution that has not ended, by id."""
         after, is_owned = self._prefix, self.is_served
-        while rows := store.unfinished(self._database, after, self._prefix, _TOGETHER):
+        while rows := store.find_unfinished(self._database, after, self._prefix, _TOGETHER):
             for row in rows:
                 own = row.id.removeprefix(self._prefix)
                 yield Waiting(own, str(row.work), row.lane or "", row.state, is_owned)
@@ -93,10 +92,10 @@ def look(settings: Settings) -> Generator[Look | None]:
     if not settings.exists:
         yield None
         return
-    with translated(settings):
+    with translate_errors(settings):
         database = Database(settings)
         try:
-            yield Look(database) if prepare.made(database) else None
+            yield Look(database) if prepare.is_prepared(database) else None
         finally:
             database.close()
 
@@ -104,7 +103,7 @@ def look(settings: Settings) -> Generator[Look | None]:
 def remove(settings: Settings, execution_ids: list[str]) -> None:
     """Remove executions that belong to nothing."""
     stored = [settings.prefix + id_ for id_ in execution_ids]
-    with translated(settings):
+    with translate_errors(settings):
         database = Database(settings)
         try:
             with database.write() as connection:

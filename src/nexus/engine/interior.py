@@ -19,17 +19,16 @@ imported when it is first used.
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
 from nexus.engine import serializer
-from nexus.engine.database import APPLICATION, SCHEMA, Database
+from nexus.engine.database import APPLICATION, SCHEMA, Database, is_full
 from nexus.engine.errors import EngineStateError
-from nexus.engine.failures import is_full
 from nexus.engine.settings import Settings
 from nexus.engine.store import WORKFLOW
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
 _FULL_PAUSE_S = 1.0
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 Body = Callable[[str, str, Any, dict[str, Any]], Awaitable[Any]]
 """The execution's id, the work's name, its payload and options."""
@@ -162,7 +162,7 @@ class Interior:
         """
 
         @wraps(record)
-        def recorded(*arguments: Any, **options: Any) -> Any:
+        def record_patiently(*arguments: Any, **options: Any) -> Any:
             while True:
                 try:
                     return record(*arguments, **options)
@@ -173,23 +173,20 @@ class Interior:
                     if self._stopping.wait(_FULL_PAUSE_S):
                         raise
 
-        return recorded
+        return record_patiently
 
 
-async def step(name: str, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-    """Run a function once: its result is recorded, and a later run gets the record.
+async def step(name: str, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine function once: its result is recorded, and a later run gets the record.
 
     DBOS numbers steps as they are started, before anything is awaited: steps that run side by side have
-    their numbers from the order of their calls.
+    their numbers from the order of their calls. What does not look like a coroutine function (a callable
+    object) DBOS would run in a thread.
     """
     from dbos import error
 
-    # DBOS would run what does not look like a coroutine function (a callable object) in a thread.
-    async def call() -> Any:
-        return await function(*arguments)
-
     try:
-        return await _dbos().run_step_async({"name": name}, call)
+        return await _dbos().run_step_async({"name": name}, function)
     except error.DBOSWorkflowConflictIDError:
         raise NotOwnerError from None
     except (error.DBOSUnexpectedStepError, serializer.UnreadableError) as stale:

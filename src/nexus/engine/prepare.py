@@ -48,7 +48,7 @@ _OWN_TABLES = (
 )
 
 
-def prepared(settings: Settings) -> Database:
+def prepare_database(settings: Settings) -> Database:
     """The database, open and complete. Any number of processes may call this at once."""
     if settings.file is not None:
         with _alone(settings.file):
@@ -65,7 +65,7 @@ def prepared(settings: Settings) -> Database:
     return database
 
 
-def made(database: Database) -> bool:
+def is_prepared(database: Database) -> bool:
     """Whether the tables are there. A new Postgres database is empty until a home is first served."""
     found = set(sa.inspect(database.engine).get_table_names(schema=database.schema))
     return {"nexus_crashes", "nexus_schedules"} <= found

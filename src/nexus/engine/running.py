@@ -1,4 +1,4 @@
-"""The bodies that run in this process, and how they are made to stop.
+"""The bodies that run in this process: what each is handed, how its steps are recorded, how it is stopped.
 
 An execution ends only when its code has stopped: the key stays taken until then, so the next item
 of a session never starts beside code of the one before. To stop a body is to cancel its task and to
@@ -6,13 +6,19 @@ wait for it; a time limit does the same.
 """
 
 import asyncio
+import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from nexus.engine import interior
 from nexus.engine.serializer import End, Ended
+
+if TYPE_CHECKING:
+    from nexus.engine.owner import Ownership
+
 
 StopReason = Literal["cancelled", "timeout", "fenced", "stopping", "put_back", "start_over"]
 """`fenced`: another process has it by now. `put_back`: it cannot go on now, and waits in its queue again.
@@ -20,6 +26,8 @@ StopReason = Literal["cancelled", "timeout", "fenced", "stopping", "put_back", "
 # A body that seems to have swallowed the cancellation is asked again; it may just be cleaning up.
 _ASK_AGAIN_S = 30.0
 _TRACE_LIMIT = 8_000
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -42,6 +50,67 @@ class Entry:
                 self.task.cancel()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """One execution, as its own code sees it."""
+
+    id: str
+    work: str
+    lane: str
+    key: str
+    ownership: "Ownership"
+    executor_id: str
+    """The name under which this process claimed it."""
+    entry: Entry
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process may still act for it: not when the engine stopped before its code did."""
+        return self.entry.reason != "fenced" and self.ownership.executor_id == self.executor_id
+
+    def require(self) -> None:
+        """Go no further where the work was given back to its queue."""
+        if not self.is_ours:
+            raise self._fence()
+
+    async def step(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Run a part of the work once. After a crash its recorded result is used instead.
+
+        An engine that has stopped starts no further step, and one that was running then cannot record its
+        result.
+        """
+
+        async def run_guarded() -> T:
+            # Looking for a record takes time, in which the engine may stop.
+            self.require()
+            return await function(*arguments)
+
+        self.require()
+        try:
+            result = await interior.step(name, run_guarded)
+        except interior.NotOwnerError:
+            raise self._fence() from None
+        except interior.StaleStepsError as error:
+            raise self.start_over(str(error)) from None
+        self.require()
+        return result
+
+    def put_back(self) -> asyncio.CancelledError:
+        """Raise it where the work cannot go on now: it waits in its queue again, with its recorded steps."""
+        self.entry.stop("put_back")
+        return asyncio.CancelledError()
+
+    def start_over(self, reason: str) -> asyncio.CancelledError:
+        """Raise it where recorded steps do not fit the code, as after an upgrade: it begins without them."""
+        _log.warning("%s starts over: %s", self.id, reason)
+        self.entry.stop("start_over")
+        return asyncio.CancelledError()
+
+    def _fence(self) -> asyncio.CancelledError:
+        self.entry.stop("fenced")
+        return asyncio.CancelledError()
+
+
 class Running:
     """Every body of this process, by execution and by key."""
 
@@ -62,7 +131,7 @@ class Running:
         for entry in self.entries():
             entry.stop(reason)
 
-    async def settled(self, timeout_s: float) -> bool:
+    async def wait_until_idle(self, timeout_s: float) -> bool:
         """Wait until no body runs; False when the time was up first."""
         deadline = time.monotonic() + timeout_s
         while self._by_key and time.monotonic() < deadline:  # noqa: ASYNC110 - once, when the engine stops
@@ -70,7 +139,7 @@ class Running:
         return not self._by_key
 
     async def run(
-        self, entry: Entry, body: Callable[[], Awaitable[Any]], timeout_ms: int | None
+        self, entry: Entry, body: Callable[[], Coroutine[Any, Any, Any]], timeout_ms: int | None
     ) -> dict[str, Any]:
         """Run a body to its end: its result, or `Ended`; CancelledError when it is not ours to end."""
         place = (entry.lane, entry.key)
@@ -79,31 +148,22 @@ class Running:
             await before.ended.wait()
         self._entries[entry.id] = self._by_key[place] = entry
         try:
-            return await self._run(entry, body, timeout_ms)
+            entry.started_ms = _now_ms()
+            if entry.reason is None:
+                entry.task = asyncio.create_task(body())
+                try:
+                    await _finish(entry, entry.task, timeout_ms)
+                except asyncio.CancelledError:
+                    # The program is going down: the work is not lost, it is run again elsewhere.
+                    entry.stop("stopping")
+                    await _wait_until_stopped(entry.task)
+                    raise
+            return _outcome(entry)
         finally:
             entry.ended.set()
             del self._by_key[place]
             if self._entries.get(entry.id) is entry:
                 del self._entries[entry.id]
-
-    async def _run(
-        self, entry: Entry, body: Callable[[], Awaitable[Any]], timeout_ms: int | None
-    ) -> dict[str, Any]:
-        entry.started_ms = _now_ms()
-        if entry.reason is None:
-            entry.task = asyncio.ensure_future(_awaited(body))
-            try:
-                await _finish(entry, entry.task, timeout_ms)
-            except asyncio.CancelledError:
-                # The program is going down: the work is not lost, it is run again elsewhere.
-                entry.stop("stopping")
-                await _stopped(entry.task)
-                raise
-        return _outcome(entry)
-
-
-async def _awaited(body: Callable[[], Awaitable[Any]]) -> Any:
-    return await body()
 
 
 async def _finish(entry: Entry, task: asyncio.Task[Any], timeout_ms: int | None) -> None:
@@ -111,10 +171,10 @@ async def _finish(entry: Entry, task: asyncio.Task[Any], timeout_ms: int | None)
     done, _ = await asyncio.wait({task}, timeout=None if timeout_ms is None else timeout_ms / 1000)
     if not done:
         entry.stop("timeout")
-        await _stopped(task)
+        await _wait_until_stopped(task)
 
 
-async def _stopped(task: asyncio.Task[Any]) -> None:
+async def _wait_until_stopped(task: asyncio.Task[Any]) -> None:
     while not task.done():
         await asyncio.wait({task}, timeout=_ASK_AGAIN_S)
         if not task.done():
@@ -151,3 +211,8 @@ def _failure(entry: Entry, error: BaseException, ended_ms: int) -> End:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+Work = Callable[[Context, Any], Awaitable[Any]]
+"""A piece of work: a coroutine function of its context and payload. It returns what JSON can hold, or
+anything that can be pickled."""

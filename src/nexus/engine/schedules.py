@@ -1,25 +1,36 @@
 """Work that starts by the clock: schedules in the database, with a policy for missed runs.
 
-Any process that serves may start what is due: it moves the schedule on and records the executions in
-one transaction, so a moment is started once, however many look.
+Starting what is due moves the schedule on and records the executions in one transaction, so a moment is
+started once, however many look.
 """
 
 import asyncio
+import logging
+import math
 import time
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from nexus import clock
-from nexus.engine import cron, serializer, store
+from nexus.engine import cron, forgetting, serializer, store
+from nexus.engine.claims import Wake
 from nexus.engine.cron import Schedule
-from nexus.engine.database import Database, moment
-from nexus.engine.failures import translated
-from nexus.engine.settings import SEPARATOR
+from nexus.engine.database import Database, moment, translate_errors
+from nexus.engine.settings import SEPARATOR, Settings
 
 # A schedule of every minute that slept for a month must not flood its lane.
 _MOST_AT_ONCE = 1_000
 # `paused` of one that is started once more and then no longer, until it is roused.
 _DOZING = 2
+_log = logging.getLogger(__name__)
+_LOOK_S = 10.0
+# How soon after a look the next one may follow, however often something is recorded.
+_PAUSE_S = 1.0
+_SHORTEST_S = 0.25
+_TIDY_EVERY_S = 30.0
 
 
 class Schedules:
@@ -31,9 +42,9 @@ class Schedules:
         self._version = version
         self._prefix = prefix
 
-    async def listed(self) -> list[dict[str, Any]]:
+    async def list_schedules(self) -> list[dict[str, Any]]:
         """Every schedule of this home."""
-        rows = await asyncio.to_thread(listed, self._database, self._prefix)
+        rows = await asyncio.to_thread(list_schedules, self._database, self._prefix)
         return [{**row, "name": row["name"].removeprefix(self._prefix)} for row in rows]
 
     async def doze(self, after: datetime, *, but: str) -> None:
@@ -49,16 +60,16 @@ class Schedules:
 
     async def put(self, schedule: Schedule, *, after: datetime | None = None) -> None:
         """Make or change a schedule. An unchanged one keeps its next moment, so nothing is missed."""
-        with translated(self._database.settings):
+        with translate_errors(self._database.settings):
             await asyncio.to_thread(self._put, schedule, after or clock.now())
 
     async def remove(self, name: str) -> None:
-        with translated(self._database.settings):
+        with translate_errors(self._database.settings):
             await asyncio.to_thread(self._remove, name)
 
     async def pause(self, name: str, *, paused: bool) -> None:
         """A paused schedule starts nothing; what fell into the pause was missed."""
-        with translated(self._database.settings):
+        with translate_errors(self._database.settings):
             await asyncio.to_thread(self._pause, name, paused)
 
     def start_due(self, now_ms: int | None = None) -> int:
@@ -99,7 +110,7 @@ class Schedules:
         moments = cron.due(row["cron"], row["zone"], row["next_at"], now_ms, most)
         is_last = row["paused"] == _DOZING
         next_at = cron.NEVER_MS if is_last else cron.next_ms(row["cron"], row["zone"], now_ms)
-        chosen = cron.chosen(row["missed"], moments, now_ms)
+        chosen = cron.choose_moments(row["missed"], moments, now_ms)
         move = self._database.sql(
             """UPDATE {t}nexus_schedules SET next_at = :next, updated_at = {now}
             WHERE name = :name AND next_at = :seen AND paused <> 1"""
@@ -191,10 +202,10 @@ class Schedules:
             self._database.notify(connection)
 
 
-def listed(database: Database, prefix: str = "") -> list[dict[str, Any]]:
+def list_schedules(database: Database, prefix: str = "") -> list[dict[str, Any]]:
     """Every schedule, as `nexus engine status` shows it; with a prefix, those of one home."""
     return [
-        {**row, "paused": row["paused"] == 1, "next_at": _shown(row["next_at"])}
+        {**row, "paused": row["paused"] == 1, "next_at": _render_moment(row["next_at"])}
         for row in _rows(database, prefix)
     ]
 
@@ -210,5 +221,68 @@ def _rows(database: Database, prefix: str) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-def _shown(next_ms: int) -> str | None:
+def _render_moment(next_ms: int) -> str | None:
     return None if next_ms >= cron.NEVER_MS else moment(next_ms)
+
+
+class Upkeep:
+    """A task that looks when something is due or was recorded, and now and then."""
+
+    def __init__(self, database: Database, settings: Settings, wake: Wake) -> None:
+        self._database = database
+        self._settings = settings
+        self._wake = wake
+        self._schedules = Schedules(database, settings.version)
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._tidied_s = -_TIDY_EVERY_S
+        self._latest_ms = 0
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._go(), name="engine-upkeep")
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+
+    async def _go(self) -> None:
+        looked_s, due_s = -_PAUSE_S, 0.0
+        while True:
+            await self._wake.wait_for_upkeep(due_s - time.monotonic())
+            with suppress(TimeoutError):
+                pause_s = min(looked_s + _PAUSE_S, due_s) - time.monotonic()
+                await asyncio.wait_for(self._stopping.wait(), pause_s)
+            if self._stopping.is_set():
+                return
+            looked_s = time.monotonic()
+            wait_s = _PAUSE_S
+            try:
+                started, wait_s = await asyncio.to_thread(self._look)
+                if started:
+                    self._wake.set()
+            except SQLAlchemyError as error:
+                _log.warning("upkeep failed, and is tried again: %s", error)
+            due_s = time.monotonic() + wait_s
+
+    def _look(self) -> tuple[int, float]:
+        """Start what is due; returns how much that was, and after how many seconds to look again."""
+        started = self._schedules.start_due() + store.end_delays(self._database)
+        if time.monotonic() - self._tidied_s >= _TIDY_EVERY_S:
+            self._tidied_s = time.monotonic()
+            self._set_back()
+            started += store.set_back_delays(self._database)
+            store.forget_ended_marks(self._database)
+            forgetting.drop_step_results(self._database)
+            forgetting.forget_old(self._database, self._settings.retention_days)
+        following = [self._schedules.next_ms(), store.next_delayed_ms(self._database)]
+        next_s = min((each for each in following if each is not None), default=math.inf) / 1000
+        return started, min(max(next_s - time.time(), _SHORTEST_S), _LOOK_S)
+
+    def _set_back(self) -> None:
+        """Of many homes, look at every schedule only at the start and after the clock was set back."""
+        now_ms = time.time_ns() // 1_000_000
+        if not self._settings.scope_limit or now_ms < self._latest_ms or not self._latest_ms:
+            self._schedules.set_back()
+        self._latest_ms = now_ms

@@ -66,7 +66,7 @@ def dumps(value: Any) -> str:
         return _PICKLED + _error(value)
     if _exact(value):
         return _json(value)
-    stored = _PICKLED + _pickled(value)
+    stored = _PICKLED + _pickle(value)
     loads(stored)  # what can't be read back must fail now, not in a replay
     return stored
 
@@ -117,17 +117,17 @@ def _json(value: Any) -> str:
     return text
 
 
-def _pickled(value: Any) -> str:
+def _pickle(value: Any) -> str:
     return base64.b64encode(pickle.dumps(value)).decode("ascii")
 
 
 def _error(error: BaseException) -> str:
     """The error itself where it survives being stored: many classes cannot be made from their arguments."""
     try:
-        stored = _pickled(error)
+        stored = _pickle(error)
         loads(_PICKLED + stored)
     except Exception:  # pickle calls the class's own code, which may raise anything
-        return _pickled(StepError(f"{type(error).__qualname__}: {error}"))
+        return _pickle(StepError(f"{type(error).__qualname__}: {error}"))
     return stored
 
 

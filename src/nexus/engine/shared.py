@@ -5,17 +5,17 @@ change nothing of another. A home's own code sees them without it, as on an engi
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from datetime import datetime
 
 from nexus import clock
 from nexus.engine import store
-from nexus.engine.context import Context
 from nexus.engine.database import Database
 from nexus.engine.engine import Code, Engine
 from nexus.engine.errors import EngineError, UnknownWorkError
+from nexus.engine.running import Context
 from nexus.engine.settings import SEPARATOR, Settings
 from nexus.engine.store import NewExecution
 
@@ -78,7 +78,7 @@ class HomeEngine(Engine):
         """The home's code for an execution."""
         if context.work not in self._works:
             raise UnknownWorkError(f"No work is registered as `{context.work}` in this home")
-        own = replace(context, id=self.own(context.id), key=self.own(context.key))
+        own = replace(context, id=self.remove_prefix(context.id), key=self.remove_prefix(context.key))
         return Code(work=self._works[context.work], context=own)
 
     @property
@@ -99,17 +99,17 @@ class HomeEngine(Engine):
 
     async def next_wake(self, prefix: str) -> datetime | None:
         """When the home has something to do: now, or at its next schedule whose name begins so."""
-        if await asyncio.to_thread(store.unfinished, self.database, "", self.settings.prefix, 1):
+        if await asyncio.to_thread(store.find_unfinished, self.database, "", self.settings.prefix, 1):
             return clock.now()
         due = [
             row["next_at"]
-            for row in await self.schedules.listed()
+            for row in await self.schedules.list_schedules()
             if row["name"].startswith(prefix) and not row["paused"] and row["next_at"] is not None
         ]
         return clock.parse(min(due)) if due else None
 
-    async def record(self, executions: Sequence[NewExecution]) -> None:
-        await self._shared.record(executions)
+    async def record(self, execution: NewExecution) -> None:
+        await self._shared.record(execution)
 
     def announce(self) -> None:
         self._shared.announce()

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from nexus import ids
 from nexus.engine import serializer
 from nexus.engine.database import APPLICATION, SCHEMA, Database
-from nexus.engine.states import State
+from nexus.engine.errors import State
 
 WORKFLOW: Final = "nexus.execution"
 _QUEUE_PREFIX: Final = "nexus."
@@ -167,7 +167,7 @@ def _row(execution: NewExecution) -> dict[str, Any]:
     }
 
 
-def stored(
+def load_input(
     database: Database, connection: sa.Connection, execution_id: str
 ) -> tuple[str, Any, dict[str, Any]]:
     """The work, payload and options that an execution was recorded with."""
@@ -255,7 +255,7 @@ SELECT CAST(NULL AS TEXT), execution_id FROM (SELECT execution_id FROM {t}nexus_
 """
 
 
-def _proved(database: Database, statement: str) -> sa.TextClause:
+def _prove(database: Database, statement: str) -> sa.TextClause:
     return database.sql(statement.replace("{proof}", database.choose(sqlite=_PROOF, postgres="")))
 
 
@@ -265,7 +265,7 @@ def waiting(database: Database, lanes: Sequence[str]) -> tuple[set[str], list[st
     It is one question, because most sweeps find nothing.
     """
     queues = {f"lane{at}": _QUEUE_PREFIX + lane for at, lane in enumerate(lanes)}
-    statement = _proved(database, "".join(_LANE_WAITS.format(lane=lane) for lane in queues) + _TO_STOP)
+    statement = _prove(database, "".join(_LANE_WAITS.format(lane=lane) for lane in queues) + _TO_STOP)
     rows = database.fetch(statement, queues)
     return {_lane(row[0]) for row in rows if row[0]}, [row[1] for row in rows if row[1]]
 
@@ -273,7 +273,7 @@ def waiting(database: Database, lanes: Sequence[str]) -> tuple[set[str], list[st
 def heads(database: Database, lane: str, after: str, visits: int) -> list[tuple[str, str | None]]:
     """Up to `visits` waiting keys after a key, each with the id of its head; None: the key is busy."""
     values = {"queue": _QUEUE_PREFIX + lane, "after": after, "visits": visits}
-    return [(row[0], row[1]) for row in database.fetch(_proved(database, _HEADS), values)]
+    return [(row[0], row[1]) for row in database.fetch(_prove(database, _HEADS), values)]
 
 
 _SCOPES = """
@@ -297,16 +297,16 @@ def scopes(database: Database, lane: str, after: str, visits: int) -> list[str]:
     A step goes from one home to the next (`0` follows `/`), however many keys of a home wait.
     """
     values = {"queue": _QUEUE_PREFIX + lane, "after": f"{after}0" if after else "", "visits": visits}
-    return [row[0] for row in database.fetch(_proved(database, _SCOPES), values)]
+    return [row[0] for row in database.fetch(_prove(database, _SCOPES), values)]
 
 
 def any_key(database: Database, lane: str) -> str:
     """A waiting key, by chance; nothing where none waits."""
-    rows = database.fetch(_proved(database, _ANY_KEY), {"queue": _QUEUE_PREFIX + lane})
+    rows = database.fetch(_prove(database, _ANY_KEY), {"queue": _QUEUE_PREFIX + lane})
     return rows[0][0] if rows else ""
 
 
-def interrupted(database: Database, lane: str, room: int) -> dict[str, str]:
+def find_interrupted(database: Database, lane: str, room: int) -> dict[str, str]:
     """What was running when its process was lost, one for each key, by its key.
 
     It need not be the head of its key: an earlier one may have waited for its next attempt meanwhile.
@@ -345,7 +345,7 @@ _DROP_STEPS = "DELETE FROM {t}operation_outputs WHERE workflow_uuid"
 _RUNNING = "s.status = 'PENDING' AND s.queue_partition_key IS NOT NULL"
 
 
-def running(database: Database) -> list[tuple[str, str]]:
+def find_running(database: Database) -> list[tuple[str, str]]:
     """The executions that are recorded as running, each with its executor."""
     statement = """SELECT workflow_uuid, executor_id FROM {t}workflow_status
     WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL"""
@@ -476,14 +476,16 @@ def within(column: str, prefix: str) -> tuple[str, dict[str, Any]]:
     return f"{column} >= :first AND {column} < :end", {"first": prefix, "end": end}
 
 
-def recorded(database: Database, prefix: str, batch: int) -> list[str]:
+def find_recorded(database: Database, prefix: str, batch: int) -> list[str]:
     """Executions whose id begins with a prefix, whatever their state."""
     chosen, values = within("workflow_uuid", prefix)
     statement = f"SELECT workflow_uuid FROM {{t}}workflow_status WHERE {chosen} LIMIT :batch"
     return [row[0] for row in database.fetch(database.sql(statement), {**values, "batch": batch})]
 
 
-def ended(database: Database, batch: int, *, older_than_ms: int | None = None, prefix: str = "") -> list[str]:
+def find_ended(
+    database: Database, batch: int, *, older_than_ms: int | None = None, prefix: str = ""
+) -> list[str]:
     """Executions that have ended; with an age the oldest first, and no dead letters."""
     if older_than_ms is None:
         own, values = within("workflow_uuid", prefix)
@@ -601,7 +603,7 @@ def steps(database: Database, execution_id: str) -> Sequence[Row]:
     return database.fetch(database.sql(statement), {"id": execution_id})
 
 
-def unfinished(database: Database, after: str, prefix: str, limit: int) -> Sequence[Row]:
+def find_unfinished(database: Database, after: str, prefix: str, limit: int) -> Sequence[Row]:
     """Executions that have not ended, by id, after an id; only those whose id begins with the prefix."""
     chosen, values = within("workflow_uuid", prefix)
     statement = f"""SELECT workflow_uuid AS id, {_work(database)} AS work, {_LANE} AS lane, {_STATE} AS state

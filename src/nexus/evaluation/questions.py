@@ -16,7 +16,7 @@ from typing import Final, Self, cast
 from nexus import clock
 from nexus.app import App
 from nexus.broker.agent.models import Models
-from nexus.broker.agent.trial import asked
+from nexus.broker.agent.trial import ask_once
 from nexus.config import Config
 from nexus.engine.errors import EndedError
 from nexus.errors import NexusError
@@ -171,7 +171,7 @@ class Judge:
         return bool(verdicts) and verdicts[-1].lower() == "yes"
 
     async def _ask(self, question: str) -> str:
-        answer, bill = await asked(self.models, self.name, question)
+        answer, bill = await ask_once(self.models, self.name, question)
         self.spent += Totals(
             calls=1,
             input_tokens=bill.input_tokens,

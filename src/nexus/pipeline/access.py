@@ -22,7 +22,7 @@ def owner(tools: ToolsConfig, home: Home) -> Access:
     )
 
 
-def known(granted: Granted, home: Home) -> Access:
+def of_contact(granted: Granted, home: Home) -> Access:
     """What somebody may reach whom the owner granted something."""
     return Access(
         level="known",

@@ -297,6 +297,6 @@ def _journey(request: Request) -> Journey:
     return Journey(incoming=incoming, request=request)
 
 
-def refused(journey: Journey) -> AccessError:
+def refusal(journey: Journey) -> AccessError:
     """The error for whoever said something that was denied."""
     return AccessError(f"This was denied: {journey.denied}", hint=journey.response or "")

@@ -123,7 +123,7 @@ class Stages:
                 event_id=journey.request.event.id,
                 is_owner=incoming.is_owner,
             )
-            journey.sender = await self.ledgers.identity.write(_met, seen)
+            journey.sender = await self.ledgers.identity.write(_resolve_sender, seen)
         journey.request.principal_id = journey.sender.entity_id
 
     async def resolve_access(self, journey: Journey) -> None:
@@ -157,7 +157,7 @@ class Stages:
                     f"I don't know you yet. The owner of this agent can approve you with the code {code}."
                 )
             return
-        request.access = access.known(granted, self.ledgers.home)
+        request.access = access.of_contact(granted, self.ledgers.home)
         if not access.may_use(request.access, request.agent.session_label, journey.incoming.own_session):
             journey.denied = f"the session {request.agent.session_label} was not granted"
 
@@ -342,7 +342,7 @@ class Stages:
         """The files that the agent sends along."""
         if request.event.channel not in self.config.channels:
             return ()
-        return send_file.chosen(
+        return send_file.list_chosen(
             await self.ledgers.agents.read(
                 tool_calls.results_of, request_id=request.request_id, tool=send_file.NAME
             ),
@@ -370,7 +370,7 @@ def _is_in_company(request: Request) -> bool:
     return request.access.memory != "all"
 
 
-def _met(connection: apsw.Connection, seen: Seen) -> Sender:
+def _resolve_sender(connection: apsw.Connection, seen: Seen) -> Sender:
     """Whom a sender is. A new one who has somebody else's name becomes a merge suggestion, never a merge."""
     sender = senders.resolve(connection, seen)
     if sender.is_new and not sender.is_owner and seen.display_name:

@@ -6,11 +6,14 @@ is recorded under an id that follows from the moment, so that after a crash it a
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from nexus import clock, ids
-from nexus.automations import firing, registry
+from nexus.automations import firing, registry, when
+from nexus.automations.context import Context as AutomationContext
 from nexus.automations.context import Occasion
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.invoker import Ended
@@ -22,7 +25,7 @@ from nexus.ledgers.runtime import automations, requests
 from nexus.ledgers.runtime.automations import Automation
 from nexus.pipeline import access
 from nexus.pipeline.destinations import CHANNEL, SESSION
-from nexus.pipeline.reminding import LATE
+from nexus.pipeline.incoming import Incoming
 from nexus.pipeline.stages import Stages
 from nexus.request import Agent, Event, Request
 from nexus.runs import Response, Result
@@ -30,6 +33,12 @@ from nexus.watch import Watch
 
 _PAUSE_S = 1.0
 _log = logging.getLogger(__name__)
+LATE: Final = "late"
+"""The enrichment of a request whose moment was missed and is made up for."""
+Accept = Callable[[Incoming], Awaitable[object]]
+"""Takes in a message as a channel hands it over."""
+IsOwners = Callable[[str, str], bool]
+"""Whether an address on a channel is the owner's, by the settings."""
 
 
 class Timetable:
@@ -67,7 +76,7 @@ class Timetable:
         wanted = [schedule for each in found if (schedule := _schedule(each)) is not None]
         schedules = self._engine.schedules
         names = {schedule.name for schedule in wanted}
-        for row in await schedules.listed():
+        for row in await schedules.list_schedules():
             if row["name"].startswith(firing.PREFIX) and row["name"] not in names:
                 await schedules.remove(row["name"])
         for schedule in wanted:
@@ -159,3 +168,48 @@ def _schedule(automation: Automation) -> Schedule | None:
         # A row that was written with plain SQL: it must not keep the home from being served.
         _log.warning("%s has no schedule that can be read: %s", automation.name, error)
         return None
+
+
+class Reminding:
+    """The code of every reminder."""
+
+    def __init__(self, accept: Accept, is_owners: IsOwners) -> None:
+        self._accept = accept
+        self._is_owners = is_owners
+
+    async def __call__(self, ctx: AutomationContext) -> dict[str, Any] | None:
+        given, triggers = ctx.config, ctx.automation.triggers
+        text = str(given["text"])
+        late = ""
+        if ctx.request.enrichment.get(LATE):
+            due = when.format_moment(_due(ctx), str(triggers.get("zone", "UTC")))
+            late = f"due {due}, delivered late because Nexus was not running"
+        if not given.get("asks"):
+            return {"response": f"{text}\n\n({late[:1].upper()}{late[1:]}.)" if late else text}
+        scheduled = ", ".join(filter(None, (when.describe(triggers), late)))
+        channel, address = str(given["channel"]), str(given.get("address") or "")
+        was_owner = bool(given["is_owner"])
+        is_owner = was_owner and self._is_owners(channel, address)
+        await self._accept(
+            Incoming(
+                channel=channel,
+                content=f"[Scheduled: {scheduled}] {text}",
+                # The address gets the answer, where a channel sends one to it.
+                sender=address or str(given["sender"]),
+                thread=str(given["thread"]),
+                session_label=str(given["session"]),
+                # Who made it is on record from the server's side; what they may reach is looked up anew.
+                is_owner=is_owner,
+                is_group=bool(given.get("is_group")),
+                # Whoever is the owner no longer didn't write just now: they are not told a code.
+                wants_answer=is_owner or not was_owner,
+                is_scheduled=True,
+                # An invocation that a crash cut short is run again, and asks the same question.
+                external_id=ctx.invocation_id,
+            )
+        )
+        return None
+
+
+def _due(ctx: AutomationContext) -> datetime:
+    return clock.parse(ctx.request.event.content)

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from apps import settings
 from nexus.app import App
-from nexus.broker.agent.mcp.offer import argument_names
+from nexus.broker.agent.mcp.servers import argument_names, guess_effects
 from nexus.broker.approvals import Decision
 from nexus.broker.call_patterns import Rule, find_pattern, suggest_rule
 from nexus.broker.questions import code_of
-from nexus.broker.tools.effects import guess_effects
 from nexus.config import ToolsConfig
 from nexus.engine.errors import WorkCancelledError
 from nexus.home import Home

@@ -17,7 +17,7 @@ from turn_profile import Trace
 
 from apps import app_on
 from memory_writers import quiet, rows
-from nexus.broker.agent.recorded import RecordedModel
+from nexus.broker.agent.loop import RecordedModel
 from nexus.broker.queue import SessionQueue
 from nexus.engine import Context as EngineContext
 from nexus.engine import interior
@@ -36,8 +36,8 @@ _MOST: Final = {
     "statements engine": 30,
 }
 """From when a message is sent until its result is there, with a little room for a slow machine."""
-_MOST_STOPS: Final = 39
-_MOST_FUNCTIONS: Final = 790
+_MOST_STOPS: Final = 30
+_MOST_FUNCTIONS: Final = 780
 """Of ours that run until the provider is called."""
 
 

@@ -14,12 +14,11 @@ import pytest
 from apps import app_on, send, settings
 from memory_writers import quiet, rows
 from nexus.app import App
-from nexus.broker import outbox
+from nexus.broker import queue as queue_module
 from nexus.config import LedgersConfig
-from nexus.engine import letters
-from nexus.engine.errors import EngineDamagedError, WorkFailedError
+from nexus.engine import records
+from nexus.engine.errors import EngineDamagedError, State, WorkFailedError
 from nexus.engine.records import GAVE_UP
-from nexus.engine.states import State
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn
 from unit.pipeline.test_pipeline import register
@@ -84,7 +83,7 @@ async def test_a_message_accepted_in_an_outage_runs_after_it_and_in_order(
 async def test_a_message_accepted_in_an_outage_runs_though_no_other_comes(
     home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_EVERY_S", 3_600.0)
+    monkeypatch.setattr(queue_module, "_EVERY_S", 3_600.0)
     server.always("Hi")
     async with app_on(home, server) as app:
         full(app)
@@ -321,9 +320,9 @@ async def test_a_message_that_crashed_too_often_is_settled_and_can_be_retried(
             await run.result()
         assert await rows(app, "runtime", "SELECT status, error FROM requests") == [("failed", GAVE_UP)]
         assert await rows(app, "agents", "SELECT status FROM agent_turns") == [("failed",)]
-        (letter,) = letters.dead(app.engine.database)
+        (letter,) = records.list_dead_letters(app.engine.database)
         assert letter.execution_id == asked.id
         again = await app.queue.retry(asked.id)
         assert (await again.result())["response"]["content"] == "Hi"
-        assert letters.dead(app.engine.database) == []
+        assert records.list_dead_letters(app.engine.database) == []
         assert await rows(app, "runtime", "SELECT status FROM requests") == [("done",)]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,12 @@ class Stage:
         self.most_at_once[label] = max(self.most_at_once.get(label, 0), self.running[label])
         self.begun.set()
         try:
-            said = list(turn.inputs)
+            said = [each.input for each in (turn.execution, *turn.collected)]
             if said[0] == "fail":
                 raise ValueError("it was told to")
             if said[0] in self.gates:
                 await self.gates[said[0]].wait()
-            said += [each.input for each in await turn.steered()]
+            said += [each.input for each in await turn.load_steered()]
             self.seen.append(said)
             return {"said": said}
         finally:
@@ -63,7 +63,7 @@ async def staged(
     ledgers: Ledgers, folder: Path, *, serve: bool = True, debounce_ms: int = 300
 ) -> AsyncGenerator[Stage]:
     engine = Engine(Settings(database=folder / "engine.db", stop_grace_ms=200))
-    queue = SessionQueue(engine, lambda _: nullcontext(ledgers), debounce_ms=debounce_ms)
+    queue = SessionQueue(engine, ledgers, debounce_ms=debounce_ms)
     stage = Stage(engine, queue, ledgers)
     await engine.open(serve=serve)
     try:

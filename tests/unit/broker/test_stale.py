@@ -1,7 +1,6 @@
 """A process that was frozen wakes up and goes on for a moment with what another one has done meanwhile."""
 
 import asyncio
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-from nexus.broker.queue import SessionQueue, Turn
-from nexus.broker.steps import Steps
+from nexus.broker.queue import SessionQueue, Steps, Turn
 from nexus.engine import Engine, Settings
 from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import messages, turns
@@ -107,7 +105,7 @@ async def test_a_step_that_only_the_home_knows_of_is_not_begun_either(
 
     await opened.runtime.write(_ask)
     engine = Engine(Settings(database=tmp_path / "engine.db", stop_grace_ms=50))
-    queue = SessionQueue(engine, lambda _: nullcontext(opened))
+    queue = SessionQueue(engine, opened)
     queue.register("work", body)
     async with engine:
         await queue.start_execution("work", None, session_label="s", request_id="req_1", execution_id="exe_1")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ async def queue(
     opened: Ledgers, folder: Path, body: Body, *, serve: bool = True
 ) -> AsyncGenerator[SessionQueue]:
     engine = Engine(Settings(database=folder / "engine.db", stop_grace_ms=50))
-    made = SessionQueue(engine, lambda _: nullcontext(opened))
+    made = SessionQueue(engine, opened)
     made.register("work", body)
     await opened.runtime.write(
         lambda c: c.execute("INSERT OR IGNORE INTO requests (id, root_request_id) VALUES ('req_1', 'req_1')")
@@ -71,14 +71,14 @@ class Doing:
         return {"said": f"Quorblat {name}"}
 
     async def two_and_two(self, turn: Turn) -> list[Any]:
-        first = [await turn.step("do", self.step, name) for name in ("a", "b")]
+        first = [await turn.steps.run("do", self.step, name) for name in ("a", "b")]
         self.waits.set()
         await self.gate.wait()
-        return first + await asyncio.gather(*(turn.step("do", self.step, name) for name in ("c", "d")))
+        return first + await asyncio.gather(*(turn.steps.run("do", self.step, name) for name in ("c", "d")))
 
     async def fails(self, turn: Turn) -> None:
         try:
-            await turn.step("do", self.step, "odd")
+            await turn.steps.run("do", self.step, "odd")
         finally:
             self.waits.set()
             await self.gate.wait()
@@ -134,7 +134,7 @@ async def test_a_decision_is_made_once_and_the_engine_never_hears_of_it(
     doing = Doing()
 
     async def body(turn: Turn) -> Any:
-        decided = await turn.decide("choose", doing.step, "a")
+        decided = await turn.steps.decide("choose", doing.step, "a")
         doing.waits.set()
         await doing.gate.wait()
         return decided
@@ -193,7 +193,7 @@ async def test_another_version_finds_the_records_of_the_steps_that_it_shares(
     def body(*names: str) -> Body:
         async def work(turn: Turn) -> list[Any]:
             given = [
-                await (turn.decide if name == "before" else turn.step)(name, doing.step, name)
+                await (turn.steps.decide if name == "before" else turn.steps.run)(name, doing.step, name)
                 for name in names
             ]
             doing.waits.set()
@@ -241,10 +241,10 @@ async def test_what_keeps_its_own_record_is_marked_as_done_and_recorded_nowhere_
         await doing.step(name)
 
     async def body(turn: Turn) -> str:
-        await turn.steps.mark("keep", keep, "a")
+        await turn.steps.run("keep", keep, "a", keeps_own_record=True)
         doing.waits.set()
         await doing.gate.wait()
-        await turn.steps.mark("keep", keep, "b")
+        await turn.steps.run("keep", keep, "b", keeps_own_record=True)
         return "done"
 
     async with queue(opened, tmp_path, body) as made:
@@ -266,7 +266,7 @@ async def test_a_marked_step_that_failed_fails_again_after_a_restart(opened: Led
 
     async def body(turn: Turn) -> None:
         try:
-            await turn.steps.mark("keep", keep)
+            await turn.steps.run("keep", keep, keeps_own_record=True)
         finally:
             doing.waits.set()
             await doing.gate.wait()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nexus.context.quoting import Quote, split_quotes, without_history, wrap_quotes
+from nexus.context.wrapping import Quote, split_quotes, without_history, wrap_quotes
 
 FORWARD = (
     "Please file this.\n\n---------- Forwarded message ---------\nFrom: Mallory <mallory@evil.example>\n"

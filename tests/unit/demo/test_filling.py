@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from nexus import clock, ids
+from nexus.broker.agent.messages import load_message
 from nexus.config import Config
 from nexus.demo.filling import Demo, fill
 from nexus.demo.place import prepare
@@ -157,11 +158,10 @@ async def test_what_automations_spent_is_told_apart_and_one_message_met_its_budg
 
 
 async def test_a_session_of_the_month_can_be_gone_on_with(month: Home) -> None:
-    from nexus.broker.agent.messages import loaded
 
     async with Ledgers(month, Config().ledgers) as ledgers:
         past = await ledgers.agents.read(history.load, session_label="kitchen")
-    assert [loaded(message.parts_json or "") for message in past.messages]
+    assert [load_message(message.parts_json or "") for message in past.messages]
     assert {message.role for message in past.messages} == {"user", "assistant", "tool"}
 
 

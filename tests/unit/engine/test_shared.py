@@ -84,8 +84,8 @@ async def test_a_schedule_belongs_to_its_home(tmp_path: Path) -> None:
         # It is not due yet, so that it cannot begin before it is removed.
         await host.homes["hom_b"].schedules.put(schedule)
         await host.homes["hom_b"].schedules.remove("daily")
-        assert [row["name"] for row in await host.homes["hom_a"].schedules.listed()] == ["daily"]
-        assert await host.homes["hom_b"].schedules.listed() == []
+        assert [row["name"] for row in await host.homes["hom_a"].schedules.list_schedules()] == ["daily"]
+        assert await host.homes["hom_b"].schedules.list_schedules() == []
         async with asyncio.timeout(60):
             while not host.done:
                 await asyncio.sleep(0.02)
@@ -113,7 +113,7 @@ async def test_what_dozes_is_started_once_more_and_goes_on_when_roused(tmp_path:
 
 
 async def next_of(home: HomeEngine) -> dict[str, str | None]:
-    rows = await home.schedules.listed()
+    rows = await home.schedules.list_schedules()
     return {row["name"]: row["next_at"] and row["next_at"][11:16] for row in rows}
 
 

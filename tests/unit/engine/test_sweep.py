@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from nexus.engine import Context, Engine, Settings, store
-from nexus.engine.prepare import prepared
+from nexus.engine.prepare import prepare_database
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def _statements(engine: sa.Engine) -> Generator[list[str]]:
 
 def test_what_waits_and_what_is_to_be_stopped_is_found_with_one_statement(tmp_path: Path) -> None:
     settings = Settings(database=tmp_path / "engine.db")
-    database = prepared(settings)
+    database = prepare_database(settings)
     lanes = [lane.name for lane in settings.lanes]
     new = [
         store.new_execution("work", None, key="k", lane=lane, version=settings.version) for lane in lanes[1:3]

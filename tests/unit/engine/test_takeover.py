@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from nexus.engine import Context, Engine, Schedule, Schedules, Settings, letters, schedules, store
+from nexus.engine import Context, Engine, Schedule, Schedules, Settings, records, schedules, store
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
 from nexus.engine.owner import Ownership, find_owner
-from nexus.engine.prepare import prepared
+from nexus.engine.prepare import prepare_database
 from nexus.engine.records import GAVE_UP
 from nexus.engine.records import get as record_of
 
@@ -31,7 +31,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
-    made = prepared(settings)
+    made = prepare_database(settings)
     yield made
     made.close()
 
@@ -73,7 +73,7 @@ async def test_of_two_engines_one_works_and_the_other_takes_over(
 ) -> None:
     """The owner is another process here, which a lock of this one stands for."""
     caplog.set_level(logging.INFO)
-    record(prepared(settings))
+    record(prepare_database(settings))
     owner = Ownership(settings)
     assert owner.take()
     assert not Ownership(settings).take()
@@ -171,17 +171,17 @@ def test_work_that_crashes_its_process_each_time_becomes_a_dead_letter(
     for _ in range(_MOST - 1):
         claim_and_die(database, settings)
         recover(database, settings)
-        assert letters.count(database) == 0
+        assert records.count_dead_letters(database) == 0
     claim_and_die(database, settings)
     recover(database, settings)
 
-    (letter,) = letters.dead(database)
+    (letter,) = records.list_dead_letters(database)
     found = record_of(database, "exe_1")
     assert found is not None
     assert (letter.execution_id, letter.error) == ("exe_1", GAVE_UP)
     assert (found.state, found.error) == ("failed", GAVE_UP)
-    letters.close(database, "exe_1")
-    assert letters.dead(database) == []
+    records.close_dead_letter(database, "exe_1")
+    assert records.list_dead_letters(database) == []
 
 
 def test_a_crash_after_a_further_step_begins_a_new_count(database: Database, settings: Settings) -> None:
@@ -210,7 +210,7 @@ async def test_a_schedule_that_waits_for_too_late_a_moment_is_set_back(
     await made.put(Schedule(name="minutely", cron="* * * * *", work="work", payload={}), after=later)
 
     assert made.set_back() == 1
-    (row,) = schedules.listed(database)
+    (row,) = schedules.list_schedules(database)
     assert datetime.fromisoformat(row["next_at"]) < datetime.now(UTC) + timedelta(minutes=2)
     assert made.set_back() == 0
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from nexus.engine import Context, Engine, Settings, StartedExecution
 from nexus.engine.claims import Claimed, Claims
-from nexus.engine.states import FINAL
+from nexus.engine.errors import FINAL
 
 _STEPS = "BEFORE INSERT ON operation_outputs"
 _OUTCOMES = "BEFORE UPDATE ON workflow_status WHEN NEW.status IN ('SUCCESS', 'ERROR')"

@@ -25,7 +25,7 @@ def count_looks(engine: Engine) -> list[str]:
     looks: list[str] = []
 
     def note(_c: Any, _k: Any, statement: str, *_: Any) -> None:
-        if "LEFT JOIN" in statement and "workflow_output" in statement:
+        if "CASE status" in statement and "workflow_uuid IN" in statement:
             looks.append(statement)
 
     event.listen(engine.database.engine, "before_cursor_execute", note)

@@ -223,14 +223,16 @@ async def test_what_a_home_does_by_itself_rests_when_it_is_closed(tmp_path: Path
             await until(lambda: not len(host.pool))
             part = host.engine.of_home(ids["ada"]).schedules
             assert used_at is not None
-            rested = await part.listed()
+            rested = await part.list_schedules()
             assert rested
             assert all(row["next_at"] > clock.timestamp(used_at + REST) for row in rested)
             # A look that changes nothing leaves it at rest; a use has it go on.
             async with host.pool.use(ids["ada"], active=False):
-                assert await part.listed() == rested
+                assert await part.list_schedules() == rested
             async with host.pool.use(ids["ada"]):
-                assert min(row["next_at"] for row in await part.listed()) < clock.timestamp(used_at + REST)
+                assert min(row["next_at"] for row in await part.list_schedules()) < clock.timestamp(
+                    used_at + REST
+                )
 
 
 async def test_a_home_that_cannot_be_opened_is_named_and_holds_up_nobody(tmp_path: Path, root: Path) -> None:

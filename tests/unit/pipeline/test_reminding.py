@@ -39,7 +39,7 @@ async def start_due(app: App, clock: Clock) -> int:
 
 
 async def upcoming(app: App) -> dict[str, str | None]:
-    rows = await asyncio.to_thread(schedules.listed, app.engine.database)
+    rows = await asyncio.to_thread(schedules.list_schedules, app.engine.database)
     return {row["name"]: row["next_at"] for row in rows if row["name"].startswith("automation:")}
 
 

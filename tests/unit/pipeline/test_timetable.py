@@ -51,7 +51,7 @@ async def register(app: App, source: str, folder: Path, **changes: Any) -> None:
 
 
 async def on_the_engine(app: App) -> dict[str, tuple[str, str]]:
-    rows = await asyncio.to_thread(schedules.listed, app.engine.database)
+    rows = await asyncio.to_thread(schedules.list_schedules, app.engine.database)
     return {
         row["name"]: (row["cron"], row["next_at"]) for row in rows if row["name"].startswith("automation:")
     }

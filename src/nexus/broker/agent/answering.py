@@ -85,7 +85,7 @@ class Answering:
         self._id = ids.new("use")
         self._candidate = candidate
         self._stream = stream
-        self.asked = replace(asked, parameters=_offered(candidate, asked.parameters))
+        self.asked = replace(asked, parameters=_offer_tools(candidate, asked.parameters))
         self._first_ms = asked.first_ms or candidate.config.timeout_ms
         self._stall_ms = asked.stall_ms or candidate.config.stall_ms
         self._began = time.monotonic()
@@ -218,7 +218,7 @@ class Answering:
             error=failure,
         )
 
-    def corrected(self, attempt: Attempt, whole: RequestUsage) -> Attempt:
+    def correct(self, attempt: Attempt, whole: RequestUsage) -> Attempt:
         """The bill of an attempt that broke off, now that the same request was answered in whole.
 
         How much of it was read from a cache is not known, so none is taken to be.
@@ -242,7 +242,7 @@ class Answering:
             case PartEndEvent(part=TextPart()):
                 self._show("text", self._expander.rest())
             case PartEndEvent(part=ToolCallPart() as call):
-                text = self.asked.ids.expanded(call.args_as_json_str())
+                text = self.asked.ids.expand(call.args_as_json_str())
                 self._received_bytes += len(call.tool_name) + len(text.encode())
                 delta = Delta(kind="tool_call", text=text, tool=call.tool_name, call_id=call.tool_call_id)
                 self._stream.publish(delta)
@@ -304,7 +304,7 @@ class Answering:
         )
 
 
-def _offered(candidate: Candidate, parameters: ModelRequestParameters) -> ModelRequestParameters:
+def _offer_tools(candidate: Candidate, parameters: ModelRequestParameters) -> ModelRequestParameters:
     """What is asked for, without the provider's own tools that the model lacks: clients refuse them."""
     has = tuple(candidate.model.profile.get("supported_native_tools", ()))
     return replace(
@@ -326,10 +326,10 @@ class Repetition:
         if self._unseen < _LOOK_EVERY:
             return 0
         self._unseen = 0
-        return repeated(self._tail)
+        return count_repeated(self._tail)
 
 
-def repeated(text: str) -> int:
+def count_repeated(text: str) -> int:
     """How many characters at the end of a text repeat the span before them, beyond its first occurrence."""
     if text.find(text[-_SAMPLE:], max(0, len(text) - _LONGEST_SPAN - _SAMPLE), len(text) - 1) < 0:
         return 0  # its end doesn't stand within a span before: the look below takes a hundred times as long

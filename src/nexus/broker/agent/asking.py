@@ -8,39 +8,40 @@ is withdrawn.
 
 import asyncio
 import errno
-import html
-import os
 import random
-import re
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
-from pydantic_ai.exceptions import (
-    ModelAPIError,
-    ModelAuthenticationError,
-    ModelHTTPError,
-    ModelNotFoundError,
-    ModelQuotaExceededError,
-    ModelRequestRejectedError,
-    UnexpectedModelBehavior,
-)
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
 from nexus.broker import pace
-from nexus.broker.agent import overflow, requests
-from nexus.broker.agent.advice import advice, own_error
+from nexus.broker.agent import requests
 from nexus.broker.agent.answering import Answering, Listener
-from nexus.broker.agent.blocks import Block
+from nexus.broker.agent.errors import (
+    advise,
+    describe,
+    find_overflow,
+    is_loading,
+    is_outage,
+    is_refusal,
+    is_worth_repeating,
+    refuses_images,
+    refuses_streaming,
+    refuses_tools,
+    retry_after_s,
+    system_number,
+)
 from nexus.broker.agent.images import Images
-from nexus.broker.agent.knowledge import Knowledge, measured
+from nexus.broker.agent.knowledge import Knowledge, measure
+from nexus.broker.agent.messages import Block
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Account, Attempt, Limits
+from nexus.broker.agent.requests import Form, may_refuse_form
 from nexus.broker.agent.slots import BACKGROUND, Delay, Place, Slots, YieldedError
-from nexus.broker.agent.structured import Form, may_refuse_form
 from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.runs import Delta
@@ -59,13 +60,6 @@ _LONGEST_OWN_WAIT_S = 10.0
 # While a server loads a model: how long between two looks, and how long in all.
 _LOADING_PAUSE_S = 2.0
 _LONGEST_LOADING_S = 900.0
-
-
-# Of what a provider says about its failure.
-_MOST_CHARACTERS = 500
-_HTML = re.compile(r"\s*<(!doctype|html)\b", re.IGNORECASE)
-_UNSEEN = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
 
 
 def _nothing(_: float) -> None:
@@ -132,7 +126,7 @@ class Asking:
                     await self.journal.go_on()
                     self.stream.publish(Delta(kind="done"))
                     return replace(answer, metadata={**(answer.metadata or {}), _ANSWERED_BY: candidate.name})
-            if not await self._waited(rounds):
+            if not await self._wait_out_outage(rounds):
                 raise self._none_answered()
             rounds += 1
 
@@ -144,7 +138,7 @@ class Asking:
         """Ask the model that answered first from now on: a run doesn't sit out the same outage twice."""
         self.candidates.sort(key=lambda candidate: candidate.name != name)
 
-    async def _waited(self, rounds: int) -> bool:
+    async def _wait_out_outage(self, rounds: int) -> bool:
         """Wait for the end of an outage; False where there is none, or it has lasted too long."""
         if not self.limits.outage_ms or not self._outages:
             return False
@@ -165,7 +159,7 @@ class Asking:
     def _none_answered(self) -> ModelError:
         kind = ModelRefusedError if self._refusals == len(self.candidates) else ModelError
         return kind(
-            "No model answered:\n" + "\n".join(_counted(self._failures)),
+            "No model answered:\n" + "\n".join(_count_failures(self._failures)),
             hint=" ".join(self._advice),
         )
 
@@ -178,7 +172,7 @@ class Asking:
         attempt, loading_s, delay = 0, 0.0, Delay()
         while True:
             known = assumed.over(await self.knowledge.of(candidate))
-            asked = requests.asked(candidate, known, conversation, self.form, self.limits)
+            asked = requests.build_request(candidate, known, conversation, self.form, self.limits)
             answering = Answering(candidate, self.stream, asked)
             try:
                 async with self._place(candidate, known, delay) as place:
@@ -190,8 +184,11 @@ class Asking:
                 continue
             if isinstance(response, Exception):
                 error = self.error = response
-                reason = told(error, self.redact)
-                spent = replace(answering.attempt(reason), reached=_errno(error) != errno.ECONNREFUSED)
+                reason = describe(error, self.redact)
+                spent = replace(
+                    answering.attempt(reason),
+                    reached=system_number(error) != errno.ECONNREFUSED,
+                )
                 await self.journal.spend(spent)
                 if answering.unmeasured:
                     unmeasured.append((answering, spent))
@@ -201,7 +198,9 @@ class Asking:
                     if known.context_tokens == asked.known.context_tokens:
                         # It does not say how long a prompt it takes: less than this one.
                         assumed = replace(assumed, context_tokens=answering.estimate().input_tokens * 3 // 4)
-                    now = requests.asked(candidate, assumed.over(known), conversation, self.form, self.limits)
+                    now = requests.build_request(
+                        candidate, assumed.over(known), conversation, self.form, self.limits
+                    )
                     if (now.messages, now.settings) == (asked.messages, asked.settings):
                         lesson = ""  # nothing of it can be left out
                 if lesson == "form":
@@ -213,12 +212,12 @@ class Asking:
                     adapted.add(lesson)
                     self.stream.publish(Delta(kind="restart"))
                     continue
-                if overflow.is_loading(error) and loading_s < _LONGEST_LOADING_S:
+                if is_loading(error) and loading_s < _LONGEST_LOADING_S:
                     loading_s += await self._loading(candidate)
                     continue
                 self._failures.append(f"{candidate.name}: {reason}")
-                self._advice[advice(error, candidate)] = None
-                self._refusals += refused(error)
+                self._advice[advise(error, candidate)] = None
+                self._refusals += is_refusal(error)
                 is_last = candidate is self.candidates[-1]
                 pause_s = None if attempt == retries else self._pause_s(error, attempt)
                 if pause_s is not None and pause_s > _PATIENCE_S and not is_last:
@@ -235,9 +234,9 @@ class Asking:
                 spent = answering.attempt(None)
                 await self.journal.spend(spent)
                 for earlier, estimate in unmeasured:
-                    await self.journal.spend(earlier.corrected(estimate, response.usage))
+                    await self.journal.spend(earlier.correct(estimate, response.usage))
                 if candidate.config.is_local or self.measures:
-                    unproven = unproven.over(measured(known, spent, answering.sent_bytes))
+                    unproven = unproven.over(measure(known, spent, answering.sent_bytes))
                 if unproven.known_fields():
                     await self.knowledge.learn(candidate, unproven)
                 return requests.with_calls(response, candidate, known, conversation, answering)
@@ -272,7 +271,7 @@ class Asking:
 
     async def _request(self, answering: Answering, place: Place) -> ModelResponse | Exception:
         """Make a request; whatever a client raises is returned: it is told, and the next is asked."""
-        self.limits.check(await self.journal.asked())
+        self.limits.check(await self.journal.count_requests())
         estimate = answering.estimate()
         await self.journal.afford(estimate)
         self.stream.publish(Delta.status(f"reading {estimate.input_tokens:,} tokens"))
@@ -290,11 +289,11 @@ class Asking:
             return error
 
     def _outage(self, error: Exception, candidate: Candidate) -> "_Outage":
-        asked_s, url = _asked_s(error) or 0.0, candidate.config.base_url
-        if url and _errno(error) == errno.ECONNREFUSED:
+        asked_s, url = retry_after_s(error) or 0.0, candidate.config.base_url
+        if url and system_number(error) == errno.ECONNREFUSED:
             text = self.redact(f"The model server at {url} isn't running")
             return _Outage(text=text, asked_s=asked_s, longest_wait_s=_LONGEST_OWN_WAIT_S)
-        text = f"{candidate.name} isn't available: {told(error, self.redact)}"
+        text = f"{candidate.name} isn't available: {describe(error, self.redact)}"
         return _Outage(text=text, asked_s=asked_s, longest_wait_s=_LONGEST_WAIT_S)
 
     async def _sleep(self, seconds: float) -> None:
@@ -305,7 +304,7 @@ class Asking:
         self, candidate: Candidate, known: Capabilities, error: Exception, answering: Answering
     ) -> str:
         """What an error teaches about a model, kept; empty where it teaches nothing."""
-        too_long = overflow.overflow(error)
+        too_long = find_overflow(error)
         if too_long is not None:
             learned = Capabilities(context_tokens=too_long.context_tokens)
             if too_long.prompt_tokens:
@@ -314,13 +313,13 @@ class Asking:
             if learned.known_fields():
                 await self.knowledge.learn(candidate, learned)
             return "window"
-        if overflow.refuses_tools(error) and known.tool_calls != "none":
+        if refuses_tools(error) and known.tool_calls != "none":
             await self.knowledge.learn(candidate, Capabilities(tool_calls="none"))
             return "tools"
-        if overflow.refuses_streaming(error) and known.streams is not False:
+        if refuses_streaming(error) and known.streams is not False:
             await self.knowledge.learn(candidate, Capabilities(streams=False))
             return "streaming"
-        if overflow.refuses_images(error) and known.images is not False and answering.has_images:
+        if refuses_images(error) and known.images is not False and answering.has_images:
             await self.knowledge.learn(candidate, Capabilities(images=False))
             return "images"
         if self.form is not None and may_refuse_form(known, error):
@@ -338,9 +337,9 @@ class Asking:
 
     def _pause_s(self, error: Exception, attempt: int) -> float | None:
         """How long to wait before the same model is asked again; None: it is of no use."""
-        if not worth_repeating(error):
+        if not is_worth_repeating(error):
             return None
-        asked_s = _asked_s(error)
+        asked_s = retry_after_s(error)
         grown_s = min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
         pause_s = grown_s if asked_s is None else asked_s
         return pause_s if time.monotonic() + pause_s < self.deadline else None
@@ -358,74 +357,6 @@ class _Outage:
     """How long to leave it alone at most, unless it asked for more."""
 
 
-def _counted(failures: list[str]) -> Iterator[str]:
+def _count_failures(failures: list[str]) -> Iterator[str]:
     for failure, times in Counter(failures).items():
         yield f"- {failure}" + (f" ({times} times)" if times > 1 else "")
-
-
-def worth_repeating(error: Exception) -> bool:
-    """Whether the same request may succeed later: not when the provider refused it, or has no money."""
-    if isinstance(error, ModelQuotaExceededError | ModelRequestRejectedError) or own_error(error):
-        return False
-    if isinstance(error, ModelHTTPError) and error.provider_retry_hint is not None:
-        return error.provider_retry_hint
-    return isinstance(error, ModelAPIError | UnexpectedModelBehavior | OSError | TimeoutError | ValueError)
-
-
-def is_outage(error: Exception) -> bool:
-    """Whether the provider is out of reach or overloaded, and it is not the request that is at fault."""
-    return worth_repeating(error) and isinstance(error, ModelAPIError | OSError | TimeoutError)
-
-
-def _asked_s(error: Exception) -> float | None:
-    return error.retry_after if isinstance(error, ModelAPIError) else None
-
-
-def refused(error: Exception) -> bool:
-    """Whether it is the request that a provider does not take, which no key and no waiting changes."""
-    return isinstance(error, ModelRequestRejectedError) and not isinstance(
-        error, ModelAuthenticationError | ModelNotFoundError
-    )
-
-
-def told(error: Exception, redact: Callable[[str], str]) -> str:
-    """What happened, in a line, without secrets. Of a page that a proxy sent, the beginning of its text."""
-    if own := own_error(error):
-        return redact(own.message)
-    status = getattr(error, "status_code", None)
-    body = getattr(error, "body", None)
-    if status is not None:
-        return f"{status} {_excerpt(redact(_message(body))) or type(error).__name__}"
-    return _excerpt(redact(_system(error) or str(error))) or type(error).__name__
-
-
-def _excerpt(text: str) -> str:
-    """A text for a line of a message; call it after secrets are masked, for it may cut one in two."""
-    if _HTML.match(text):
-        text = html.unescape(_TAG.sub(" ", _UNSEEN.sub(" ", text)))
-    text = " ".join(text.split())
-    if len(text) <= _MOST_CHARACTERS:
-        return text
-    return f"{text[:_MOST_CHARACTERS]}… ({len(text):,} characters)"
-
-
-def _system(error: BaseException) -> str:
-    """What the system says beneath a client's `Connection error.`, such as that nobody listens there."""
-    number = _errno(error)
-    return os.strerror(number) if number else ""
-
-
-def _errno(error: BaseException) -> int | None:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.errno:
-            return cause.errno
-        cause = cause.__cause__ or cause.__context__
-    return None
-
-
-def _message(body: object) -> str:
-    """The provider's own words, where its error has the usual shape."""
-    while isinstance(body, dict):
-        body = body.get("error") or body.get("message")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return body if isinstance(body, str) else ""

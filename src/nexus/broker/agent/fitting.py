@@ -24,7 +24,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 
 from nexus.broker.agent.images import TOKENS as IMAGE_TOKENS
-from nexus.broker.tools.clipping import clipped
+from nexus.broker.tools.tool import clip
 from nexus.context import compaction
 from nexus.ledgers.runtime.models import Capabilities
 
@@ -73,7 +73,7 @@ def length_bytes(messages: Sequence[ModelMessage]) -> int:
     return sum(map(_message_bytes, messages))
 
 
-def fitted(messages: list[ModelMessage], own: int, most_bytes: int) -> list[ModelMessage]:
+def fit_messages(messages: list[ModelMessage], own: int, most_bytes: int) -> list[ModelMessage]:
     """The messages, shortened to that many bytes where that is possible.
 
     The last `own` are of the present turn. Old results of tools are cut first, then the oldest turns go,
@@ -84,7 +84,7 @@ def fitted(messages: list[ModelMessage], own: int, most_bytes: int) -> list[Mode
         return messages
     past = [_cut(message, _OLD_RESULT_CHARACTERS) for message in past]
     turns = _turns(past)
-    summary = turns.pop(0) if turns and _said(turns[0][0]) == compaction.TASK else []
+    summary = turns.pop(0) if turns and _first_text(turns[0][0]) == compaction.TASK else []
     left_out: list[list[ModelMessage]] = []
     while turns and length_bytes([*summary, *_stand_in(left_out), *chain(*turns), *present]) > most_bytes:
         left_out.append(turns.pop(0))
@@ -111,7 +111,7 @@ def _message_bytes(message: ModelMessage) -> int:
     )
 
 
-def said(part: UserPromptPart) -> list[str]:
+def texts_of(part: UserPromptPart) -> list[str]:
     """The texts of what somebody says, without images."""
     return (
         [part.content] if isinstance(part.content, str) else [i for i in part.content if isinstance(i, str)]
@@ -130,7 +130,9 @@ def _texts(message: ModelMessage) -> list[str]:
                 pass  # of earlier turns it is not sent
             case _:
                 texts += (
-                    said(part) if isinstance(part, UserPromptPart) else [str(getattr(part, "content", ""))]
+                    texts_of(part)
+                    if isinstance(part, UserPromptPart)
+                    else [str(getattr(part, "content", ""))]
                 )
     return texts
 
@@ -139,16 +141,16 @@ def _turns(past: list[ModelMessage]) -> list[list[ModelMessage]]:
     """The messages by turns: each begins with what somebody said."""
     turns: list[list[ModelMessage]] = []
     for message in past:
-        if not turns or _said(message):
+        if not turns or _first_text(message):
             turns.append([])
         turns[-1].append(message)
     return turns
 
 
-def _said(message: ModelMessage) -> str:
+def _first_text(message: ModelMessage) -> str:
     if not isinstance(message, ModelRequest):
         return ""
-    texts = [text for part in message.parts if isinstance(part, UserPromptPart) for text in said(part)]
+    texts = [text for part in message.parts if isinstance(part, UserPromptPart) for text in texts_of(part)]
     return next(iter(texts), "")
 
 
@@ -156,7 +158,7 @@ def _stand_in(left_out: list[list[ModelMessage]]) -> list[ModelMessage]:
     """What is told of turns that do not fit: that there were some, and how they began."""
     if not left_out:
         return []
-    begun = [_said(turn[0]).rpartition("</situation>")[2] for turn in left_out]
+    begun = [_first_text(turn[0]).rpartition("</situation>")[2] for turn in left_out]
     lines = [f"- {' '.join(text.split())[:_SHOWN_CHARACTERS]}" for text in begun[-20:] if text.strip()]
     told = f"(The first {len(left_out)} turns of this conversation did not fit. They began:"
     return [
@@ -175,7 +177,7 @@ def _cut(message: ModelMessage, characters: int) -> ModelMessage:
     if not isinstance(message, ModelRequest):
         return message
     parts = [
-        replace(part, content=clipped(text, characters))
+        replace(part, content=clip(text, characters))
         if isinstance(part, ToolReturnPart) and len(text := part.model_response_str()) > characters
         else part
         for part in message.parts

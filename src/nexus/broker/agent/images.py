@@ -34,7 +34,7 @@ def prompt(text: str, images: Sequence[Attachment]) -> str | list[UserContent]:
     """What somebody says, with the images that came along."""
     if not images:
         return text
-    return [text, *(_named(image) for image in images)]
+    return [text, *(_reference(image) for image in images)]
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Images:
         return self._read
 
 
-def shown(
+def fill_in(
     messages: Sequence[ModelMessage], read: Mapping[str, bytes | None], *, reads_images: bool, model: str
 ) -> list[ModelMessage]:
     """The conversation with its images, or with a word about those that a model can't be shown."""
@@ -68,7 +68,7 @@ def shown(
             return f"(You can't see this image: {model} doesn't read images. Say so if it matters.)"
         return BinaryContent(data=data, media_type=item.media_type)
 
-    def changed(message: ModelMessage) -> ModelMessage:
+    def fill_in_message(message: ModelMessage) -> ModelMessage:
         if not isinstance(message, ModelRequest):
             return message
         parts = [
@@ -79,7 +79,7 @@ def shown(
         ]
         return replace(message, parts=parts)
 
-    return [changed(message) for message in messages]
+    return [fill_in_message(message) for message in messages]
 
 
 def find_urls(messages: Sequence[ModelMessage]) -> list[ImageUrl]:
@@ -95,7 +95,7 @@ def find_urls(messages: Sequence[ModelMessage]) -> list[ImageUrl]:
     ]
 
 
-def _named(image: Attachment) -> ImageUrl:
+def _reference(image: Attachment) -> ImageUrl:
     return ImageUrl(url=f"{_SCHEME}{image.sha256}", media_type=image.media_type, identifier=image.name)
 
 

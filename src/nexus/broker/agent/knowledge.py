@@ -4,7 +4,6 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from nexus.broker.agent.builtin.server import CONTEXT_TOKENS
-from nexus.broker.agent.probe import probe
 from nexus.ledgers.runtime import models
 from nexus.ledgers.runtime.models import Capabilities
 
@@ -13,11 +12,33 @@ if TYPE_CHECKING:
     from nexus.broker.agent.records import Attempt
     from nexus.ledgers import Database
 
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from nexus.broker.agent.clients.client import Opening
+
+if TYPE_CHECKING:
+    import httpx
+
+
 # What is too short to measure by, and how far off an earlier measure must be to be replaced.
 _LEAST_PROMPT_TOKENS: Final = 200
 _LEAST_OUTPUT_TOKENS: Final = 16
 _LEAST_S: Final = 0.05
 _OFF: Final = 0.3
+_LOOK_S: Final = 2.0
+# What Ollama gives a model where nothing else is set; it cuts longer prompts off without a word.
+_OLLAMA_CONTEXT: Final = 4_096
+# By whom each is used: vLLM, LM Studio (what is loaded first), OpenRouter, Groq, Mistral.
+_WINDOWS: Final = (
+    "max_model_len",
+    "loaded_context_length",
+    "context_length",
+    "context_window",
+    "max_context_length",
+)
 
 
 class Knowledge:
@@ -39,7 +60,7 @@ class Knowledge:
         key = candidate.name, _address(candidate)
         if key not in self._listed:
             self._listed[key] = catalog(candidate)
-        return (await self.learned(candidate)).over(self._listed[key])
+        return (await self.load_learned(candidate)).over(self._listed[key])
 
     async def _ask(self, candidate: "Candidate") -> None:
         told = await probe(candidate.opening, candidate.model.model_name)
@@ -55,9 +76,9 @@ class Knowledge:
                 models.learn, name=candidate.name, address=_address(candidate), learned=learned
             )
         else:
-            self._learned[candidate.name] = learned.over(await self.learned(candidate))
+            self._learned[candidate.name] = learned.over(await self.load_learned(candidate))
 
-    async def learned(self, candidate: "Candidate") -> Capabilities:
+    async def load_learned(self, candidate: "Candidate") -> Capabilities:
         """What was found out about a model, without what the catalog says."""
         if self._database is None:
             return self._learned.get(candidate.name, Capabilities())
@@ -85,7 +106,7 @@ def catalog(candidate: "Candidate") -> Capabilities:
     )
 
 
-def measured(known: Capabilities, attempt: "Attempt", sent_bytes: int) -> Capabilities:
+def measure(known: Capabilities, attempt: "Attempt", sent_bytes: int) -> Capabilities:
     """What an answer shows about a model's speed and its tokens, where that is news."""
     prompt = attempt.input_tokens + attempt.cache_read_tokens + attempt.cache_write_tokens
     first_s = (attempt.first_delta_ms or 0.0) / 1000
@@ -116,3 +137,113 @@ def _news(before: float | None, much: float, over: float, counts: bool) -> float
 
 def _address(candidate: "Candidate") -> str:
     return candidate.model.base_url or ""
+
+
+async def probe(opening: Opening, model: str) -> Capabilities | None:
+    """What the server says; None where nobody answers."""
+    import httpx
+
+    from nexus.broker.agent.tls import ssl_context
+
+    base = (opening.base_url or "").rstrip("/")
+    root = base.removesuffix("/v1")
+    key = opening.auth_token or opening.api_key
+    headers = {**opening.headers, **({"authorization": f"Bearer {key}"} if key else {})}
+    async with httpx.AsyncClient(
+        headers=headers,
+        params=dict(opening.query or {}),
+        timeout=_LOOK_S,
+        trust_env=False,
+        verify=ssl_context(),
+    ) as client:
+        props, show, running, listed, detailed = await asyncio.gather(
+            _get_json(client, "GET", f"{root}/props"),
+            _get_json(client, "POST", f"{root}/api/show", {"model": model}),
+            _get_json(client, "GET", f"{root}/api/ps"),
+            _get_json(client, "GET", f"{base}/models"),
+            _get_json(client, "GET", f"{root}/api/v0/models"),
+        )
+    if all(answer is None for answer in (props, show, listed)):
+        return None
+    if found := _of_llama_cpp(props or {}):
+        return found
+    if show and "model_info" in show:
+        return _of_ollama(show, _entry(running or {}, "models", model))
+    return _read_listing(_entry(detailed or {}, "data", model) or _entry(listed or {}, "data", model))
+
+
+async def _get_json(
+    client: "httpx.AsyncClient", method: str, url: str, body: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """An answer; an empty one where the server has none, None where there is no server."""
+    import httpx
+
+    try:
+        answer = await client.request(method, url, json=body)
+    except httpx.HTTPError:
+        return None
+    try:
+        value: Any = answer.json() if answer.is_success else {}
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _of_llama_cpp(props: dict[str, Any]) -> Capabilities | None:
+    settings = props.get("default_generation_settings")
+    if not isinstance(settings, dict):
+        return None
+    modalities = cast("dict[str, Any]", props.get("modalities") or {})
+    return Capabilities(
+        context_tokens=_whole(cast("dict[str, Any]", settings).get("n_ctx")),
+        slots=_whole(props.get("total_slots")),
+        structured_output="schema",
+        images=bool(modalities.get("vision")),
+    )
+
+
+def _of_ollama(show: dict[str, Any], running: dict[str, Any]) -> Capabilities:
+    info = cast("dict[str, Any]", show["model_info"])
+    most = next((_whole(value) for key, value in info.items() if key.endswith(".context_length")), None)
+    told = re.search(r"^num_ctx\s+(\d+)", str(show.get("parameters", "")), re.MULTILINE)
+    window = _whole(running.get("context_length")) or (int(told[1]) if told else None)
+    can = set(map(str, cast("list[Any]", show.get("capabilities") or [])))
+    return Capabilities(
+        context_tokens=window or min(most or _OLLAMA_CONTEXT, _OLLAMA_CONTEXT),
+        tool_calls=None if "tools" in can or not can else "none",
+        structured_output="schema",
+        images="vision" in can,
+        reasoning="thinking" in can,
+        slots=1,
+    )
+
+
+def _read_listing(entry: dict[str, Any]) -> Capabilities:
+    window = next((size for name in _WINDOWS if (size := _whole(entry.get(name)))), None)
+    takes: Any = entry.get("supported_parameters")
+    if not isinstance(takes, list):
+        return Capabilities(context_tokens=window)
+    can = set(map(str, cast("list[Any]", takes)))
+    shape = "schema" if "structured_outputs" in can else "json" if "response_format" in can else "none"
+    inputs: Any = cast("dict[str, Any]", entry.get("architecture") or {}).get("input_modalities")
+    return Capabilities(
+        context_tokens=window,
+        tool_calls=None if "tools" in can else "none",
+        structured_output=shape,
+        images="image" in (inputs or ()),
+        reasoning="reasoning" in can,
+    )
+
+
+def _entry(answer: dict[str, Any], key: str, model: str) -> dict[str, Any]:
+    """The model's own entry of a list."""
+    entries: Any = answer.get(key)
+    if not isinstance(entries, list):
+        return {}
+    found = [cast("dict[str, Any]", entry) for entry in cast("list[Any]", entries) if isinstance(entry, dict)]
+    named = [entry for entry in found if model in (entry.get("id"), entry.get("model"))]
+    return named[0] if named else {}
+
+
+def _whole(value: object) -> int | None:
+    return value if type(value) is int and value > 0 else None

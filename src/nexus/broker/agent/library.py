@@ -17,11 +17,11 @@ async def load() -> None:
     """Import the agent library."""
     global _loaded  # noqa: PLW0603 - modules are imported once for a process
     if not _loaded:
-        await imported(_LOOP)
+        await import_module(_LOOP)
         _loaded = True
 
 
-async def imported(module: str) -> Any:
+async def import_module(module: str) -> Any:
     """Import a module in a thread: that takes longer than the event loop may stand still."""
     return await asyncio.to_thread(_import, module)
 

@@ -137,17 +137,17 @@ class Models:
 
     async def _candidate(self, name: str) -> Candidate:
         if name not in self._candidates:
-            self._candidates[name] = await self._made(name)
+            self._candidates[name] = await self._make_candidate(name)
         return self._candidates[name]
 
-    async def _made(self, name: str) -> Candidate:
+    async def _make_candidate(self, name: str) -> Candidate:
         provider, slash, model = name.partition("/")
         config = self.config.providers.get(provider)
         if not slash or not model or config is None:
             raise unknown_model(name, self.config.providers)
         async with self._making:
             if provider not in self._clients:
-                self._clients[provider] = await self._connected(provider, config)
+                self._clients[provider] = await self._connect(provider, config)
         client = self._clients[provider]
         from pydantic_ai.exceptions import UserError
 
@@ -166,7 +166,7 @@ class Models:
             price=self.config.prices.get(name),
         )
 
-    async def _connected(self, provider: str, config: ProviderConfig) -> Client:
+    async def _connect(self, provider: str, config: ProviderConfig) -> Client:
         headers = {name: await self._value(value) for name, value in config.headers.items()}
         address = await asyncio.to_thread(secrets.address, config.base_url, self.environ)
         self.known_secrets.update(address.secrets)
@@ -185,7 +185,7 @@ class Models:
         module = f"nexus.broker.agent.clients.{config.kind}"
         is_new = module not in sys.modules
         try:
-            connect: Connect = (await library.imported(module)).connect
+            connect: Connect = (await library.import_module(module)).connect
         except ImportError as error:
             raise ConfigError(
                 f"The package for providers of kind `{config.kind}` is not installed",

@@ -121,7 +121,7 @@ def budgets_in_money(limits: BudgetsConfig) -> list[str]:
     ]
 
 
-def unpriced(config: Config) -> Iterator[str]:
+def list_unpriced(config: Config) -> Iterator[str]:
     """The models that the settings name, that a budget in money is set for, and whose price nobody knows.
 
     A model on a local server is free.

@@ -118,7 +118,7 @@ def key_found(provider: ProviderConfig) -> str:
     return ""
 
 
-def offered(section: str) -> str:
+def section_of(section: str) -> str:
     """Under which of them a section of config.toml is offered."""
     return section if section in PROVIDERS else "compatible"
 
@@ -246,7 +246,7 @@ class Choice:
             provider = replace(provider, api_key=f"env:{_TYPED}", auth_token="")
         return replace(settings, providers={**settings.providers, self.name: provider}), environ
 
-    def kept(self, home: Home) -> "Choice":
+    def keep_key(self, home: Home) -> "Choice":
         """The same, with a key that was typed in the place where it stays."""
         if not self.typed_key:
             return self

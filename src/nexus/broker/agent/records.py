@@ -17,7 +17,7 @@ Approve = Callable[[Tool, Mapping[str, Any], str, bool], Awaitable[bool]]
 True: it was allowed, and was certainly not made before."""
 
 
-async def unasked(tool: Tool, arguments: Mapping[str, Any], call_id: str, interrupted: bool) -> bool:
+async def ask_nobody(tool: Tool, arguments: Mapping[str, Any], call_id: str, interrupted: bool) -> bool:
     """Nobody is asked."""
     return False
 
@@ -135,7 +135,7 @@ class Account(Protocol):
         """
         ...
 
-    async def asked(self) -> int:
+    async def count_requests(self) -> int:
         """How many requests to models the message at the root and all that it led to have made."""
         ...
 

@@ -20,17 +20,17 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 
 from nexus import ids
 from nexus.broker.agent import fitting, images, text_calls
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.answering import Answering, Asked
-from nexus.broker.agent.blocks import Block
+from nexus.broker.agent.messages import Block
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Limits
 from nexus.broker.agent.short_ids import ShortIds
-from nexus.broker.agent.structured import Form
 from nexus.broker.agent.text_calls import CALLS_IN_TEXT
 from nexus.config import ProviderConfig
 from nexus.context.wrapping import wrapped
@@ -54,6 +54,7 @@ _SLOWER_TIMES: Final = 4
 _LOCAL_TEMPERATURE: Final = 0.2
 # A pause is as long as so many tokens take.
 _STALL_TOKENS: Final = 32
+_NAME: Final = "answer"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,24 @@ class Conversation:
         return {tool.name: tool.parameters_json_schema for tool in self.parameters.function_tools}
 
 
-def asked(
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """The form that the answers of a run have. The text of an answer is still the caller's to read."""
+
+    schema: Mapping[str, Any]
+
+    def asked_of(
+        self, candidate: Candidate, known: Capabilities, parameters: ModelRequestParameters
+    ) -> ModelRequestParameters:
+        """The parameters of a request that asks for this form, unless the server refuses schemas."""
+        if known.structured_output == "none":
+            return parameters
+        mode = "native" if candidate.model.profile.get("supports_json_schema_output", False) else "prompted"
+        wanted = OutputObjectDefinition(json_schema=dict(self.schema), name=_NAME, strict=True)
+        return replace(parameters, output_mode=mode, output_object=wanted)
+
+
+def build_request(
     candidate: Candidate, known: Capabilities, conversation: Conversation, form: Form | None, limits: Limits
 ) -> Asked:
     """The request to one model."""
@@ -80,10 +98,10 @@ def asked(
     blocks = [block.shorten(short) for block in conversation.blocks]
     plain = messages = [message for block in blocks for message in block.messages]
     if any(block.images for block in blocks):
-        messages = images.shown(
+        messages = images.fill_in(
             messages, conversation.images, reads_images=known.images is not False, model=candidate.name
         )
-    reminded = _reminded(messages) if any(block.has_calls_in_text for block in blocks) else set[int]()
+    reminded = _find_reminded(messages) if any(block.has_calls_in_text for block in blocks) else set[int]()
     if known.tool_calls == "none" and parameters.function_tools:
         messages, parameters = _in_words(messages, parameters)
     if reminded:
@@ -104,7 +122,7 @@ def asked(
         per_token = known.bytes_per_token or fitting.BYTES_PER_TOKEN
         most_bytes = int(room.input_tokens * per_token)
         if length > most_bytes:
-            messages = fitting.fitted(messages, conversation.own, most_bytes - fixed)
+            messages = fitting.fit_messages(messages, conversation.own, most_bytes - fixed)
             length = fixed + fitting.length_bytes(messages)
     settings = ModelSettings(max_tokens=room.output_tokens) if room.output_tokens else ModelSettings()
     if not limits.thinks:
@@ -192,7 +210,7 @@ def _stall_ms(candidate: Candidate, known: Capabilities) -> int:
     return max(config.stall_ms, int(_STALL_TOKENS / known.output_tokens_per_s * 1000))
 
 
-def _reminded(messages: Sequence[ModelMessage]) -> set[int]:
+def _find_reminded(messages: Sequence[ModelMessage]) -> set[int]:
     """The places of the messages that end with what to do next: successful results of calls in text.
 
     It depends on the answer with the calls alone, so that the cached prefix stays. What failed says itself
@@ -224,7 +242,7 @@ def _in_words(
 ) -> tuple[list[ModelMessage], ModelRequestParameters]:
     """The same for a server that takes no tools: they are described in words, and so is what they gave."""
     lines = [
-        _described(tool.name, tool.description, tool.parameters_json_schema)
+        _describe_tool(tool.name, tool.description, tool.parameters_json_schema)
         for tool in parameters.function_tools
     ]
     told = _TOOLS_IN_WORDS + "\n".join(lines)
@@ -233,7 +251,7 @@ def _in_words(
     return plain, replace(parameters, function_tools=[], instruction_parts=parts)
 
 
-def _described(name: str, description: str | None, schema: dict[str, Any]) -> str:
+def _describe_tool(name: str, description: str | None, schema: dict[str, Any]) -> str:
     required = schema.get("required", ())
     arguments = ", ".join(each if each in required else f"{each}?" for each in schema.get("properties", {}))
     return f"- {name}({arguments}): {description or ''}"
@@ -241,19 +259,24 @@ def _described(name: str, description: str | None, schema: dict[str, Any]) -> st
 
 def _plain(message: ModelMessage) -> ModelMessage:
     if isinstance(message, ModelResponse):
-        return replace(message, parts=[_said(part) for part in message.parts])
-    return replace(message, parts=[_given(part) for part in message.parts])
+        return replace(message, parts=[_word_answer(part) for part in message.parts])
+    return replace(message, parts=[_word_request(part) for part in message.parts])
 
 
-def _said(part: ModelResponsePart) -> ModelResponsePart:
+def _word_answer(part: ModelResponsePart) -> ModelResponsePart:
     if not isinstance(part, ToolCallPart):
         return part
     return TextPart(json.dumps({"name": part.tool_name, "arguments": part.args_as_dict()}))
 
 
-def _given(part: ModelRequestPart) -> ModelRequestPart:
+def _word_request(part: ModelRequestPart) -> ModelRequestPart:
     if isinstance(part, ToolReturnPart):
         return UserPromptPart(wrapped("tool_result", part.model_response_str(), tool=part.tool_name))
     if isinstance(part, RetryFeedbackPart):
         return UserPromptPart(str(part.content))
     return part
+
+
+def may_refuse_form(known: Capabilities, error: Exception) -> bool:
+    """Whether a request may succeed without the schema."""
+    return known.structured_output != "none" and getattr(error, "status_code", None) in {400, 422, 501}

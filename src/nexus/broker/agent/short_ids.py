@@ -49,14 +49,14 @@ class ShortIds:
         """An answer with whole ids in its text and in its calls."""
         if not self._long:
             return response
-        return replace(response, parts=[_changed(part, self.expanded) for part in response.parts])
+        return replace(response, parts=[_change_part(part, self.expand) for part in response.parts])
 
-    def expanded(self, text: str) -> str:
+    def expand(self, text: str) -> str:
         """A text with whole ids."""
         return _SHORT.sub(lambda match: self._long.get(match[0], match[0]), text)
 
     def _message(self, message: ModelMessage) -> ModelMessage:
-        parts: list[Any] = [_changed(part, self._text) for part in message.parts]
+        parts: list[Any] = [_change_part(part, self._text) for part in message.parts]
         # Most messages name no id, and a copy costs more than all the looking.
         if all(new is old for new, old in zip(parts, message.parts, strict=True)):
             return message
@@ -91,19 +91,19 @@ class Expander:
         may_go_on = cut is not None and any(_begins(cut[0], kind) for kind in _KINDS)
         end = cut.start() if cut is not None and may_go_on else len(text)
         self._held = text[end:]
-        return self._ids.expanded(text[:end])
+        return self._ids.expand(text[:end])
 
     def rest(self) -> str:
         """What is still held back."""
         rest, self._held = self._held, ""
-        return self._ids.expanded(rest)
+        return self._ids.expand(rest)
 
 
 def _begins(text: str, kind: str) -> bool:
     return f"{kind}_".startswith(text) or text.startswith(f"{kind}_")
 
 
-def _changed(part: Any, change: Callable[[str], str]) -> Any:
+def _change_part(part: Any, change: Callable[[str], str]) -> Any:
     """A part of a message with its text changed."""
     if isinstance(part, ToolCallPart):
         call = cast("ToolCallPart[Any]", part)

@@ -80,7 +80,7 @@ def find(text: str, tools: Mapping[str, Mapping[str, Any]], quoted: Collection[s
         end = closing.end() if closing else stop
         calls += found
     if not calls:
-        return _unnamed(text, tools, quoted)
+        return _find_unnamed(text, tools, quoted)
     kept.append(text[end:])
     return Found(calls=calls[:_MOST_CALLS], text="".join(kept).strip())
 
@@ -98,7 +98,7 @@ def operations(tools: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
     ]
 
 
-def _unnamed(text: str, tools: Mapping[str, Mapping[str, Any]], quoted: Collection[str]) -> Found | None:
+def _find_unnamed(text: str, tools: Mapping[str, Mapping[str, Any]], quoted: Collection[str]) -> Found | None:
     """A text that is nothing but arguments with an operation in them: they name the tool as well."""
     bare = _FENCED.sub(r"\1", text.strip())
     try:
@@ -149,7 +149,7 @@ def _call(value: Any, tools: Mapping[str, Mapping[str, Any]]) -> TextCall | None
     if not isinstance(name, str) or not isinstance(arguments, dict):
         return None
     if name not in tools:
-        name, arguments = _meant(name, cast("dict[str, Any]", arguments), tools)
+        name, arguments = _find_meant_tool(name, cast("dict[str, Any]", arguments), tools)
     if name not in tools:
         return None
     stated = {
@@ -162,7 +162,7 @@ def _call(value: Any, tools: Mapping[str, Mapping[str, Any]]) -> TextCall | None
     return TextCall(tool=name, arguments=stated)
 
 
-def _meant(
+def _find_meant_tool(
     name: str, arguments: dict[str, Any], tools: Mapping[str, Mapping[str, Any]]
 ) -> tuple[str, dict[str, Any]]:
     """The tool that has an operation of that name: small models take the one for the other."""

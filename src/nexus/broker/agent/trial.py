@@ -19,14 +19,14 @@ from pydantic_ai.tools import ToolDefinition
 
 from nexus import clock
 from nexus.broker.agent import text_calls
-from nexus.broker.agent.advice import advice
 from nexus.broker.agent.answering import Answering, Asked
-from nexus.broker.agent.asking import Asking, told
-from nexus.broker.agent.blocks import Block
+from nexus.broker.agent.asking import Asking
+from nexus.broker.agent.errors import advise, describe
 from nexus.broker.agent.fitting import length_bytes
+from nexus.broker.agent.messages import Block
 from nexus.broker.agent.models import Candidate, Models
 from nexus.broker.agent.records import Attempt, Estimate, Limits
-from nexus.broker.agent.structured import Form
+from nexus.broker.agent.requests import Form
 from nexus.config import Config
 from nexus.errors import ModelError
 from nexus.ledgers import Database
@@ -107,7 +107,7 @@ class Trial:
         return sum(attempt.duration_ms for attempt in self.attempts)
 
 
-async def tried(
+async def try_model(
     config: Config,
     name: str,
     environ: Mapping[str, str] = os.environ,
@@ -160,7 +160,7 @@ class _Tester:
     async def run(self) -> Trial:
         self._tell("question")
         await self._ask(f"{clock.timestamp(clock.now())}\n\n{_TEXT}\n\n{_QUESTION}")
-        calls, form = await self._called(), await self._formed()
+        calls, form = await self._try_call(), await self._try_form()
         one_slot = await self._has_one_slot()
         seen = Capabilities(
             **calls.known_fields(),
@@ -174,7 +174,7 @@ class _Tester:
             name=self.candidate.name,
             address=self.candidate.model.base_url or "",
             known=await knowledge.of(self.candidate),
-            learned=await knowledge.learned(self.candidate),
+            learned=await knowledge.load_learned(self.candidate),
             attempts=tuple(self.attempts),
         )
 
@@ -182,7 +182,7 @@ class _Tester:
         if self.on_progress is not None:
             self.on_progress(step)
 
-    async def _called(self) -> Capabilities:
+    async def _try_call(self) -> Capabilities:
         self._tell("tool call")
         answer = await self._ask(_CALL, parameters=ModelRequestParameters(function_tools=[_ADD]))
         right = any(
@@ -195,7 +195,7 @@ class _Tester:
             return Capabilities(calls_tools=right, tool_calls="text")
         return Capabilities(calls_tools=right)
 
-    async def _formed(self) -> bool:
+    async def _try_form(self) -> bool:
         self._tell("JSON answer")
         answer = await self._ask(_JSON, form=Form(schema=_FORM))
         text = answer.text or ""
@@ -243,7 +243,7 @@ class _Tester:
         try:
             return await asking.answer([asked], parameters or ModelRequestParameters())
         except ModelError as error:
-            raise _unanswered(self.models, self.candidate, asking.error or error) from asking.error
+            raise _failure(self.models, self.candidate, asking.error or error) from asking.error
 
     def publish(self, delta: Delta) -> None:
         if delta.kind == "waiting":
@@ -256,7 +256,7 @@ class _Tester:
         if self.account is not None:
             await self.account.bill(attempt, PURPOSE)
 
-    async def asked(self) -> int:
+    async def count_requests(self) -> int:
         return 0
 
     async def wait(self, reason: str) -> float:
@@ -273,7 +273,7 @@ class _Tester:
         pass
 
 
-async def asked(models: Models, name: str, question: str) -> tuple[str, Attempt]:
+async def ask_once(models: Models, name: str, question: str) -> tuple[str, Attempt]:
     """What a model answers, and the bill; an error that says what to do where it does not answer."""
     messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(question)])]
     (candidate,) = await models.candidates((name,))
@@ -281,12 +281,14 @@ async def asked(models: Models, name: str, question: str) -> tuple[str, Attempt]
     try:
         answer = await answering.run()
     except Exception as error:  # whatever a client raises
-        raise _unanswered(models, candidate, error) from error
+        raise _failure(models, candidate, error) from error
     return answer.text or "", answering.attempt(None)
 
 
-def _unanswered(models: Models, candidate: Candidate, error: Exception) -> ModelError:
-    return ModelError(f"{candidate.name} failed: {told(error, models.redact)}", hint=advice(error, candidate))
+def _failure(models: Models, candidate: Candidate, error: Exception) -> ModelError:
+    return ModelError(
+        f"{candidate.name} failed: {describe(error, models.redact)}", hint=advise(error, candidate)
+    )
 
 
 def _is_valid(schema: Mapping[str, Any], value: Any) -> bool:

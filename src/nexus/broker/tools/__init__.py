@@ -4,8 +4,7 @@ from nexus.broker.tools.agent_send import AGENT_SEND
 from nexus.broker.tools.bash import BASH
 from nexus.broker.tools.files import EDIT, READ, WRITE
 from nexus.broker.tools.sandbox import Grant, Limits, Outcome, Sandbox, availability
-from nexus.broker.tools.tool import Context, Effect, Preview, Tool
-from nexus.broker.tools.workers import Call, Worker, Workers
+from nexus.broker.tools.tool import Call, Context, Effect, Preview, Tool, Worker, Workers
 
 SANDBOXED = (BASH, READ, WRITE, EDIT)
 TOOLS = (*SANDBOXED, AGENT_SEND)

@@ -1,7 +1,6 @@
 """The `agent_send` tool: give a task to a worker, ask after it, wait for it, stop it."""
 
-from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
-from nexus.broker.tools.workers import Worker
+from nexus.broker.tools.tool import Arguments, Context, Tool, Worker, parameters
 from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError
 
@@ -24,23 +23,23 @@ async def _run(arguments: Arguments, context: Context) -> str:
             if arguments.get("wait"):
                 # Small models fill in every argument: no time at all is none given.
                 timeout_ms = arguments.get("timeout_ms") or _WAIT_MS
-                return _told(await workers.wait(call, made.id, min(timeout_ms, _LONGEST_WAIT_MS)))
+                return _report_results(await workers.wait(call, made.id, min(timeout_ms, _LONGEST_WAIT_MS)))
             return f"Dispatched as {made.id}. Call agent_send with the op `wait` to get its result."
         case "status":
-            return _listed(await workers.status(call, worker))
+            return _list_workers(await workers.status(call, worker))
         case "wait":
             timeout_ms = min(arguments.get("timeout_ms", _WAIT_MS), _LONGEST_WAIT_MS)
-            return _told(await workers.wait(call, worker, timeout_ms))
+            return _report_results(await workers.wait(call, worker, timeout_ms))
         case _:
-            return _listed(await workers.cancel(call, worker))
+            return _list_workers(await workers.cancel(call, worker))
 
 
-def _listed(found: list[Worker]) -> str:
+def _list_workers(found: list[Worker]) -> str:
     lines = [f"{worker.id} {worker.status}: {worker.task[:_SHOWN_CHARACTERS]}" for worker in found]
     return "\n".join(lines) or "No workers."
 
 
-def _told(found: list[Worker]) -> str:
+def _report_results(found: list[Worker]) -> str:
     if not found:
         raise ToolError(
             "There is no worker to wait for",

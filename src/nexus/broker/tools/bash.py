@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from nexus.broker.tools.clipping import clipped
 from nexus.broker.tools.sandbox import Limits, Outcome, Reason, Sandbox
-from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
+from nexus.broker.tools.tool import Arguments, Context, Tool, clip, parameters
 from nexus.errors import ToolError
 from nexus.home import Home
 
@@ -29,7 +28,7 @@ async def _run(arguments: Arguments, context: Context) -> str:
     limits = replace(limits, timeout_ms=timeout_ms)
     argv = ["bash", "-c", command]
     outcome = await context.sandbox.run(argv, directory=context.directory, limits=limits)
-    told = _told(outcome, limits)
+    told = _report(outcome, limits)
     return f"{told}\n{_NO_LEDGERS}" if _missed_ledgers(outcome, context.sandbox) else told
 
 
@@ -43,10 +42,10 @@ def _missed_ledgers(outcome: Outcome, sandbox: Sandbox) -> bool:
     return False
 
 
-def _told(outcome: Outcome, limits: Limits) -> str:
-    parts = [_clipped(outcome.stdout)]
+def _report(outcome: Outcome, limits: Limits) -> str:
+    parts = [_clip_output(outcome.stdout)]
     if outcome.stderr:
-        parts.append(f"[standard error]\n{_clipped(outcome.stderr)}")
+        parts.append(f"[standard error]\n{_clip_output(outcome.stderr)}")
     if outcome.killed_by:
         parts.append(f"[ended: {_reason(outcome.killed_by, limits)}]")
     elif outcome.exit_code:
@@ -54,8 +53,8 @@ def _told(outcome: Outcome, limits: Limits) -> str:
     return "\n".join(part for part in parts if part) or "[no output]"
 
 
-def _clipped(output: bytes) -> str:
-    return clipped(output.decode(errors="replace").rstrip("\n"), _SHOWN_CHARACTERS)
+def _clip_output(output: bytes) -> str:
+    return clip(output.decode(errors="replace").rstrip("\n"), _SHOWN_CHARACTERS)
 
 
 def _reason(reason: Reason, limits: Limits) -> str:

@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
-from nexus.broker.tools import text_edit
 from nexus.broker.tools.sandbox import Limits, Outcome
 from nexus.broker.tools.tool import Arguments, Context, Preview, Tool, parameters
 from nexus.errors import ToolError
 
+_MOST_LINES_COMPARED = 5_000
+_COMPARED_CHARACTERS = 160
+_SHOWN_LINES = 8
+_SHOWN_CHARACTERS = 1_000
 _READ_BYTES: Final = 256 * 1024
 _READ_LINES: Final = 2_000
 _EDIT_BYTES: Final = 512 * 1024
@@ -79,6 +82,58 @@ trap - EXIT
 """
 
 
+def replace_passage(text: str, old: str, new: str) -> tuple[str, int]:
+    """The text with its only `old` replaced, and the line where that was."""
+    if not old:
+        raise ToolError("`old` is empty", hint="Give the exact text to replace, or use `write`.")
+    if old == new:
+        raise ToolError("`old` and `new` are the same: nothing would change")
+    found = _starts(text, old)
+    if not found:
+        raise ToolError("`old` is not in the file exactly as given", hint=_nearest(text, old))
+    if len(found) > 1:
+        lines = ", ".join(str(_line_of(text, start)) for start in found[:10])
+        raise ToolError(
+            f"`old` is in the file {len(found)} times, at lines {lines}",
+            hint="Add lines before or after it, so that it is there only once.",
+        )
+    start = found[0]
+    return text[:start] + new + text[start + len(old) :], _line_of(text, start)
+
+
+def _starts(text: str, old: str) -> list[int]:
+    """Where it begins, overlapping places too: replacing one of those would be a guess."""
+    starts: list[int] = []
+    at = text.find(old)
+    while at >= 0 and len(starts) < 1_000:
+        starts.append(at)
+        at = text.find(old, at + 1)
+    return starts
+
+
+def _line_of(text: str, start: int) -> int:
+    return text.count("\n", 0, start) + 1
+
+
+def _nearest(text: str, old: str) -> str:
+    """The lines most like the first line of `old`, as they really are."""
+    if "\r\n" in text and "\r" not in old and old.replace("\n", "\r\n") in text:
+        return "The file's lines end in CR LF: write \\r\\n at line ends."
+    wanted = next((line for line in old.splitlines() if line.strip()), old)
+    lines = text.splitlines()[:_MOST_LINES_COMPARED]
+    compared = [_comparable(line) for line in lines]
+    near = difflib.get_close_matches(_comparable(wanted), compared, n=1, cutoff=0.5)
+    if not near:
+        return "Nothing in the file is like it. Read the file again."
+    at = compared.index(near[0])
+    passage = "\n".join(lines[at : at + min(len(old.splitlines()), _SHOWN_LINES)])
+    return f"Nearest, at line {at + 1}:\n{passage[:_SHOWN_CHARACTERS]}"
+
+
+def _comparable(line: str) -> str:
+    return line.strip()[:_COMPARED_CHARACTERS]
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Found:
     """A file as it is before a change."""
@@ -110,12 +165,12 @@ async def _read(arguments: Arguments, context: Context) -> str:
     outcome = await _script(_READ_SCRIPT, [path, str(first), str(lines), str(most_bytes)], context)
     if outcome.exit_code:
         _refuse(path, outcome.exit_code, context, outcome.stderr)
-    return _numbered(
+    return _number_lines(
         outcome.stdout.decode(errors="replace"), first, lines, cut=len(outcome.stdout) >= most_bytes
     )
 
 
-def _numbered(text: str, first: int, lines: int, *, cut: bool) -> str:
+def _number_lines(text: str, first: int, lines: int, *, cut: bool) -> str:
     if not text:
         return "[the file has no such line]" if first > 1 else "[the file is empty]"
     rows = text.split("\n")
@@ -153,7 +208,7 @@ async def _edit(arguments: Arguments, context: Context) -> str:
     found = await _find(path, context)
     if context.expected not in {"", found.state}:
         _refuse(path, _CHANGED, context)
-    _, after, line = await _edited(arguments, found, context)
+    _, after, line = await _apply_edit(arguments, found, context)
     await _replace(path, after.encode(), found.state, context)
     return f"Edited {path} at line {line}."
 
@@ -162,13 +217,13 @@ async def _preview_edit(arguments: Arguments, context: Context) -> Preview:
     path: str = arguments["path"]
     found = await _find(path, context)
     try:
-        before, after, _ = await _edited(arguments, found, context)
+        before, after, _ = await _apply_edit(arguments, found, context)
     except ToolError as error:
         return Preview(text=f"This edit fails, unless the file changes: {error.message}.", state=found.state)
     return Preview(text=await asyncio.to_thread(_diff, path, before, after), state=found.state)
 
 
-async def _edited(arguments: Arguments, found: _Found, context: Context) -> tuple[str, str, int]:
+async def _apply_edit(arguments: Arguments, found: _Found, context: Context) -> tuple[str, str, int]:
     """The text of a file before and after an edit, and the line where it differs."""
     path: str = arguments["path"]
     if found.exit_code:
@@ -176,7 +231,7 @@ async def _edited(arguments: Arguments, found: _Found, context: Context) -> tupl
     if found.text is None:
         raise ToolError(f"{path} is not UTF-8 text", hint="Change it with a program, by `bash`.")
     # In a thread: looking for the nearest passage in a large file takes a while.
-    edited, line = await asyncio.to_thread(text_edit.replaced, found.text, arguments["old"], arguments["new"])
+    edited, line = await asyncio.to_thread(replace_passage, found.text, arguments["old"], arguments["new"])
     return found.text, edited, line
 
 

@@ -50,7 +50,7 @@ async def run(told: Mapping[str, Any]) -> int:
     )
     child = await Child.start(told["argv"], spec, limits, stdin=None, inherits=True)
     try:
-        await child.ended()
+        await child.wait_for_end()
     finally:
         await child.close()
     if child.killed_by is not None:

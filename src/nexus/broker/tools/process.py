@@ -95,9 +95,9 @@ class Child:
         program = bubblewrap.find_program()
         told, status = os.pipe()
         block, go = os.pipe()
-        with _closed(go):
+        with _closing(go):
             try:
-                with _closed(status, block), bubblewrap.prepare(spec, (status, block)) as (held, opened):
+                with _closing(status, block), bubblewrap.prepare(spec, (status, block)) as (held, opened):
                     streams = (
                         (None, None, None) if inherits else (DEVNULL if stdin is None else PIPE, PIPE, PIPE)
                     )
@@ -151,7 +151,7 @@ class Child:
             jobs.append(self._feed(stdin))
         self._streams = [asyncio.ensure_future(job) for job in jobs]
 
-    async def ended(self) -> None:
+    async def wait_for_end(self) -> None:
         """Return when the program is over; what it started may still have to be ended."""
         await self._process.wait()
 
@@ -234,7 +234,7 @@ async def _spawn(
 
 
 @contextmanager
-def _closed(*descriptors: int) -> Generator[None]:
+def _closing(*descriptors: int) -> Generator[None]:
     try:
         yield
     finally:

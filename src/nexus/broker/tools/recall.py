@@ -143,27 +143,27 @@ def _line(result: Match) -> str:
         notes.append(f"from {item.source_event_id}")
     who = f"{item.speaker}: " if item.speaker else ""
     lines = [f"- {who}{' '.join(item.text.split())} ({', '.join(notes)})"]
-    lines += [f"  because: {_said(link)}" for link in item.caused_by]
-    lines += [f"  led to: {_said(link)}" for link in item.leads_to]
+    lines += [f"  because: {_render_link(link)}" for link in item.caused_by]
+    lines += [f"  led to: {_render_link(link)}" for link in item.leads_to]
     return "\n".join(lines)
 
 
-def _said(link: Link) -> str:
+def _render_link(link: Link) -> str:
     return f"{' '.join(link.text.split())} ({link.relation}, {link.id})"
 
 
-def _described(type_: str, text: str, **more: Any) -> dict[str, Any]:
+def _property(type_: str, text: str, **more: Any) -> dict[str, Any]:
     return {"type": type_, "description": text, **more}
 
 
 _PARAMETERS = parameters(
     "query",
     query={"type": "string"},
-    entity=_described("string", "Only about this person or thing, by name."),
-    scope=_described("string", "facts, events, episodes, entities, observations, mental_models"),
-    time_after=_described("string", "ISO date"),
+    entity=_property("string", "Only about this person or thing, by name."),
+    scope=_property("string", "facts, events, episodes, entities, observations, mental_models"),
+    time_after=_property("string", "ISO date"),
     time_before={"type": "string"},
     channel={"type": "string"},
     max_results={"type": "integer", "minimum": 1},
-    budget=_described("string", "low, mid or high"),
+    budget=_property("string", "low, mid or high"),
 )

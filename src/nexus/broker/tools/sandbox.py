@@ -74,7 +74,7 @@ class Sandbox:
         child = await Child.start(argv, spec, limits, stdin=stdin)
         try:
             async with asyncio.timeout(limits.timeout_ms / 1000):
-                await child.ended()
+                await child.wait_for_end()
         except TimeoutError:
             child.kill("timeout")
         finally:

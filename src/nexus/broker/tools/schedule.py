@@ -2,8 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
-from nexus.broker.tools.workers import Call
+from nexus.broker.tools.tool import Arguments, Call, Context, Tool, parameters
 from nexus.errors import NexusError, ToolError
 
 Act = Callable[[Arguments, Call], Awaitable[str]]

@@ -25,7 +25,7 @@ def send_file_tool(home: Home, config: AttachmentsConfig) -> Tool:
     async def run(arguments: Arguments, context: Context) -> str:
         path: str = arguments["path"]
         data = await files.contents(path, config.max_bytes, context)
-        attachment = _described(PurePath(path).name, data)
+        attachment = _describe_file(PurePath(path).name, data)
         await asyncio.to_thread(attachments.keep, home, attachment, data)
         return json.dumps({"sent with your answer": asdict(attachment)})
 
@@ -39,7 +39,7 @@ def send_file_tool(home: Home, config: AttachmentsConfig) -> Tool:
     )
 
 
-def chosen(results: Iterable[str], most: int) -> tuple[Attachment, ...]:
+def list_chosen(results: Iterable[str], most: int) -> tuple[Attachment, ...]:
     """The files that calls of the tool chose, each once, in order."""
     found: dict[Attachment, None] = {}
     for result in results:
@@ -48,7 +48,7 @@ def chosen(results: Iterable[str], most: int) -> tuple[Attachment, ...]:
     return tuple(found)[:most]
 
 
-def _described(name: str, data: bytes) -> Attachment:
+def _describe_file(name: str, data: bytes) -> Attachment:
     guessed, _ = mimetypes.guess_type(name)
     return Attachment(
         name=name,

@@ -3,15 +3,51 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from nexus.broker.tools.sandbox import Sandbox
-from nexus.broker.tools.workers import Call, Workers
 from nexus.errors import ToolError
+from nexus.request import Request
 
 Arguments = Mapping[str, Any]
 Effect = Literal["send", "publish", "pay", "delete"]
 """What can't be taken back. A run that has read other people's text asks before it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One call of a tool: on whose behalf, in which run, and its own key, which a repetition shares."""
+
+    request: Request
+    execution_id: str
+    session_label: str
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """A worker as the run that dispatched it sees it."""
+
+    id: str
+    task: str
+    status: str
+    """`running`, or how it ended: done, failed, timeout, cancelled."""
+    result: str | None = None
+    """What it answered, or why it has no answer; None while it runs."""
+    delivered: bool = False
+    """Its result goes to another run, as a message."""
+
+
+class Workers(Protocol):
+    """The workers of a session. `worker` is an id; without one, all that have not been heard of are meant."""
+
+    async def dispatch(self, call: Call, task: str, *, read_only: bool) -> Worker: ...
+
+    async def status(self, call: Call, worker: str | None) -> list[Worker]: ...
+
+    async def wait(self, call: Call, worker: str | None, timeout_ms: int) -> list[Worker]: ...
+
+    async def cancel(self, call: Call, worker: str | None) -> list[Worker]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +99,7 @@ class Tool:
 
     def prepare(self, arguments: Arguments) -> Arguments:
         """The arguments as it will run with them; ToolError where they don't fit its schema."""
-        given = stated(self.parameters, arguments)
+        given = drop_nulls(self.parameters, arguments)
         check(self.parameters, given)
         return given
 
@@ -85,7 +121,7 @@ def parameters(*required: str, **properties: Mapping[str, Any]) -> Mapping[str, 
     }
 
 
-def stated(schema: Mapping[str, Any], arguments: Arguments) -> Arguments:
+def drop_nulls(schema: Mapping[str, Any], arguments: Arguments) -> Arguments:
     """The arguments without those that may be left out and are null: many models name every argument."""
     required = schema.get("required", ())
     return {name: value for name, value in arguments.items() if value is not None or name in required}
@@ -118,3 +154,12 @@ def _check_value(name: str, value: object, rule: Mapping[str, Any]) -> None:
         raise ToolError(f"`{name}` must be one of {', '.join(rule['enum'])}, not {value!r:.80}")
     if isinstance(value, int) and value < rule.get("minimum", value):
         raise ToolError(f"`{name}` must be at least {rule['minimum']}, not {value}")
+
+
+def clip(text: str, most_characters: int) -> str:
+    """The beginning and the end: what was done, and how it ended."""
+    left_out = len(text) - most_characters
+    if left_out <= 0:
+        return text
+    half = most_characters // 2
+    return f"{text[:half]}\n[… {left_out} characters left out …]\n{text[-half:]}"

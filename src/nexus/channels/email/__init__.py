@@ -31,7 +31,7 @@ from nexus.channels.adapter import (
 from nexus.channels.email.failures import explain
 from nexus.channels.email.mailbox import Login, Mailbox, Mark, Server
 from nexus.channels.text import render_html
-from nexus.context import quoting
+from nexus.context.wrapping import without_history
 from nexus.history import mail_authentication, mime, parser_process
 from nexus.history.mail_addresses import normalize_address
 from nexus.history.parser_process import UnreadableError
@@ -237,9 +237,7 @@ def parse_message(data: bytes, *, own: frozenset[str], auth_server: str) -> Mess
     root = before[0] if before else id_
     files = tuple(file for part in mail.parts if (file := _build_file(part)) is not None)
     # The subject of a reply says nothing new.
-    said = (
-        quoting.without_history(mail.text) if before else "\n\n".join(filter(None, [mail.subject, mail.text]))
-    )
+    said = without_history(mail.text) if before else "\n\n".join(filter(None, [mail.subject, mail.text]))
     is_only_sender = len(mail.get_all("from")) == len(senders) == 1
     return Message(
         id=id_,

@@ -28,7 +28,7 @@ class _Endpoint:
         served = served_by(Request(scope))
         async with served.making_mcp:
             if served.mcp is None:
-                module = await library.imported(_SERVER)
+                module = await library.import_module(_SERVER)
                 served.mcp = await served.stack.enter_async_context(module.endpoint(served.app, _PATH))
         assert served.mcp is not None  # noqa: S101 - an invariant, for the reader and the type checker
         await served.mcp(scope, receive, send)

@@ -71,7 +71,7 @@ class Recalled(BaseModel):
 
     note: str = _DATA
     memories: list[Memory]
-    find_meant: dict[str, list[str]] = Field(
+    meant: dict[str, list[str]] = Field(
         default_factory=dict[str, list[str]],
         description="Whom the question means: `my husband` with their names.",
     )

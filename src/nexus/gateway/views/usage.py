@@ -107,7 +107,7 @@ async def load_report(
         messages=await load_most_expensive(ledgers, days=days, limit=messages, now=end),
         budgets=await load_budgets(ledgers, config.budgets, now=now),
         hits=await load_hits(ledgers, days=days, now=end),
-        unlimited_models=tuple(prices.unpriced(config)),
+        unlimited_models=tuple(prices.list_unpriced(config)),
         estimated_calls=await ledgers.runtime.read(usage.count_estimated, day=_since(end(), days)),
     )
 

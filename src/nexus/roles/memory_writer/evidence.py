@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from nexus import clock
-from nexus.context.quoting import split_quotes
+from nexus.context.wrapping import split_quotes
 from nexus.memory.languages import DEFAULT, detect, mixture, speech
 from nexus.memory.languages.speech import Clause
 from nexus.memory.recall.words import function_words, tokens

@@ -9,7 +9,7 @@ import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 
 from agent_runs import KEY, Run
-from nexus.broker.agent.asking import told
+from nexus.broker.agent.errors import describe
 from nexus.broker.agent.records import Limits
 from nexus.errors import ModelError
 from nexus.testing import (
@@ -230,7 +230,7 @@ async def test_of_a_long_page_of_a_proxy_an_excerpt_is_kept(
 def test_a_key_that_an_excerpt_would_cut_is_masked(before: int) -> None:
     body = f"{'x' * before} {KEY} {'y' * 1000}"
     error = ModelHTTPError(status_code=502, model_name="m", body=body)
-    assert KEY[:4] not in told(error, lambda text: text.replace(KEY, "…"))
+    assert KEY[:4] not in describe(error, lambda text: text.replace(KEY, "…"))
 
 
 async def test_an_address_where_nobody_listens(made: Callable[..., Run], server: ModelServer) -> None:

@@ -10,7 +10,7 @@ from nexus.broker.agent import library
 async def main():
     names = ["nexus.broker.agent.loop", "pydantic_ai", "openai", "nexus.broker.agent.clients.openai",
              "nexus.broker.agent.requests", "nexus.gateway.mcp.server"]
-    await asyncio.gather(library.load(), *map(library.imported, names))
+    await asyncio.gather(library.load(), *map(library.import_module, names))
 
 asyncio.run(main())
 """

@@ -11,13 +11,13 @@ from pydantic_ai.models import Model, ModelRequestParameters
 
 from agent_runs import Run, past_turn
 from nexus import ids
-from nexus.broker.agent import blocks, messages
+from nexus.broker.agent import messages
 from nexus.broker.agent.answering import Asked
 from nexus.broker.agent.clients import anthropic, openai
 from nexus.broker.agent.clients.client import Opening
 from nexus.broker.agent.models import Candidate, Models
 from nexus.broker.agent.records import Limits
-from nexus.broker.agent.requests import Conversation, asked
+from nexus.broker.agent.requests import Conversation, build_request
 from nexus.ledgers.agents.history import Turn
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.testing import ModelServer
@@ -31,10 +31,13 @@ def conversation(exchanges: int) -> list[ModelMessage]:
     said = [
         text
         for number in range(exchanges)
-        for text in (messages.asked(f"On day {number} I bought apples."), messages.noted(f"Noted {number}."))
+        for text in (
+            messages.dump_question(f"On day {number} I bought apples."),
+            messages.dump_note(f"Noted {number}."),
+        )
     ]
     now = ModelRequest(parts=[UserPromptPart("How many?")])
-    return [*map(messages.loaded, said), now]
+    return [*map(messages.load_message, said), now]
 
 
 async def count_calls(model: "Model[object]", exchanges: int) -> int:
@@ -76,8 +79,8 @@ def _past(exchanges: int) -> list[Turn]:
     return [
         past_turn(
             [
-                messages.asked(f"On day {number} I bought apples ({facts[number % 5]})."),
-                messages.noted(f"Noted {number}."),
+                messages.dump_question(f"On day {number} I bought apples ({facts[number % 5]})."),
+                messages.dump_note(f"Noted {number}."),
             ]
         )
         for number in range(exchanges)
@@ -96,9 +99,9 @@ async def _ask(candidate: Candidate, past: list[Turn]) -> tuple[Asked, int]:
     sys.setprofile(count)
     try:
         conversation = Conversation(
-            blocks=blocks.join(past, [now]), own=1, parameters=ModelRequestParameters()
+            blocks=messages.join(past, [now]), own=1, parameters=ModelRequestParameters()
         )
-        made = asked(candidate, Capabilities(), conversation, None, Limits())
+        made = build_request(candidate, Capabilities(), conversation, None, Limits())
     finally:
         sys.setprofile(None)
     return made, calls
@@ -123,8 +126,8 @@ async def test_what_was_said_before_is_prepared_once(made: Callable[..., Run]) -
 
 def test_a_turn_without_an_answer_is_joined_with_the_next_one() -> None:
     past = [
-        past_turn([messages.asked("Hello?")]),
-        past_turn([messages.asked("Yes?"), messages.noted("Here.")]),
+        past_turn([messages.dump_question("Hello?")]),
+        past_turn([messages.dump_question("Yes?"), messages.dump_note("Here.")]),
     ]
-    [block] = blocks.join(past, [ModelRequest(parts=[UserPromptPart("Good.")])])
+    [block] = messages.join(past, [ModelRequest(parts=[UserPromptPart("Good.")])])
     assert [len(message.parts) for message in block.messages] == [2, 1, 1]

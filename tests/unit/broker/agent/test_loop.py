@@ -59,7 +59,9 @@ async def test_the_next_run_reloads_the_conversation_exactly(
     await second("Thank you.")
     earlier, later = server.requests[1], server.requests[2]
     assert later.prompt.data.startswith(earlier.prompt.data)
-    assert [messages.stored(messages.loaded(text)).parts_json for text in first.stored()] == first.stored()
+    assert [
+        messages.dump_message(messages.load_message(text)).parts_json for text in first.stored()
+    ] == first.stored()
     assert [message.role for message in first.journal.messages.values()] == [
         "user",
         "assistant",

@@ -14,7 +14,7 @@ import pytest_asyncio
 import mcp_server
 from agent_runs import Run
 from nexus.broker.agent.mcp import Servers
-from nexus.broker.agent.mcp.offer import Offer
+from nexus.broker.agent.mcp.servers import Offer
 from nexus.broker.tools import Context, Sandbox, Tool
 from nexus.config import McpConfig
 from nexus.errors import ToolError

@@ -51,7 +51,7 @@ def test_a_price_of_ones_own_wins_over_the_public_list() -> None:
 def test_the_models_that_a_budget_in_money_cannot_limit_are_known(
     changes: dict[str, Any], unpriced: list[str]
 ) -> None:
-    assert list(prices.unpriced(_config(**changes))) == unpriced
+    assert list(prices.list_unpriced(_config(**changes))) == unpriced
 
 
 class _Priced(Run):

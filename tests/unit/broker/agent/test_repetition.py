@@ -1,6 +1,6 @@
 import pytest
 
-from nexus.broker.agent.answering import Repetition, repeated
+from nexus.broker.agent.answering import Repetition, count_repeated
 
 
 @pytest.mark.parametrize("span", ["the same again. ", "a", "x" * 90 + "\n", "One line.\nAnother line.\n"])
@@ -26,4 +26,4 @@ def test_a_span_that_comes_over_and_over_is_noticed_while_it_comes(span: str) ->
     ],
 )
 def test_lists_and_tables_are_no_repetition(text: str) -> None:
-    assert repeated(text) == 0
+    assert count_repeated(text) == 0

@@ -42,7 +42,7 @@ def test_what_a_model_says_has_whole_ids_again() -> None:
 def test_other_words_stay(text: str) -> None:
     short = ShortIds()
     short.shorten(TOLD)
-    assert short.expanded(text) == text
+    assert short.expand(text) == text
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 100])
@@ -52,5 +52,5 @@ def test_pieces_are_expanded_like_the_whole(size: int) -> None:
     text = "First fact_2, then evt_1; a fact is a fact_1. The event ends with fact"
     expander = Expander(short)
     shown = "".join(expander.add(text[at : at + size]) for at in range(0, len(text), size)) + expander.rest()
-    assert shown == short.expanded(text)
+    assert shown == short.expand(text)
     assert OTHER in shown

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from certificates import certify
-from nexus.broker.agent.tls import trusted
+from nexus.broker.agent.tls import ssl_context
 from nexus.config import Config
 from nexus.errors import ModelError
 from nexus.testing import ModelServer
@@ -75,9 +75,9 @@ async def url(server: ModelServer, certificate: Path) -> AsyncIterator[str]:
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """What this process trusts is read anew, before and after."""
-    trusted.cache_clear()
+    ssl_context.cache_clear()
     yield
-    trusted.cache_clear()
+    ssl_context.cache_clear()
 
 
 @pytest.mark.usefixtures("fresh")

@@ -28,7 +28,7 @@ def _config(server: ModelServer, **provider: Any) -> Config:
 async def _tried(profile: Profile) -> tuple[trial.Trial, ModelServer]:
     with ModelServer(profile=profile) as server:
         server.always(able)
-        return await trial.tried(_config(server), NAME, {}), server
+        return await trial.try_model(_config(server), NAME, {}), server
 
 
 @pytest.mark.parametrize("kind", PROFILES)
@@ -57,13 +57,13 @@ async def test_a_trial_of_a_model_that_never_answers_ends() -> None:
     with ModelServer(profile=Profile(pace=Pace(before_ms=600_000))) as server:
         server.always(able)
         with pytest.raises(ModelError, match="didn't finish the test"):
-            await trial.tried(_config(server), NAME, {}, limit_s=0.2)
+            await trial.try_model(_config(server), NAME, {}, limit_s=0.2)
 
 
 async def test_a_model_that_only_talks_is_said_to_call_no_tools_and_to_write_no_json() -> None:
     with ModelServer() as server:
         server.always("I would rather talk about the weather, which is fine today, and was fine yesterday.")
-        done = await trial.tried(_config(server), NAME, {})
+        done = await trial.try_model(_config(server), NAME, {})
     assert (done.known.calls_tools, done.known.writes_json) == (False, False)
 
 
@@ -97,7 +97,7 @@ async def test_a_server_that_is_loading_is_waited_for(monkeypatch: pytest.Monkey
     with ModelServer() as server:
         server.script(*[HttpError("overloaded", message="Loading model")] * 3)
         server.always(able)
-        done = await trial.tried(_config(server), NAME, {}, on_progress=steps.append)
+        done = await trial.try_model(_config(server), NAME, {}, on_progress=steps.append)
     assert done.known.calls_tools
     assert steps[:5] == ["question", *["server/small is loading"] * 3, "tool call"]
 
@@ -107,17 +107,17 @@ async def test_a_slow_server_is_given_longer_than_one_in_the_cloud() -> None:
         server.always(able)
         # As if the time-out of a hosted provider were shorter than what this server takes.
         config = _config(server)
-        done = await trial.tried(config, NAME, {})
+        done = await trial.try_model(config, NAME, {})
         assert done.known.calls_tools
         short = _config(server, timeout_ms=100)
         with pytest.raises(ModelError, match="no answer within 100 ms"):
-            await trial.tried(short, NAME, {})
+            await trial.try_model(short, NAME, {})
 
 
 async def test_a_model_that_refuses_is_asked_once() -> None:
     with ModelServer(keys=["right"]) as server:
         with pytest.raises(ModelError, match="401"):
-            await trial.tried(_config(server), NAME, {})
+            await trial.try_model(_config(server), NAME, {})
         assert len(server.records) <= 6, "the question, and what the server says of itself"
 
 
@@ -133,7 +133,7 @@ async def test_a_trial_takes_the_place_of_what_was_known(tmp_path: Path) -> None
             (candidate,) = await models.candidates((NAME,))
             old = Capabilities(structured_output="none", context_tokens=99, streams=False)
             await models.knowledge.learn(candidate, old)
-            await trial.keep(open_.runtime, await trial.tried(config, NAME, {}))
+            await trial.keep(open_.runtime, await trial.try_model(config, NAME, {}))
             known = await models.capabilities(NAME)
     assert known == replace(known, structured_output=None, context_tokens=None, streams=None)
     assert (known.tool_calls, known.calls_tools, known.writes_json) == ("text", True, True)

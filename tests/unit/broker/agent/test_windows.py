@@ -8,10 +8,10 @@ import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 
 from agent_runs import Run
-from nexus.broker.agent import fitting, probe
+from nexus.broker.agent import fitting, knowledge
 from nexus.broker.agent.clients.client import Opening
-from nexus.broker.agent.messages import asked, loaded, noted
-from nexus.broker.agent.overflow import is_loading, overflow, refuses_tools
+from nexus.broker.agent.errors import find_overflow, is_loading, refuses_tools
+from nexus.broker.agent.messages import dump_note, dump_question, load_message
 from nexus.broker.agent.records import Limits
 from nexus.errors import ModelRefusedError
 from nexus.ledgers.runtime.models import Capabilities
@@ -74,14 +74,14 @@ OVERFLOWS = {
 def test_an_overflow_tells_the_window_in_each_servers_words(
     status: int, body: object, told: tuple[int | None, int | None]
 ) -> None:
-    found = overflow(ModelHTTPError(status, "m", body))
+    found = find_overflow(ModelHTTPError(status, "m", body))
     assert found is not None
     assert (found.context_tokens, found.prompt_tokens) == told
 
 
 @pytest.mark.parametrize("message", ["invalid image", "unknown parameter: context", "Bad Request"])
 def test_other_refusals_are_no_overflow(message: str) -> None:
-    assert overflow(ModelHTTPError(400, "m", {"message": message})) is None
+    assert find_overflow(ModelHTTPError(400, "m", {"message": message})) is None
 
 
 def test_loading_and_missing_tools_are_told_apart() -> None:
@@ -92,14 +92,18 @@ def test_loading_and_missing_tools_are_told_apart() -> None:
 
 
 def test_a_prompt_is_shortened_from_its_oldest_part_on() -> None:
-    past = [text for number in range(8) for text in (asked(f"Question {number}"), noted("Answer. " * 100))]
-    messages = [loaded(text) for text in (*past, asked("And now?"))]
-    short = fitting.fitted(messages, 1, 3_000)
+    past = [
+        text
+        for number in range(8)
+        for text in (dump_question(f"Question {number}"), dump_note("Answer. " * 100))
+    ]
+    messages = [load_message(text) for text in (*past, dump_question("And now?"))]
+    short = fitting.fit_messages(messages, 1, 3_000)
     assert fitting.length_bytes(short) <= 3_000
     said = str(short)
     assert "- Question 0" in said, "what is left out is named"
     assert "And now?" in said
-    assert fitting.fitted(messages, 1, 10**6) is messages
+    assert fitting.fit_messages(messages, 1, 10**6) is messages
 
 
 @pytest.fixture
@@ -130,7 +134,11 @@ async def test_an_overflow_is_learned_from_and_the_call_repeated_once(
     made: Callable[..., Run], server: ModelServer
 ) -> None:
     server.always(_small)
-    past = [text for number in range(8) for text in (asked(f"Question {number}"), noted("word " * 200))]
+    past = [
+        text
+        for number in range(8)
+        for text in (dump_question(f"Question {number}"), dump_note("word " * 200))
+    ]
     run = made(history=past, limits=Limits(output_tokens=64))
     assert (await run()).text == "It fits."
     assert len(server.requests) == 2
@@ -263,9 +271,9 @@ async def test_native_calls_stay_as_they_are(made: Callable[..., Run], server: M
 
 
 async def test_a_server_is_asked_about_its_model(server: ModelServer) -> None:
-    told = await probe.probe(
+    told = await knowledge.probe(
         Opening(base_url=server.openai_url, api_key=None, auth_token=None, headers={}), "small"
     )
     assert told == Capabilities(), "it says nothing about windows"
     gone = Opening(base_url="http://127.0.0.1:9/v1", api_key=None, auth_token=None, headers={})
-    assert await probe.probe(gone, "small") is None
+    assert await knowledge.probe(gone, "small") is None

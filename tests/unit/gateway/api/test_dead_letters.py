@@ -5,7 +5,7 @@ import sqlite3
 from apps import app_on
 from gateways import app_for_gateway, gateway_on
 from memory_writers import rows
-from nexus.engine import letters
+from nexus.engine import records
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn
 
@@ -39,7 +39,7 @@ async def test_the_dashboard_retries_a_run_that_was_given_up(home: Home, server:
         result = await app.broker.run(str(again)).result()
         refused = await client.post(f"/requests/{request_id}/retry")
         after = (await client.get(f"/requests/{request_id}")).text
-        dead = letters.dead(app.engine.database)
+        dead = records.list_dead_letters(app.engine.database)
     assert f"/requests/{request_id}/retry" in page
     assert (done.status_code, done.headers["location"]) == (303, f"/requests/{request_id}")
     assert (result.response.content, refused.status_code, dead) == ("Hi", 404, [])
@@ -50,7 +50,7 @@ async def test_a_run_that_was_given_up_is_dismissed(home: Home, server: ModelSer
     run = await given_up(home, server)
     async with app_for_gateway(home, server) as app, gateway_on(app) as client:
         told = [(await client.post(f"/api/executions/{run}/dismiss")).json() for _ in range(2)]
-        dead = letters.dead(app.engine.database)
+        dead = records.list_dead_letters(app.engine.database)
         states = await rows(app, "runtime", "SELECT status FROM executions")
     assert told == [{"dismissed": True}, {"dismissed": False}]
     assert (dead, states) == ([], [("failed",)])

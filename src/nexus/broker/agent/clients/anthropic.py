@@ -5,7 +5,7 @@ from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from nexus.broker.agent.clients.client import NO_KEY, Client, Opening, send_as_mapped
-from nexus.broker.agent.tls import trusted
+from nexus.broker.agent.tls import ssl_context
 
 # The cached prefix ends behind the tools, behind the system prompt, and behind the last message. The last
 # of these moves by itself, so no earlier message's bytes change.
@@ -24,7 +24,7 @@ def connect(opening: Opening) -> Client:
         default_headers=opening.headers,
         default_query=opening.query,
         max_retries=0,
-        http_client=DefaultAsyncHttpxClient(verify=trusted()),
+        http_client=DefaultAsyncHttpxClient(verify=ssl_context()),
     )
     send_as_mapped(client.beta.messages)
     provider = AnthropicProvider(anthropic_client=client)

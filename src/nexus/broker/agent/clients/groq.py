@@ -6,7 +6,7 @@ from pydantic_ai.providers.groq import GroqProvider
 from pydantic_ai.settings import ModelSettings
 
 from nexus.broker.agent.clients.client import NO_KEY, Client, Opening
-from nexus.broker.agent.tls import trusted
+from nexus.broker.agent.tls import ssl_context
 
 
 def connect(opening: Opening) -> Client:
@@ -15,7 +15,7 @@ def connect(opening: Opening) -> Client:
         base_url=opening.base_url,
         default_headers=opening.headers,
         max_retries=0,
-        http_client=DefaultAsyncHttpxClient(verify=trusted()),
+        http_client=DefaultAsyncHttpxClient(verify=ssl_context()),
     )
     provider = GroqProvider(groq_client=client)
     return Client(

@@ -7,7 +7,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
 from nexus.broker.agent.clients.client import NO_KEY, Client, Opening, send_as_mapped
-from nexus.broker.agent.tls import trusted
+from nexus.broker.agent.tls import ssl_context
 
 
 def connect(opening: Opening) -> Client:
@@ -17,7 +17,7 @@ def connect(opening: Opening) -> Client:
         default_headers=opening.headers,
         default_query=opening.query,
         max_retries=0,
-        http_client=DefaultAsyncHttpxClient(verify=trusted()),
+        http_client=DefaultAsyncHttpxClient(verify=ssl_context()),
     )
     send_as_mapped(client.chat.completions)
     provider = OpenAIProvider(openai_client=client)

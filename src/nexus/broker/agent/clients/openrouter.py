@@ -6,7 +6,7 @@ from pydantic_ai.providers.openrouter import OpenRouterProvider
 from pydantic_ai.settings import ModelSettings
 
 from nexus.broker.agent.clients.client import NO_KEY, Client, Opening, send_as_mapped
-from nexus.broker.agent.tls import trusted
+from nexus.broker.agent.tls import ssl_context
 
 _ADDRESS = "https://openrouter.ai/api/v1"
 
@@ -17,7 +17,7 @@ def connect(opening: Opening) -> Client:
         base_url=opening.base_url or _ADDRESS,
         default_headers=opening.headers,
         max_retries=0,
-        http_client=DefaultAsyncHttpxClient(verify=trusted()),
+        http_client=DefaultAsyncHttpxClient(verify=ssl_context()),
     )
     send_as_mapped(client.chat.completions)
     provider = OpenRouterProvider(openai_client=client)

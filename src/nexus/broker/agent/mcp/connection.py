@@ -11,8 +11,8 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, CallToolResult, TextContent
 
-from nexus.broker.agent.mcp.offer import Offer
-from nexus.broker.agent.tls import trusted
+from nexus.broker.agent.mcp.servers import Offer
+from nexus.broker.agent.tls import ssl_context
 from nexus.config import McpConfig
 from nexus.errors import ToolError
 
@@ -68,7 +68,7 @@ class Connection:
             ) from None
         except Exception as error:  # whatever the transport raises when the server dies
             await self.close()
-            raise ToolError(f"The MCP server `{self._name}` disconnected: {_told(error)}") from None
+            raise ToolError(f"The MCP server `{self._name}` disconnected: {_describe_error(error)}") from None
         if result.is_error:
             raise ToolError(_text(result) or "The tool failed without a message")
         return _text(result)
@@ -90,25 +90,25 @@ class Connection:
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
             try:
                 async with AsyncExitStack() as stack:
-                    self._client = await stack.enter_async_context(await self._made(stack, errors))
+                    self._client = await stack.enter_async_context(await self._make_client(stack, errors))
                     offers = await _offers(self._client)
                     if not opened.done():
                         opened.set_result(offers)
                     await self._stop.wait()
             except Exception as error:  # a transport may raise anything, also groups
                 if not opened.done():
-                    reason = _last_words(errors) or _told(error)
+                    reason = _last_words(errors) or _describe_error(error)
                     opened.set_exception(
                         ToolError(f"The MCP server `{self._name}` could not be started: {reason}")
                     )
             finally:
                 self._client = None
 
-    async def _made(self, stack: AsyncExitStack, errors: TextIO) -> Client:
+    async def _make_client(self, stack: AsyncExitStack, errors: TextIO) -> Client:
         config = self._config
         if config.url:
             http = httpx2.AsyncClient(
-                headers=self._headers, verify=trusted(), timeout=config.timeout_ms / 1000
+                headers=self._headers, verify=ssl_context(), timeout=config.timeout_ms / 1000
             )
             await stack.enter_async_context(http)
             return Client(streamable_http_client(config.url, http_client=http))
@@ -150,7 +150,7 @@ def _last_words(errors: TextIO) -> str:
     return errors.read()[-_LAST_WORDS:].strip()
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """The first plain error inside a group, in a line."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]

@@ -78,7 +78,7 @@ class PublicNetwork(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         last: httpcore.ConnectError | None = None
-        for address in await self._checked(host, port):
+        for address in await self._resolve_public(host, port):
             try:
                 return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
             except httpcore.ConnectError as error:
@@ -96,7 +96,7 @@ class PublicNetwork(httpcore.AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         await self._network.sleep(seconds)
 
-    async def _checked(self, host: str, port: int) -> list[str]:
+    async def _resolve_public(self, host: str, port: int) -> list[str]:
         """Every address of the host; refused if a single one is not public."""
         try:
             found = await self.resolve(host, port)

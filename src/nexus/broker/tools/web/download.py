@@ -65,17 +65,17 @@ class Downloader:
                 asyncio.timeout(self.limits.timeout_ms / 1000),
                 httpcore.AsyncConnectionPool(network_backend=self.network, retries=0) as pool,
             ):
-                return await self._followed(pool, url, sent)
+                return await self._follow(pool, url, sent)
         except TimeoutError:
             raise ToolError(f"{_host(url)} took longer than {self.limits.timeout_ms} ms") from None
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
             raise ToolError(f"{_host(url)} can't be reached: {error or type(error).__name__}") from error
 
-    async def _followed(
+    async def _follow(
         self, pool: httpcore.AsyncConnectionPool, url: str, headers: Mapping[str, str]
     ) -> Download:
         for _ in range(self.limits.redirects + 1):
-            parts = checked(url)
+            parts = check_url(url)
             sent = {**headers, "host": parts.netloc}
             target = urlunsplit(parts).encode()
             async with pool.stream("GET", target, headers=_bytes(sent)) as response:
@@ -117,7 +117,7 @@ class Downloader:
             raise ToolError(f"The answer is larger than {self.limits.size_bytes:,} bytes")
 
 
-def checked(url: str) -> SplitResult:
+def check_url(url: str) -> SplitResult:
     """The parts of a URL that may be fetched, with an ASCII host."""
     try:
         parts = urlsplit(url.strip())

@@ -33,7 +33,7 @@ def web_fetch(downloader: Downloader | None = None, given: Given | None = None) 
         found = await text_of(
             got.body, got.media_type, got.charset, url=got.url, cgroup=context.sandbox.cgroup
         )
-        return _shown(got.url, found.title, found.text.strip(), arguments.get("offset", 0))
+        return _render_page(got.url, found.title, found.text.strip(), arguments.get("offset", 0))
 
     return Tool(
         name="web_fetch",
@@ -54,7 +54,7 @@ def _bare(url: str) -> str:
     return url.strip().partition("://")[2].partition("#")[0].rstrip("/")
 
 
-def _shown(url: str, title: str, text: str, offset: int) -> str:
+def _render_page(url: str, title: str, text: str, offset: int) -> str:
     part = text[offset : offset + _SHOWN_CHARACTERS]
     rest = len(text) - offset - len(part)
     head = [f"# {title}"] if title and not offset else []

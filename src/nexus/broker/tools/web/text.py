@@ -50,25 +50,25 @@ async def text_of(
     With the URL where it was found, its links are absolute. `cgroup` is what it is parsed in.
     """
     if media_type == PDF or (media_type in _UNNAMED and body.startswith(b"%PDF-")):
-        return await _extracted(["pdf", "", ""], body, cgroup, cpu_seconds)
+        return await _extract(["pdf", "", ""], body, cgroup, cpu_seconds)
     if media_type in _HTML:
-        return await _extracted(["html", charset, url], body, cgroup, cpu_seconds)
+        return await _extract(["html", charset, url], body, cgroup, cpu_seconds)
     if media_type.startswith("text/") or media_type in _TEXT or media_type.endswith(("+json", "+xml")):
-        return Text(title="", text=_decoded(body, charset))
+        return Text(title="", text=_decode(body, charset))
     raise ToolError(
         f"A file of type {media_type or 'unknown'} has no text",
         hint="Pages, plain text, JSON, XML and PDF files can be read.",
     )
 
 
-def _decoded(body: bytes, charset: str) -> str:
+def _decode(body: bytes, charset: str) -> str:
     try:
         return body.decode(charset or "utf-8", errors="replace")
     except LookupError:
         return body.decode(errors="replace")
 
 
-async def _extracted(arguments: list[str], body: bytes, cgroup: Path | None, cpu_seconds: int) -> Text:
+async def _extract(arguments: list[str], body: bytes, cgroup: Path | None, cpu_seconds: int) -> Text:
     # However little of the processor it gets.
     timeout_ms = min(_LIMITS.timeout_ms, cpu_seconds * 5_000)
     limits = replace(_LIMITS, cpu_seconds=cpu_seconds, timeout_ms=timeout_ms)

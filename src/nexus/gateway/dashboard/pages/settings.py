@@ -379,7 +379,7 @@ async def test_model(request: Request, app: App) -> Response:
     try:
         async with app.testing_models:
             account = Budgets(app.ledgers, app.config.budgets)
-            done = await trial.tried(stored, name, account=account)
+            done = await trial.try_model(stored, name, account=account)
         await trial.keep(app.ledgers.runtime, done)
         told = [f"answered in {done.duration_ms / 1000:.1f} s", *facts(done.known), *concerns(done.known)]
     except NexusError as failure:

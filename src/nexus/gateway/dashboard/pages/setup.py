@@ -88,7 +88,7 @@ async def save_choice(request: Request, app: App) -> Response:
 
 
 def _write(app: App, choice: Choice) -> None:
-    changes = list(choice.kept(app.home).changes(config.load(app.home.config_file, {})))
+    changes = list(choice.keep_key(app.home).changes(config.load(app.home.config_file, {})))
     if changes:
         config_file.save(app.home.config_file, changes)
 
@@ -191,7 +191,7 @@ async def _try(app: App, choice: Choice, tell: Tell) -> None:
             if choice.name == "builtin":
                 await _install(name.removeprefix("builtin/"), tell)
             tell({"model": name})
-            done = await trial.tried(
+            done = await trial.try_model(
                 settings,
                 name,
                 environ,
