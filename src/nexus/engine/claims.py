@@ -198,11 +198,11 @@ class FairClaims(Claims):
         self.running: Counter[str] = Counter()
         """How much of each home is under way here."""
 
-    def began(self, execution_ids: list[str]) -> None:
+    def note_begin(self, execution_ids: list[str]) -> None:
         with self._counting:
             self.running.update(map(scope_of, execution_ids))
 
-    def ended(self, execution_id: str) -> None:
+    def note_end(self, execution_id: str) -> None:
         home = scope_of(execution_id)
         with self._counting:
             self.running[home] -= 1

@@ -132,11 +132,11 @@ async def test_a_home_with_much_waiting_does_not_hold_up_the_others(tmp_path: Pa
         # One place becomes free at a time, and what took it ends before the next.
         for _ in range(60):
             claimed = await asyncio.to_thread(claims.take, "exr_1", 1)
-            claims.began(claimed.ids)
+            claims.note_begin(claimed.ids)
             turns += claimed.ids
             await asyncio.to_thread(end, host, claimed.ids)
             for id_ in claimed.ids:
-                claims.ended(id_)
+                claims.note_end(id_)
     homes = [turn.partition("/")[0] for turn in turns]
     # Everybody has had a turn before the greedy one has its third.
     third = [at for at, name in enumerate(homes) if name == "hom_00_greedy"][2]
@@ -171,14 +171,36 @@ async def test_a_home_has_no_more_under_way_than_its_limit(tmp_path: Path) -> No
         suspended: set[str] = set()
         claims = FairClaims(host.engine.database, host.settings.lane("chat"), 3, Shares(suspended, {}))
         claimed = await asyncio.to_thread(claims.take, "exr_1", 100)
-        claims.began(claimed.ids)
+        claims.note_begin(claimed.ids)
         assert sorted(id_[:5] for id_ in claimed.ids) == ["hom_a"] * 3 + ["hom_b"] * 3
         assert (await asyncio.to_thread(claims.take, "exr_1", 100)).ids == []
         for id_ in claimed.ids:
-            claims.ended(id_)
+            claims.note_end(id_)
         suspended.add("hom_a")
         again = await asyncio.to_thread(claims.take, "exr_1", 100)
         assert {id_[:5] for id_ in again.ids} == {"hom_b"}
+
+
+async def test_a_running_engine_keeps_to_the_limit_of_a_home_at_each_sweep(tmp_path: Path) -> None:
+    host = Host(tmp_path, "hom_a", "hom_b", limit=2)
+    release, at_work = asyncio.Event(), list[str]()
+
+    async def hold(context: Context, _: Any) -> None:
+        at_work.append(context.key)
+        await release.wait()
+
+    busy, quiet = host.homes.values()
+    busy.register("hold", hold)
+    async with host.engine, asyncio.timeout(60):
+        held = [await busy.start("hold", None, key=f"s{number}", lane="chat") for number in range(6)]
+        # What another home starts is taken by a sweep, which looks at this one, too.
+        for number in range(4):
+            await (await quiet.start("say", number, key="main", lane="chat")).result()
+        assert len(at_work) == 2
+        release.set()
+        for one in held:
+            await one.result()
+    assert len(at_work) == 6
 
 
 def end(host: Host, ids: list[str]) -> None:
