@@ -1,4 +1,4 @@
-"""One home as a program uses it: `building` wires it, `lifecycle` opens and closes it, `app` is its API."""
+"""One home as a program uses it: `building` wires it, `app` opens it and is its API."""
 
 from nexus.app.app import App
 from nexus.app.building import Shared

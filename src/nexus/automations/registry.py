@@ -12,10 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import apsw
-
 from nexus import clock
-from nexus.automations import hook_points
 from nexus.automations.context import Handler
 from nexus.home import Home
 from nexus.ledgers import Ledgers
@@ -169,13 +166,3 @@ def touched_ns(path: str) -> int:
         return os.stat(path).st_mtime_ns  # noqa: PTH116 - at every hook point: Path costs more than the call
     except FileNotFoundError:
         return 0
-
-
-def unknown_hook_points(connection: apsw.Connection) -> list[Automation]:
-    """Active rows that can never fire, because their hook point does not exist."""
-    known = {point.name for point in hook_points.HOOK_POINTS}
-    return [
-        each
-        for each in automations.list_current(connection)
-        if each.status == "active" and each.hook_point not in known
-    ]

@@ -72,7 +72,7 @@ class Discord:
             await client.close()
 
     async def deliver(self, delivery: Delivery) -> str | None:
-        """Send a message, in split_text if it is long. A piece that was sent isn't sent again by a retry."""
+        """Send a message, in pieces if it is long. A piece that was sent isn't sent again by a retry."""
         if self._client is None:
             raise DeliveryError("Discord: not connected")
         channel = self._client.get_partial_messageable(int(delivery.thread))

@@ -69,7 +69,7 @@ class Matrix:
                 self._client = None
 
     async def deliver(self, delivery: Delivery) -> str | None:
-        """Send a message, in split_text if it is long. What was sent isn't sent again by a retry."""
+        """Send a message, in pieces if it is long. What was sent isn't sent again by a retry."""
         client = self._client
         if client is None:
             raise DeliveryError("Matrix: not connected")

@@ -234,7 +234,7 @@ class Slack:
             await handler.close_async()
 
     async def deliver(self, delivery: Delivery) -> str | None:
-        """Send a message, in split_text if it is long. A piece that was sent isn't sent again by a retry."""
+        """Send a message, in pieces if it is long. A piece that was sent isn't sent again by a retry."""
         channel, _, root = delivery.thread.partition(" ")
         where: dict[str, Any] = {"channel": channel} | ({"thread_ts": root} if root else {})
         client = self._make_client()

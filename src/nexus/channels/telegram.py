@@ -71,7 +71,7 @@ class Telegram:
                     await inbox.keep_cursor(offset)
 
     async def deliver(self, delivery: Delivery) -> str | None:
-        """Send a message, in split_text if it is long. A piece that was sent isn't sent again by a retry."""
+        """Send a message, in pieces if it is long. A piece that was sent isn't sent again by a retry."""
         where = _parse_thread(delivery.thread)
         sent = self._sent.setdefault(delivery.key, [])
         calls = [*self._build_text_calls(delivery), *self._build_file_calls(delivery)]

@@ -200,10 +200,10 @@ def seals(ctx: click.Context, accept: bool) -> None:
     from nexus.ledgers.memory import seals as made
 
     home, settings = open_home(ctx)
-    open_vectors = connect(
-        home.ledger("memory"), "memory", settings.ledgers, writes=True, checkpoints=not home.is_copied
-    )
-    with closing(open_vectors) as connection:
+    ledger = home.ledger("memory")
+    with closing(
+        connect(ledger, "memory", settings.ledgers, writes=True, checkpoints=not home.is_copied)
+    ) as connection:
         if accept:
             with connection:
                 click.echo(f"Accepted {pluralize(made.accept(connection), 'changed fact')}.")

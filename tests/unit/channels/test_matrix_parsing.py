@@ -1,4 +1,4 @@
-"""Whatever a room's event holds, it is a parse_message, nothing, or an error that says why."""
+"""Whatever a room's event holds, it is a message, nothing, or an error that says why."""
 
 from contextlib import suppress
 from typing import Any

@@ -148,9 +148,6 @@ SELECT seq, id, occurred_at, content, channel FROM events WHERE id IN (SELECT va
 SELECT entity_id, count(DISTINCT event_id) FROM event_participants
 WHERE event_id IN (SELECT value FROM json_each(?)) AND entity_id IS NOT NULL GROUP BY entity_id
 
--- name: origins
-SELECT id, channel, sender, occurred_at, content FROM events WHERE id IN (SELECT value FROM json_each(?))
-
 -- name: beginnings
 SELECT id, substr(content, 1, :most) FROM events WHERE id IN (SELECT value FROM json_each(:ids))
 

@@ -112,11 +112,6 @@ def what_followed(text: str, language: str) -> str:
     return text[found.end() :] if found else ""
 
 
-def asks_present(text: str, language: str) -> bool:
-    """Whether it asks expressly how things are now, or how they turned out in the end."""
-    return _says("present", text, language)
-
-
 def asks_survey(text: str, language: str) -> bool:
     """Whether it asks for an overview of many things instead of one."""
     return _says("survey", text, language)

@@ -321,5 +321,8 @@ def _make_records(kind: type[Any], rows: Sequence[tuple[Any, ...]]) -> tuple[Any
 
 def _make_candidate(row: tuple[Any, ...]) -> Candidate:
     pair = name_columns(_CANDIDATE, row)
-    reasons = tuple(Reason(**each) for each in json.loads(pair.pop("reasons")))
+    reasons = tuple(
+        Reason(signal=each["signal"], detail=each["detail"], weight=each.get("weight", 0.0))
+        for each in json.loads(pair.pop("reasons"))
+    )
     return Candidate(**pair, reasons=reasons)
