@@ -180,7 +180,7 @@ def test_status_counts_what_is_there(made: Path) -> None:
     assert picture["ledgers"]["events"]["counts"] == {"events": 1, "threads": 0}
     assert picture["last_event_at"] == "2026-01-01T00:00:00.000Z"
     text = nexus(made, "status").stdout
-    assert "1 events" in text
+    assert "1 event," in text
     assert len(text.splitlines()) <= 10
 
 
