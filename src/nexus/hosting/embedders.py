@@ -16,7 +16,7 @@ class Embedders:
         self._open: dict[tuple[str, str, str | None], Embedder] = {}
 
     def opener(self, settings: MemoryConfig) -> Callable[[str | None], Embedder]:
-        """As `embedding.opener`, for a home with those settings."""
+        """As `embedding.make_opener`, for a home with those settings."""
         load = make_opener(settings)
 
         def open_model(model_id: str | None) -> Embedder:

@@ -143,7 +143,7 @@ async def test_a_home_stays_open_until_what_was_written_is_embedded(
 ) -> None:
     embedder = Hashes()
     embedder.gate.clear()
-    monkeypatch.setattr(embedders, "opener", opening(lambda: embedder))
+    monkeypatch.setattr(embedders, "make_opener", opening(lambda: embedder))
     with ModelServer() as server:
         ids = make_homes(root, write_settings(tmp_path, server), "ada")
         async with host_on(root, Bounds(idle_s=0.0)) as host:
@@ -163,7 +163,7 @@ async def test_a_home_with_texts_that_wait_is_opened_at_the_next_start(
             raise RuntimeError("no memory")
 
     found: list[Hashes] = [Failing()]
-    monkeypatch.setattr(embedders, "opener", opening(lambda: found[-1]))
+    monkeypatch.setattr(embedders, "make_opener", opening(lambda: found[-1]))
     with ModelServer() as server:
         ids = make_homes(root, write_settings(tmp_path, server), "ada")
         async with host_on(root) as host, host.pool.use(ids["ada"]) as opened:
