@@ -14,6 +14,7 @@ from acceptance.test_memory_poisoning import acquainted
 from apps import app_on, granted
 from installed import Clock, opened
 from memory_writers import bash, is_reflection, quiet, rows
+from nexus import ids
 from nexus.app import App
 from nexus.automations import registration
 from nexus.automations.context import Context, Handler
@@ -414,5 +415,9 @@ async def _say(app: App, text: str) -> None:
     """Say something, and wait for all that it leads to."""
     await (await app.send(text)).result()
     await quiet(app)
-    await app.automations.queue.wait_until_settled()
+    # Whether to reflect is decided in the engine, before there is a run to be seen.
+    for (invocation_id,) in await rows(app, "runtime", "SELECT id FROM invocations"):
+        chained = ids.derived("exe", invocation_id, "chain")
+        if await app.engine.states([chained]):
+            await app.engine.wait_for_end(chained)
     await quiet(app)
