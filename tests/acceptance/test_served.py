@@ -56,7 +56,8 @@ def test_what_is_off_is_said_with_why_and_a_killed_one_leaves_nothing_in_the_way
     first = Served(home, environment(None))
     (off,) = [each for each in first.told["off"] if each["what"] == "answers"]
     assert "No model configured" in off["why"]
-    assert "dashboard" in off["hint"] and "nexus init" in off["hint"]
+    assert "dashboard" in off["hint"]
+    assert "nexus init" in off["hint"]
     assert first.told["warnings"] == []
     first.kill()
     assert who_serves(home) is None
