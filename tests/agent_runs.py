@@ -152,7 +152,7 @@ async def _weather(tool: Tool, arguments: Mapping[str, Any], call_id: str) -> st
     return f"{arguments['city']}: snow"
 
 
-async def _silence() -> list[str]:
+async def _silence(recorded: int | None) -> list[str]:
     return []
 
 

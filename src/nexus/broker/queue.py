@@ -48,10 +48,6 @@ WORK: Final = "broker.execution"
 _PAYLOAD: Final = {"home": ""}
 """Nothing: a process of an earlier version, which may work on the home, looks there."""
 _DEBOUNCE_MS = 1_500
-# Steps that give ids. Earlier versions recorded the inputs themselves, as "steered" and "collected":
-# their records aren't looked at, and taking again gives the same runs.
-_STEERED: Final = "steered runs"
-_COLLECTED: Final = "collected runs"
 _log = logging.getLogger(__name__)
 # How often the outbox is looked through, and how soon after something could not be handed over.
 _EVERY_S = 30.0
@@ -76,12 +72,11 @@ class Steps:
         function: Callable[..., Awaitable[T]],
         *arguments: Any,
         keeps_own_record: bool = False,
-        is_told: bool = True,
     ) -> T:
         """Run a part of the work once; after a crash what it gave is used instead.
 
-        What `keeps_own_record` finds its result there, so only a failure is recorded here. Of a step that
-        the engine is told of, an executor that lost the run can't go on after it.
+        What `keeps_own_record` finds its result there, so only a failure is recorded here. The engine is told
+        of the step: an executor that lost the run can't go on after it.
         """
         number = self._begun[name]
         self._begun[name] += 1
@@ -113,11 +108,7 @@ class Steps:
                 # Not the step's outcome: the run goes on when the ledger can be written again.
                 raise self._context.put_back() from None
 
-        if is_told:
-            await self._context.step(name, run_and_record)
-        else:
-            self._context.require()
-            await run_and_record()
+        await self._context.step(name, run_and_record)
         if raised:
             raise raised[0]
         step = self._known.get(key)
@@ -133,10 +124,6 @@ class Steps:
         if step.failed:
             raise outcome
         return outcome
-
-    async def decide(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """As `run`, for what has no effect outside the home: the engine need not know, which is quicker."""
-        return await self.run(name, function, *arguments, is_told=False)
 
 
 class RunFailedError(NexusError):
@@ -161,15 +148,20 @@ class Turn:
     steps: Steps
     _steered_so_far: int = field(default=0, init=False)
 
-    async def load_steered(self) -> list[Execution]:
-        """What was said into this run since the last call. Ask between two calls of the model."""
-        ids_ = await self.steps.decide(_STEERED, self._take_steered, self._steered_so_far)
+    async def load_steered(self, recorded: int | None = None) -> list[Execution]:
+        """What was said into this run since the last call. Ask between two calls of the model.
+
+        `recorded`: how many of them an earlier attempt has passed on here. It gets those, and nothing new.
+        """
+        self.context.require()
+        runtime, after = self.ledgers.runtime, self._steered_so_far
+        if recorded is None:
+            ids_ = (await runtime.write(executions.take, taker=self.execution, mode="steer"))[after:]
+        else:
+            taken = await runtime.read_now(executions.list_taken, taker=self.execution, mode="steer")
+            ids_ = taken[after : after + recorded]
         self._steered_so_far += len(ids_)
         return await _load_taken(self.ledgers, ids_)
-
-    async def _take_steered(self, after: int) -> list[str]:
-        taken = await self.ledgers.runtime.write(executions.take, taker=self.execution, mode="steer")
-        return taken[after:]
 
 
 Body = Callable[[Turn], Awaitable[Any]]
@@ -344,7 +336,7 @@ class SessionQueue:
         id_, runtime = context.id, self._ledgers.runtime
         try:
             try:
-                execution, recorded = await runtime.write(_begin, execution_id=id_)
+                execution, recorded, is_repeated = await runtime.write(_begin, execution_id=id_)
                 if execution is None or execution.status in FINAL:
                     return
                 result = None
@@ -352,7 +344,7 @@ class SessionQueue:
                     run_steps = Steps(context, self._ledgers, recorded)
                     turn = Turn(
                         execution=execution,
-                        collected=await self._collect(run_steps, execution),
+                        collected=await self._collect(context, execution, is_repeated=is_repeated),
                         context=context,
                         ledgers=self._ledgers,
                         steps=run_steps,
@@ -376,18 +368,24 @@ class SessionQueue:
             _log.warning("%s goes back to its queue: %s", id_, reason)
             raise context.put_back() from None
 
-    async def _collect(self, run_steps: Steps, execution: Execution) -> list[Execution]:
-        """Wait until the debounce is over, then take what was said meanwhile."""
+    async def _collect(self, context: Context, execution: Execution, *, is_repeated: bool) -> list[Execution]:
+        """Wait until the debounce is over, then take what was said meanwhile.
+
+        A repeated run has what it took the first time and takes nothing new: it may have its answer already.
+        """
         if execution.mode != "collect":
             return []
+        if is_repeated:
+            taken = await self._ledgers.runtime.read_now(
+                executions.list_taken, taker=execution, mode="collect"
+            )
+            return await _load_taken(self._ledgers, taken)
         waited_s = (clock.now() - clock.parse(execution.enqueued_at)).total_seconds()
         # Said in the future, when the clock was set back since: not a reason to wait until then.
         await asyncio.sleep(max(0.0, self._debounce_s - max(0.0, waited_s)))
-
-        async def take() -> list[str]:
-            return await self._ledgers.runtime.write(executions.take, taker=execution, mode="collect")
-
-        return await _load_taken(self._ledgers, await run_steps.decide(_COLLECTED, take))
+        context.require()
+        taken = await self._ledgers.runtime.write(executions.take, taker=execution, mode="collect")
+        return await _load_taken(self._ledgers, taken)
 
 
 async def _load_taken(ledgers: Ledgers, ids_: list[str]) -> list[Execution]:
@@ -405,8 +403,11 @@ def _enqueue(
     return executions.enqueue(connection, execution), executions.predecessor(connection, execution.id)
 
 
-def _begin(connection: apsw.Connection, execution_id: str) -> tuple[Execution | None, list[Step]]:
-    return executions.begin(connection, execution_id), steps_of(connection, execution_id)
+def _begin(connection: apsw.Connection, execution_id: str) -> tuple[Execution | None, list[Step], bool]:
+    """Mark a run as running; returns it with its recorded steps, and whether it had begun before."""
+    before = executions.get(connection, execution_id)
+    is_repeated = before is not None and before.started_at is not None
+    return executions.begin(connection, execution_id), steps_of(connection, execution_id), is_repeated
 
 
 def _wordless(error: Exception) -> RunFailedError:

@@ -91,7 +91,7 @@ async def _never(request: Request, session_label: str) -> bool:
     return False
 
 
-async def _nobody() -> list[str]:
+async def _nobody(recorded: int | None) -> list[str]:
     return []
 
 
@@ -351,8 +351,8 @@ class AgentRun:
         granted: str | None = self._turn.execution.input.get("access")
         return request.access if granted is None else requests.access_from(granted)
 
-    async def _load_steered(self) -> list[str]:
-        said = await self._load_said(await self._turn.load_steered())
+    async def _load_steered(self, recorded: int | None) -> list[str]:
+        said = await self._load_said(await self._turn.load_steered(recorded))
         return [await self._prompt(context) for context in said]
 
     async def _prompt(self, context: AssembledContext) -> str:

@@ -183,6 +183,38 @@ async def test_a_steer_reaches_the_run_under_way(stage: Stage) -> None:
     assert stage.seen == [["long", "and be brief"]]
 
 
+async def test_a_repeated_run_has_what_it_took_and_takes_nothing_new(opened: Ledgers, tmp_path: Path) -> None:
+    await opened.runtime.write(
+        lambda c: c.execute("INSERT INTO requests (id, root_request_id) VALUES ('req_1', 'req_0')")
+    )
+    heard: list[list[Any]] = []
+    waits = asyncio.Event()
+
+    async def talk(turn: Turn) -> list[Any]:
+        first = not heard
+        steered = await turn.load_steered(None if first else 1)
+        said = [each.input for each in (turn.execution, *turn.collected, *steered)]
+        heard.append(said)
+        waits.set()
+        await asyncio.sleep(60 if first else 0)
+        return said + [each.input for each in await turn.load_steered()]
+
+    async with staged(opened, tmp_path, serve=False) as stage:
+        first = await stage.say("first", mode="collect")
+        await stage.say("second", mode="collect")
+        await stage.say("and be brief", mode="steer")
+    async with staged(opened, tmp_path) as stage:
+        stage.queue.register("talk", talk)
+        await asyncio.wait_for(waits.wait(), 20)
+        late = [await stage.say("third", mode="steer"), await stage.say("fourth", mode="collect")]
+    async with staged(opened, tmp_path) as stage, asyncio.timeout(60):
+        stage.queue.register("talk", talk)
+        assert await stage.queue.run(first.id).result() == ["first", "second", "and be brief", "third"]
+        await stage.queue.run(late[1].id).result()
+
+    assert heard == [["first", "second", "and be brief"]] * 2 + [["fourth"]]
+
+
 async def test_a_steer_that_no_run_takes_runs_by_itself(stage: Stage) -> None:
     assert await (await stage.say("alone", mode="steer")).result() == {"said": ["alone"]}
 

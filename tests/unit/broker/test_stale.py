@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-from nexus.broker.queue import SessionQueue, Steps, Turn
+from nexus.broker.queue import SessionQueue, Turn
 from nexus.engine import Engine, Settings
 from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import messages, turns
@@ -86,19 +86,14 @@ async def test_an_approved_call_is_begun_once(opened: Ledgers) -> None:
     assert await opened.runtime.write(begin) == [True, False]
 
 
-async def test_a_step_that_only_the_home_knows_of_is_not_begun_either(
-    opened: Ledgers, tmp_path: Path
-) -> None:
-    done: list[str] = []
+async def test_who_lost_a_run_takes_no_messages_into_it(opened: Ledgers, tmp_path: Path) -> None:
     fenced = asyncio.Event()
 
-    async def take() -> None:
-        done.append("taken")
-
     async def body(turn: Turn) -> None:
+        await queue.start_execution("work", None, session_label="s", request_id="req_1", mode="steer")
         before = replace(turn.context, executor_id="exr_before")
         try:
-            await Steps(before, opened, []).decide("collected", take)
+            await replace(turn, context=before).load_steered()
         except asyncio.CancelledError:
             fenced.set()
             raise
@@ -111,4 +106,5 @@ async def test_a_step_that_only_the_home_knows_of_is_not_begun_either(
         await queue.start_execution("work", None, session_label="s", request_id="req_1", execution_id="exe_1")
         async with asyncio.timeout(60):
             await fenced.wait()
-    assert done == []
+    taken = await opened.runtime.read(lambda c: c.execute("SELECT taken_by FROM executions").fetchall())
+    assert taken == [(None,), (None,)]

@@ -128,28 +128,6 @@ async def test_a_crash_between_the_two_records_does_not_repeat_a_step(
     assert sorted(doing.done) == ["b", "c", "d"]
 
 
-async def test_a_decision_is_made_once_and_the_engine_never_hears_of_it(
-    opened: Ledgers, tmp_path: Path
-) -> None:
-    doing = Doing()
-
-    async def body(turn: Turn) -> Any:
-        decided = await turn.steps.decide("choose", doing.step, "a")
-        doing.waits.set()
-        await doing.gate.wait()
-        return decided
-
-    async with queue(opened, tmp_path, body) as made:
-        await start(made)
-        await asyncio.wait_for(doing.waits.wait(), 20)
-    doing.gate.set()
-    async with queue(opened, tmp_path, body) as made:
-        assert await made.run("exe_1").result() == {"said": "Quorblat a"}
-
-    assert doing.done == ["a"]
-    assert b"choose" not in bytes_of_engine(tmp_path)
-
-
 async def test_a_step_that_failed_fails_again_after_a_restart(opened: Ledgers, tmp_path: Path) -> None:
     doing = Doing()
     async with queue(opened, tmp_path, doing.fails) as made:
@@ -184,35 +162,31 @@ async def test_a_run_whose_records_cannot_be_read_starts_over(
     assert sorted(doing.done) == ["a", "a", "b", "b", "c", "d"]
 
 
-@pytest.mark.parametrize("first", ["before", "do"], ids=["a step of the home", "a step of the engine"])
 async def test_another_version_finds_the_records_of_the_steps_that_it_shares(
-    opened: Ledgers, tmp_path: Path, first: str
+    opened: Ledgers, tmp_path: Path
 ) -> None:
     doing = Doing()
 
     def body(*names: str) -> Body:
         async def work(turn: Turn) -> list[Any]:
-            given = [
-                await (turn.steps.decide if name == "before" else turn.steps.run)(name, doing.step, name)
-                for name in names
-            ]
+            given = [await turn.steps.run(name, doing.step, name) for name in names]
             doing.waits.set()
             await doing.gate.wait()
             return given
 
         return work
 
-    async with queue(opened, tmp_path, body(first, "steered")) as made:
+    async with queue(opened, tmp_path, body("before", "shared")) as made:
         await start(made)
         await asyncio.wait_for(doing.waits.wait(), 20)
     doing.gate.set()
-    async with queue(opened, tmp_path, body("steered", "after")) as made:
+    async with queue(opened, tmp_path, body("shared", "after")) as made:
         assert await made.run("exe_1").result() == [
-            {"said": "Quorblat steered"},
+            {"said": "Quorblat shared"},
             {"said": "Quorblat after"},
         ]
 
-    assert doing.done == [first, "steered", "after"]
+    assert doing.done == ["before", "shared", "after"]
 
 
 async def test_the_engine_hears_where_a_run_failed_and_the_home_what_was_said(

@@ -52,8 +52,11 @@ from nexus.errors import AgentError, LimitError, NexusError, ToolError
 from nexus.ledgers.agents.history import Turn
 from nexus.runs import Delta
 
-Steered = Callable[[], Awaitable[list[str]]]
-"""What was said into the run since it was last asked."""
+Steered = Callable[[int | None], Awaitable[list[str]]]
+"""What was said into the run since it was last asked.
+
+Given the number that the recorded question holds, it gives those again and takes nothing new.
+"""
 # Arguments only need to be an object here: the tool checks them, and says what is wrong in plain words.
 _AN_OBJECT = SchemaValidator(core_schema.dict_schema(keys_schema=core_schema.str_schema()))
 _INTERRUPTED = (
@@ -159,7 +162,8 @@ async def run(job: Job) -> Outcome:
                                     f"The run made {requests} model calls without finishing",
                                     hint="Raise `max_turns` in [agents] in config.toml.",
                                 )
-                            if requests and (said := await job.steered()):
+                            if requests:
+                                said = await job.steered(await model.count_said(2 * requests))
                                 node.request.parts = [*node.request.parts, *map(UserPromptPart, said)]
                             model.expect(node.request, 2 * requests)
                             requests += 1
@@ -194,6 +198,18 @@ class RecordedModel(FallbackModel):
         self._answer: ModelResponse | None = None
         self._offset = 0
         self._last: str | None = None
+        self._is_replaying = True
+
+    async def count_said(self, offset: int) -> int | None:
+        """How many messages said into the run a recorded question holds; None: it was not asked yet.
+
+        What comes in while a run is repeated is for the first question that nobody has asked: an answer that
+        is recorded already did not hear it.
+        """
+        kept = await self._journal.message(offset) if self._is_replaying else None
+        if kept is None:
+            return None
+        return sum(isinstance(part, UserPromptPart) for part in stored_messages.load_message(kept).parts)
 
     def expect(self, question: ModelRequest, offset: int) -> None:
         """Which message of the run is answered next, and its place in the journal."""
@@ -229,6 +245,7 @@ class RecordedModel(FallbackModel):
         if self._answer is not None:
             self._show_again(self._answer)
             return
+        self._is_replaying = False
         question = stored_messages.dump_message(self._question)
         try:
             conversation = stored_messages.join(self._history, messages)

@@ -166,7 +166,12 @@ def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[str]
     connection.execute(
         queries["take_waiting"], {"taker": taker.id, "session_label": taker.session_label, "mode": mode}
     )
-    rows = connection.execute(queries["taken"], (taker.id, mode)).fetchall()
+    return list_taken(connection, taker, mode)
+
+
+def list_taken(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[str]:
+    """Return the runs of a mode that a run has taken, in order."""
+    rows = connection.execute(sql.queries("runtime")["taken"], (taker.id, mode))
     return [cast("str", row[0]) for row in rows]
 
 

@@ -114,7 +114,7 @@ async def test_what_is_said_meanwhile_reaches_the_next_request(
 ) -> None:
     said = [["And in Oslo?"]]
 
-    async def steered() -> list[str]:
+    async def steered(recorded: int | None) -> list[str]:
         return said.pop() if said else []
 
     server.script(CONVERSATION[0], "Snow in both.")

@@ -30,6 +30,23 @@ class Counting:
         return f"{arguments['city']}: snow"
 
 
+class Said:
+    """What is said into a run, as the queue gives it: each message once for each attempt, in order."""
+
+    def __init__(self, *said: str) -> None:
+        self.all = list(said)
+        self._so_far = 0
+
+    def resume(self) -> None:
+        self._so_far = 0
+
+    async def __call__(self, recorded: int | None) -> list[str]:
+        end = len(self.all) if recorded is None else self._so_far + recorded
+        new = self.all[self._so_far : end]
+        self._so_far += len(new)
+        return new
+
+
 async def _stopped(task: "asyncio.Future[Any]") -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -96,6 +113,35 @@ async def test_deltas_that_a_crash_swallowed_are_shown_from_the_journal(
         *["begin", "restart", "text", "tool_call", "done", "tool_result"],
         *["begin", "text", "done"],
     ]
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
+async def test_what_is_said_while_a_run_is_resumed_reaches_the_first_question_that_nobody_answered(
+    made: Callable[..., Run], server: ModelServer, is_killed: bool
+) -> None:
+    look = Turn("Again.", [ToolCall("look", {"city": "Bern"})])
+    server.script(CALL, look, Turn(LONG, faults=[Hold(gate="middle", after_deltas=2)]), look, "It snows.")
+    said = Said("And in Oslo?")
+    run = made(steered=said)
+    task = asyncio.ensure_future(run())
+    await server.until(lambda: len(server.exchanges) == 3 and bool(server.exchanges[2].answer.sent))
+    await _stopped(task)
+    if is_killed:
+        run.journal.messages.pop(4, None)  # who is killed records no question
+    run.steps.recorded.clear()  # as an upgrade may
+    said.all.append("And in Rome?")
+    said.resume()
+
+    assert (await run()).text == "It snows."
+
+    place = 4 if is_killed else 6
+    heard = {
+        offset: [name for name in ("Oslo", "Rome") if f"And in {name}?" in message.content]
+        for offset, message in run.journal.messages.items()
+    }
+    assert heard == {offset: [] for offset in heard} | {2: ["Oslo"], place: ["Rome"]}
+    shown = [request.last_user for request in server.requests]
+    assert ["And in Rome?" in each for each in shown] == [False, False, False, is_killed, True]
 
 
 async def test_a_tool_between_its_effect_and_its_record_is_not_run_again(
