@@ -134,7 +134,34 @@ def write(encoder: Encoder, original: dict[str, Any], graph: Path, out: Path) ->
             tensors[scale_name].CopyFrom(numpy_helper.from_array(scale, scale_name))
         elif name.removeprefix("inner.") in new:
             tensor.CopyFrom(numpy_helper.from_array(new[name.removeprefix("inner.")], name))
+    _look_up_before_scaling(model)
     onnx.save(model, str(out))
+
+
+def _look_up_before_scaling(model: Any) -> None:
+    """Scale only the rows of the words at hand: the runtime would keep a scaled table of all, 47 MB."""
+    from onnx import helper
+
+    nodes = list(model.graph.node)
+    maker = {name: node for node in nodes for name in node.output}
+    for lookup in [node for node in nodes if node.op_type == "Gather"]:
+        product = maker.get(lookup.input[0])
+        if product is None or product.op_type != "Mul":
+            continue
+        (cast,) = (maker[name] for name in product.input if name in maker)
+        (scale_name,) = (name for name in product.input if name not in maker)
+        words, ids, out = cast.input[0], lookup.input[1], lookup.output[0]
+        scaled_lookup = [
+            helper.make_node("Gather", [words, ids], [f"{out}_q"], axis=0),
+            helper.make_node("Cast", [f"{out}_q"], [f"{out}_f"], to=1),
+            helper.make_node("Gather", [scale_name, ids], [f"{out}_scale"], axis=0),
+            helper.make_node("Mul", [f"{out}_f", f"{out}_scale"], [out]),
+        ]
+        at = nodes.index(lookup)
+        nodes[at : at + 1] = scaled_lookup
+        nodes = [node for node in nodes if node not in (cast, product)]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
 
 
 def _match(known: Any, original: dict[str, Any], new: dict[str, Any]) -> Any:

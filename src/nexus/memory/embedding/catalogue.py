@@ -33,6 +33,8 @@ class Build:
     tokenizer: File | None = None
     hub_repository: str = ""
     hub_revision: str = ""
+    # The start of the hash of an earlier file that makes the same vectors, bit for bit.
+    vectors_of: str = ""
     # How to get the files where neither the hub nor a package has them.
     made_by: str = ""
 
@@ -73,9 +75,9 @@ class Model:
         return next((build for build in self.builds if build.hub_repository), None)
 
     def id_of(self, build: Build) -> str:
-        """Name a build with its hash: vectors of two builds of one name never mix."""
+        """Name a build with the hash of the file that made its vectors first: two builds never mix."""
         centered = "" if self.centers is None else "-centered"
-        return f"{self.name}@{build.weights.sha256[:12]}{centered}"
+        return f"{self.name}@{build.vectors_of or build.weights.sha256[:12]}{centered}"
 
 
 DEFAULT_MODEL: Final = "nexus-english"
@@ -93,11 +95,13 @@ _EMBEDDERS: Final = (
             Build(
                 weights=File(
                     name="model.onnx",
-                    sha256="1d93a8498a0ad20ccdae317ed7681ed7259451c6c1139d543523e9bd51726b77",
-                    size_bytes=22_928_619,
+                    sha256="4f5d40c38a149f32a9af85a0ffa390c6720ced7d50099e85ac51e51bba5987a0",
+                    size_bytes=22_928_289,
                     packages=(("nexus-model-english", "nexus_model_english/model.onnx"),),
                     checkout_path="models/english/nexus_model_english/model.onnx",
                 ),
+                # 1.0.0 of the package, which kept its table of words in 32 bits.
+                vectors_of="1d93a8498a0a",
             ),
         ),
         licence="Apache-2.0",

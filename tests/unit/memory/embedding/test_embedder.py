@@ -3,8 +3,11 @@
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from nexus.errors import ModelFileError
@@ -63,3 +66,18 @@ def test_a_long_backlog_leaves_its_memory_behind(embedder: Encoder) -> None:
     words = [sys.executable, "-c", textwrap.dedent(program)]
     grown_mib = float(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     assert grown_mib < 70
+
+
+def test_the_table_of_words_stays_in_eight_bits(embedder: Encoder, tmp_path: Path) -> None:
+    """What never changes is computed once and kept: scaled there, the table would take 47 MB."""
+    as_loaded = tmp_path / "loaded.onnx"
+    runtime: Any = onnxruntime
+    options = runtime.SessionOptions()
+    options.optimized_model_filepath = str(as_loaded)
+    options.log_severity_level = 3
+    runtime.InferenceSession(str(find(embedder.model).weights), options)
+    assert as_loaded.stat().st_size < 60_000_000
+
+
+def test_homes_keep_the_vectors_of_an_earlier_file_that_made_the_same(embedder: Encoder) -> None:
+    assert embedder.model_id == "nexus-english@1d93a8498a0a"
