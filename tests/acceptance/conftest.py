@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from acceptance.program import nexus
+from contract.storm.storm import seed_of_the_day
+
+
+def pytest_report_header() -> str:
+    return f"storms: seed {seed_of_the_day()}"
 
 
 @pytest.fixture(scope="session")

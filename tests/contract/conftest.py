@@ -8,13 +8,8 @@ import pytest
 
 from contract.harness import Harnesses
 from contract.postgres import Postgres
-from contract.storm.storm import seed_of_the_day
 from nexus.engine import Settings
 from nexus.engine.prepare import prepare_database
-
-
-def pytest_report_header() -> str:
-    return f"storms: seed {seed_of_the_day()}"
 
 
 @pytest.fixture(scope="session")
