@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -149,7 +150,8 @@ class Lifecycle(BuiltHome):
         await self.broker.recover()
         await self.broker.end_orphans(last_rowid)
         opening.push_async_callback(self._outbox.stop)
-        self._outbox.start()
+        recover_invocations = partial(self.automations.queue.recover, self.ledgers)
+        self._outbox.start(self.broker.recover, recover_invocations)
         if self._reconciled is not None:
             await self.reception.hand_over_again(self._reconciled.unheard)
             await self.missed_turns.ask_about(self._reconciled.unwritten)

@@ -43,8 +43,7 @@ from nexus.memory.recall.reranker import ready_reranker
 from nexus.memory.upkeep import Upkeep
 from nexus.memory.writing import Provenance
 from nexus.pipeline import Pipeline
-from nexus.pipeline.destinations import Destinations
-from nexus.pipeline.stages import Stages
+from nexus.pipeline.delivery import Delivery
 from nexus.pipeline.timetable import Reminding, Timetable
 from nexus.request import EVERYTHING, Request, Visibility
 from nexus.roles.backfill.backfill import Backfilling
@@ -103,7 +102,8 @@ class BuiltHome:
             keeps_codes=config.memory.keep_codes,
         )
         self.upkeep = Upkeep(self.ledgers, self.engine)
-        self.queue = SessionQueue(self.engine, self.ledgers)
+        self._outbox = Outbox()
+        self.queue = SessionQueue(self.engine, self.ledgers, note_late=self._outbox.note_late)
         self.models = Models(config, knowledge=Knowledge(self.ledgers.runtime))
         self.streams = Streams(home.run)
         self.broker = Broker(
@@ -122,37 +122,40 @@ class BuiltHome:
             ),
         )
         services = BrokerServices(self.ledgers, self.broker, self.open_recall)
+        self.delivery = Delivery(self.ledgers, self.memory, self._wake_channel)
         self.automations = Automations(
-            self.ledgers, config.automations, self.engine, services, now, memory_socket=self.memory_socket
+            self.ledgers,
+            config.automations,
+            self.engine,
+            services,
+            now,
+            memory_socket=self.memory_socket,
+            destinations=self.delivery,
+            note_late=self._outbox.note_late,
         )
-        self._outbox = Outbox(self.broker.recover, partial(self.automations.queue.recover, self.ledgers))
-        self.queue.late = self.automations.queue.late = self._outbox.late
-        self.stages = Stages(
-            ledgers=self.ledgers,
-            config=config,
-            broker=self.broker,
-            runner=self.automations.runner,
-            deliver=self._deliver,
+        runner = self.automations.runner
+        self.reminders = Reminders(self.ledgers, config.automations, now)
+        commands = ChatCommands(self.ledgers, config, self.broker, runner, self.reminders, self.open_recall)
+        self.pipeline = Pipeline(
+            self.ledgers,
+            config,
+            self.broker,
+            runner,
+            self.delivery,
+            run_command=commands.answer,
             sends_files=self._sends_files,
         )
-        self.automations.runner.destinations = Destinations(stages=self.stages, memory=self.memory)
-        self.pipeline = Pipeline(self.stages)
         self.reception = Reception(home, config, self.ledgers, self.broker, self.pipeline)
         self.adapters = Adapters(home=home)
         self.testing_models = asyncio.Lock()
         """Held while a model is tested: nothing is reserved for a test, so only one may spend at a time."""
         self.channels = Channels(self.ledgers, {}, self.reception.from_channel)
-        self.timetable = Timetable(self.stages, self.engine, now)
-        self.reminders = Reminders(self.ledgers, config.automations, now)
-        commands = ChatCommands(
-            self.ledgers, config, self.broker, self.automations.runner, self.reminders, self.open_recall
-        )
-        self.stages.run_command = commands.answer
+        self.timetable = Timetable(self.ledgers, config, self.engine, runner, now)
         self.automations.add_handler(
             reminders.SCRIPT, Reminding(self.reception.accept, self.reception.is_owners)
         )
         self.conclusions = Conclusions(self.services())
-        self.missed_turns = Sweep(self.services(), self.automations.runner)
+        self.missed_turns = Sweep(self.services(), runner)
         self.backfill = Backfilling(self.services(), now)
         self.imports = ImportJobs(self.ledgers, self.memory, config)
 
@@ -223,14 +226,14 @@ class BuiltHome:
         adapter = self.adapters.by_name.get(channel)
         return adapter is not None and "attachments" in adapter.capabilities
 
-    async def _deliver(self, request: Request, text: str) -> None:
-        self.channels.wake(request.event.channel or "")
+    def _wake_channel(self, channel: str) -> None:
+        self.channels.wake(channel)
 
     async def _before_run(self, request: Request, context: AssembledContext, execution: Execution) -> None:
         await self.pipeline.before_run(request, context, execution)
 
     async def _may_change_answer(self, request: Request, session_label: str) -> bool:
-        return await self.stages.may_change_answer(request, session_label)
+        return await self.pipeline.may_change_answer(request, session_label)
 
     async def _after_run(self, request: Request, context: AssembledContext, result: Result) -> Result:
         return await self.pipeline.after_run(request, context, result)

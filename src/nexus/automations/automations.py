@@ -1,7 +1,7 @@
 """The automations of one home, put together: table, scripts, runner and queue."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 
 from nexus import clock
@@ -12,7 +12,7 @@ from nexus.automations.invoker import Invoker
 from nexus.automations.loading import Plugin, load
 from nexus.automations.queue import InvocationQueue, Invocations
 from nexus.automations.registry import Registry
-from nexus.automations.runner import Runner
+from nexus.automations.runner import Destinations, Runner
 from nexus.automations.scripts.host import Host
 from nexus.config import AutomationsConfig
 from nexus.engine import Engine
@@ -31,14 +31,18 @@ class Automations:
         engine: Engine,
         services: Services,
         now: clock.Clock = clock.now,
+        *,
         memory_socket: OpenMemorySocket | None = None,
+        destinations: Destinations | None = None,
+        note_late: Callable[[], None] = lambda: None,
     ) -> None:
+        """`note_late` is called when an invocation could not be handed over: `queue.recover` is due."""
         self._ledgers = ledgers
         self._handlers: dict[str, Handler] = {}
         self._host = Host()
         self._sockets = MemorySockets(ledgers.home, ledgers.settings, memory_socket)
         self._invoker = Invoker(ledgers.home, settings, self._host, services, now, self._sockets)
-        self.queue = InvocationQueue(engine)
+        self.queue = InvocationQueue(engine, note_late=note_late)
         self.runner = Runner(
             ledgers=ledgers,
             registry=Registry(ledgers=ledgers, handlers=self._handlers),
@@ -46,6 +50,7 @@ class Automations:
             settings=settings,
             queue=self.queue,
             now=now,
+            destinations=destinations,
         )
         self.problems: list[str] = []
         self._starting: asyncio.Task[None] | None = None

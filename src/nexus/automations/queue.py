@@ -59,12 +59,14 @@ class Invocations:
 class InvocationQueue:
     """The async invocations of one home."""
 
-    def __init__(self, engine: Engine, home: str = "") -> None:
+    def __init__(
+        self, engine: Engine, home: str = "", *, note_late: Callable[[], None] = lambda: None
+    ) -> None:
+        """`note_late` is called when one could not be handed over: `recover` is due."""
         self._engine = engine
+        self._note_late = note_late
         self._home = home
         self._handing: set[asyncio.Task[None]] = set()
-        self.late: Callable[[], None] = lambda: None
-        """Called when one could not be handed over: `recover` is due."""
 
     def add(
         self,
@@ -143,7 +145,7 @@ class InvocationQueue:
         try:
             await self._start(id_, automation, session_label, attempts, at)
         except NexusError:
-            self.late()  # it stays written down, and is handed over when the engine is back
+            self._note_late()  # it stays written down, and is handed over when the engine is back
 
     async def _start(
         self, id_: str, automation: str, session_label: str, attempts: int, at: str | None

@@ -7,7 +7,7 @@ for them. Nothing that an automation does fails the request.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from nexus import clock, ids
 from nexus.automations import firing, hook_points
 from nexus.automations.context import Occasion
-from nexus.automations.hook_points import HookPoint
+from nexus.automations.hook_points import BEFORE_DELIVERY, SCHEDULE, HookPoint
 from nexus.automations.improvement import reflection
 from nexus.automations.invoker import Ended, Invoker
 from nexus.automations.queue import InvocationQueue
@@ -24,12 +24,13 @@ from nexus.automations.returned import Reply, Returned, apply, as_context
 from nexus.config import AutomationsConfig
 from nexus.context.wrapping import wrapped
 from nexus.errors import LedgerError, NexusError
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, events
 from nexus.ledgers.database import without_gate
-from nexus.ledgers.runtime import invocations
+from nexus.ledgers.runtime import invocations, requests
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation, Status
 from nexus.request import Request
+from nexus.runs import Response, Result
 
 _NOTHING = Returned()
 _TAG = "memory_context"
@@ -39,9 +40,6 @@ ON_FAILURE = "on_failure"
 _FIRST_PAUSE_S = 10.0
 _LONGER = 6
 _LONGEST_PAUSE_S = 3_600.0
-
-AfterDue = Callable[[Request, Ended], Awaitable[None]]
-"""Sees to what came of an automation that ran by the clock."""
 
 
 class Destinations(Protocol):
@@ -55,9 +53,11 @@ class Destinations(Protocol):
         """Write to the memory, through its gate; what is there already is not written again."""
         ...
 
-
-async def _deliver_nothing(request: Request, ended: Ended) -> None:
-    """Where nothing can be delivered."""
+    async def deliver_answer(
+        self, request: Request, response: Response, review: Returned, answer_id: str
+    ) -> Response:
+        """Deliver an answer as it was reviewed. The same id again delivers nothing."""
+        ...
 
 
 @dataclass(kw_only=True)
@@ -71,7 +71,6 @@ class Runner:
     queue: InvocationQueue | None = None
     """Where async automations wait for their turn; without it they are written down and wait."""
     now: clock.Clock = clock.now
-    after_due: AfterDue = _deliver_nothing
     destinations: Destinations | None = None
 
     def __post_init__(self) -> None:
@@ -117,6 +116,18 @@ class Runner:
             and firing.are_met(entry.automation.triggers, request, ignoring={"enriched"})
             for entry in entries
         )
+
+    async def review_answer(self, occasion: Occasion, answer_id: str) -> Returned:
+        """Let automations change or withhold an answer, unless it is on record and was decided about."""
+        request = occasion.request
+        if request.event.channel is None or (
+            await self.may_block(BEFORE_DELIVERY, request)
+            and await self.ledgers.events.read(
+                events.find_delivered, channel=request.event.channel, external_id=answer_id
+            )
+        ):
+            return Returned()
+        return await self.fire(BEFORE_DELIVERY, occasion)
 
     async def run_now(self, entry: Entry, occasion: Occasion) -> Invocation:
         """Run one automation by hand, whatever its conditions and its circuit say."""
@@ -186,9 +197,8 @@ class Runner:
         if begun.retries_left and ended.status in {"failed", "timeout"} and entry is not None:
             await self._postpone(entry, begun, ended, occasion)
             return
-        if point.name == hook_points.SCHEDULE:
-            # Before the end is written: what a crash cuts off here is done again, and arrives once.
-            await self.after_due(occasion.request, ended)
+        if point.name == SCHEDULE and self.destinations is not None:
+            await self._answer_scheduled(self.destinations, occasion.request, ended)
         final = _end_invocation(begun, ended, begun.started_at or begun.created_at, self.now)
         limit = self.settings.circuit_errors
         self.registry.heed(await self.ledgers.runtime.write(invocations.end, ended=final, error_limit=limit))
@@ -273,6 +283,23 @@ class Runner:
         if not problems:
             return ended
         return replace(ended, status="flagged", error="; ".join(filter(None, (ended.error, *problems))))
+
+    async def _answer_scheduled(self, destinations: Destinations, request: Request, ended: Ended) -> None:
+        """Deliver the answer of an automation that ran by the clock, and end its request.
+
+        Before the invocation's end is written: what a crash cuts off here is done again, and arrives once.
+        """
+        if text := (ended.returned.response or "").strip():
+            answer_id = ids.derived("evt", request.request_id, "answer")
+            result = Result(execution_id="", request_id=request.request_id, response=Response(content=text))
+            occasion = Occasion(request=request, result=result, key=answer_id)
+            review = await self.review_answer(occasion, answer_id)
+            await destinations.deliver_answer(request, result.response, review, answer_id)
+        error = None if ended.status == "flagged" else ended.error
+        status = "done" if error is None else "failed"
+        await self.ledgers.runtime.write(
+            requests.end, request_id=request.request_id, status=status, error=error
+        )
 
     async def _enqueue(self, entries: list[Entry], point: HookPoint, occasion: Occasion) -> None:
         """Durable when this returns; the engine is told behind the caller's back."""

@@ -171,14 +171,21 @@ Body = Callable[[Turn], Awaitable[Any]]
 class SessionQueue:
     """The runs of one home."""
 
-    def __init__(self, engine: Engine, ledgers: Ledgers, *, debounce_ms: int = _DEBOUNCE_MS) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        ledgers: Ledgers,
+        *,
+        note_late: Callable[[], None] = lambda: None,
+        debounce_ms: int = _DEBOUNCE_MS,
+    ) -> None:
+        """`note_late` is called when a run could not be handed over: `recover` is due."""
         self._engine = engine
         self._ledgers = ledgers
         self._debounce_s = debounce_ms / 1000
         self._bodies: dict[str, Body] = {}
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.late: Callable[[], None] = lambda: None
-        """Called when a run could not be handed over: `recover` is due."""
+        self._note_late = note_late
         engine.register(WORK, self._run)
 
     def register(self, work: str, body: Body) -> None:
@@ -235,7 +242,7 @@ class SessionQueue:
                         await self._hand_over(recorded)
                 except OUTAGE as error:
                     _log.warning("%s waits until the engine is back: %s", new.id, error)
-                    self.late()
+                    self._note_late()
                 except Exception:
                     withdraw = self._ledgers.runtime.write(executions.withdraw, execution_id=new.id)
                     await asyncio.shield(withdraw)
@@ -419,23 +426,23 @@ def _wordless(error: Exception) -> RunFailedError:
 class Outbox:
     """A task that hands over what is late. Start it when a home is served."""
 
-    def __init__(self, *deliveries: Callable[[], Awaitable[object]]) -> None:
-        self._deliveries = deliveries
+    def __init__(self) -> None:
         self._late = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._is_delivering = False
+        self._is_recovering = False
 
-    def late(self) -> None:
+    def note_late(self) -> None:
         """Something could not be handed over: try again soon."""
         self._late.set()
 
     @property
     def is_late(self) -> bool:
         """Whether something waits to be handed over."""
-        return self._late.is_set() or self._is_delivering
+        return self._late.is_set() or self._is_recovering
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._go(), name="outbox")
+    def start(self, *recoveries: Callable[[], Awaitable[object]]) -> None:
+        """Call these now and then, and soon after something was late."""
+        self._task = asyncio.create_task(self._recover(recoveries), name="outbox")
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -443,17 +450,17 @@ class Outbox:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _go(self) -> None:
+    async def _recover(self, recoveries: tuple[Callable[[], Awaitable[object]], ...]) -> None:
         while True:
             if await wait_at_most(self._late.wait(), _EVERY_S):
                 # The engine was out of reach just now.
                 await asyncio.sleep(_AGAIN_S)
-            self._is_delivering = True
+            self._is_recovering = True
             self._late.clear()
-            for deliver in self._deliveries:
+            for recover in recoveries:
                 try:
-                    await deliver()
+                    await recover()
                 except NexusError as error:
                     _log.warning("the outbox is tried again: %s", error)
                     self._late.set()
-            self._is_delivering = False
+            self._is_recovering = False

@@ -5,6 +5,7 @@ from typing import Any
 
 from nexus import commands
 from nexus.attachments import Attachment
+from nexus.automations.context import Occasion
 from nexus.broker.run import Run
 from nexus.context import AssembledContext
 from nexus.ledgers.identity.senders import Sender
@@ -103,3 +104,8 @@ class Journey:
     @property
     def is_over(self) -> bool:
         return self.denied is not None or self.handled
+
+    @property
+    def occasion(self) -> Occasion:
+        """What an automation is told of it."""
+        return Occasion(request=self.request, assembled=self.assembled, result=self.result, key=self.key)

@@ -7,30 +7,45 @@ that run, at its beginning and its end, which may be in another process and afte
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 import apsw
 
 from nexus import clock, ids
 from nexus.attachments import Attachment
-from nexus.automations.context import Occasion
 from nexus.automations.hook_points import BEFORE_DELIVERY
-from nexus.automations.returned import Returned
+from nexus.automations.returned import Returned, collect_contexts
+from nexus.automations.runner import Runner
+from nexus.broker.broker import Broker
+from nexus.broker.tools import send_file
+from nexus.config import Config
 from nexus.context import AssembledContext
+from nexus.context.assemble import describe_situation
+from nexus.context.wrapping import wrapped
 from nexus.errors import AccessError, NexusError
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.agents import tool_calls
+from nexus.ledgers.events import NewEvent, Participant
+from nexus.ledgers.identity import access as grants
+from nexus.ledgers.identity import senders
+from nexus.ledgers.identity.senders import Seen, Sender
 from nexus.ledgers.runtime import executions, requests, spans
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import Execution
 from nexus.ledgers.runtime.spans import Span
+from nexus.memory import candidates
+from nexus.pipeline import access
+from nexus.pipeline.delivery import AGENT, Delivery
 from nexus.pipeline.incoming import Incoming, Journey
-from nexus.pipeline.stages import Stages
-from nexus.request import Request, Stage
+from nexus.request import Agent, Event, Request, Stage
 from nexus.runs import Response, Result
 
+UNREAD: Final = "unread_files"
+"""The enrichment of a request that came with files which could not be read."""
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -38,30 +53,48 @@ T = TypeVar("T")
 class Pipeline:
     """Takes messages through the stages."""
 
-    def __init__(self, stages: Stages) -> None:
-        self._stages = stages
+    def __init__(
+        self,
+        ledgers: Ledgers,
+        config: Config,
+        broker: Broker,
+        runner: Runner,
+        delivery: Delivery,
+        *,
+        run_command: Callable[[Request], Awaitable[str | None]],
+        sends_files: Callable[[str], bool],
+    ) -> None:
+        """`run_command` answers what is a command; `sends_files` says whether a channel can send files."""
+        self._ledgers = ledgers
+        self._config = config
+        self._broker = broker
+        self._runner = runner
+        self._delivery = delivery
+        self._run_command = run_command
+        self._sends_files = sends_files
 
     async def receive(self, incoming: Incoming) -> Journey:
         """The first half, up to the queued run; or the whole way, where no agent is to answer."""
-        stages, started = self._stages, _Started()
-        journey = await stages.receive_event(incoming)
+        started = _Started()
+        journey = await self._receive_event(incoming)
         self._note(journey, "receiveEvent", started, "ok")
         try:
             await self._fire("after:receiveEvent", journey)
-            await self._stage(journey, "resolveIdentity", stages.resolve_identity(journey))
+            await self._stage(journey, "resolveIdentity", self._resolve_identity(journey))
             await self._fire("after:resolveIdentity", journey)
-            stages.listen(journey)
+            # What is said in a group and wants no answer is recorded, whoever said it, and goes no further.
+            journey.handled = incoming.is_group and incoming.is_verified and not incoming.wants_answer
             if not journey.is_over:
-                await self._stage(journey, "resolveAccess", stages.resolve_access(journey))
+                await self._stage(journey, "resolveAccess", self._resolve_access(journey))
                 await self._decide(journey)
-                journey.handled = not journey.incoming.wants_answer
+                journey.handled = not incoming.wants_answer
             if not journey.is_over:
-                await self._stage(journey, "runAutomations", stages.run_automations(journey))
+                await self._stage(journey, "runAutomations", self._run_automations(journey))
             if not journey.is_over:
                 # It ends in whatever process serves the home, which takes the journey further.
-                journey.run = await stages.broker.start_execution(
+                journey.run = await self._broker.start_execution(
                     journey.request,
-                    stages.new_context(journey),
+                    self._make_context(journey),
                     mode=incoming.mode,
                     record=partial(_write_request, journey),
                 )
@@ -83,7 +116,6 @@ class Pipeline:
 
         After a crash before that it is done again, under the same ids: nothing is asked for or sent twice.
         """
-        stages, runtime = self._stages, self._stages.ledgers.runtime
         is_message = request.depth == 0
         # An automation may have changed what was said; the ledger keeps the original.
         said = context.current_message if is_message else request.event.content
@@ -91,10 +123,10 @@ class Pipeline:
         journey.key = execution.id
         if not is_message:
             journey.assembled = context
-        if await runtime.read_now(executions.is_first, execution=execution):
+        if await self._ledgers.runtime.read_now(executions.is_first, execution=execution):
             await self._fire("agent:bootstrap", journey)
         if is_message:
-            await self._stage(journey, "assembleContext", stages.assemble_context(journey.request, context))
+            await self._stage(journey, "assembleContext", self._assemble_context(journey.request, context))
             journey.assembled = context
             await self._fire("after:assembleContext", journey)
         else:
@@ -107,7 +139,16 @@ class Pipeline:
             executions.prepare(connection, execution.id, context.to_json())
             _write_request(journey, connection)
 
-        await runtime.write(record)
+        await self._ledgers.runtime.write(record)
+
+    async def may_change_answer(self, request: Request, session_label: str) -> bool:
+        """Whether an automation may change what a run answers: until then nobody is shown it."""
+        is_answer = request.depth == 0 and session_label == request.agent.session_label
+        return (
+            is_answer
+            and request.event.channel is not None
+            and await self._runner.may_block(BEFORE_DELIVERY, request)
+        )
 
     async def after_run(self, request: Request, context: AssembledContext, result: Result) -> Result:
         """The second half; returns the result with the answer that was delivered.
@@ -116,21 +157,24 @@ class Pipeline:
         """
         if context.session_label != request.agent.session_label:
             return result
-        stages, journey = self._stages, _journey(request)
+        journey = _journey(request)
         journey.assembled, journey.key = context, result.execution_id
         journey.result = replace(result, session_label=context.session_label)
         journey.agent_ended = clock.timestamp(clock.now()), "ok"
         await self._fire("after:runAgent", journey)
         if request.depth == 0:
-            text = stages.with_unread(request, result.response.content)
-            if text != result.response.content:
+            if unread := request.enrichment.get(UNREAD):
+                # A model may not mention the files that could not be read.
+                text = "\n\n".join(
+                    filter(None, [result.response.content, *(f"I couldn't read {each}." for each in unread)])
+                )
                 journey.result = replace(journey.result, response=replace(result.response, content=text))
-            files = await stages.chosen_files(request)
+            files = await self._list_chosen_files(request)
             await self._deliver(journey, journey.result, result.execution_id, files)
             await self._fire("after:deliverResponse", journey)
-            await self._stage(journey, "finalize", stages.finalize(journey))
-        await stages.runner.wait_until_settled()
-        stages.ledgers.runtime.write_along(_write_trace, journey)
+            await self._stage(journey, "finalize", self._finalize(journey))
+        await self._runner.wait_until_settled()
+        self._ledgers.runtime.write_along(_write_trace, journey)
         _tell_end(request, "done", result.execution_id)
         return replace(result, response=journey.result.response)
 
@@ -139,16 +183,202 @@ class Pipeline:
         if request.depth == 0 and context.session_label == request.agent.session_label:
             journey = _journey(request)
             journey.agent_ended = clock.timestamp(clock.now()), "error"
-            await self._stages.tell_failure(request)
-            await self._stage(journey, "finalize", self._stages.finalize(journey))
+            if self._is_on_channel(request):
+                # Why is in the trace, for the owner.
+                failure_id = ids.derived("evt", request.request_id, "failure")
+                await self._delivery.deliver_response(request, "Sorry, I could not answer this.", failure_id)
+            await self._stage(journey, "finalize", self._finalize(journey))
             await self._record(journey)
             _tell_end(request, "failed")
 
     async def ask_owner(self, request: Request, approval: Approval) -> None:
-        """Ask the owner about a call that waits, in the conversation that it works for."""
-        root = await requests.restore(self._stages.ledgers, request.root_request_id)
-        if root is not None and root.access.level == "owner":
-            await self._stages.ask_owner(root, approval)
+        """Ask the owner about a call that waits, in the conversation that it works for.
+
+        Only on a channel: on screens the run itself asks.
+        """
+        root = await requests.restore(self._ledgers, request.root_request_id)
+        if root is not None and root.access.level == "owner" and self._is_on_channel(root):
+            text = self._broker.approvals.question(approval, in_company=_is_in_company(root))
+            await self._delivery.deliver_response(root, text, ids.derived("evt", approval.id, "asked"))
+
+    async def _receive_event(self, incoming: Incoming) -> Journey:
+        """Record what was said, and make it a request. What was delivered before is the same event."""
+
+        def record(connection: apsw.Connection) -> tuple[str, str]:
+            channel, thread = incoming.channel, incoming.thread
+            thread_id = events.ensure_thread(
+                connection, channel=channel, external_id=thread, title=incoming.title
+            )
+            sender = Participant(
+                role="sender", identifier=incoming.sender, display_name=incoming.display_name
+            )
+            new = NewEvent(
+                channel=channel,
+                content=incoming.content,
+                kind="command" if incoming.is_command else "message",
+                thread_id=thread_id,
+                sender=incoming.sender,
+                external_id=incoming.external_id,
+                participants=(sender,),
+                metadata=incoming.metadata(),
+            )
+            (event_id,) = [incoming.event_id] if incoming.event_id else events.append(connection, [new])
+            events.attach(connection, event_id, incoming.attachments)
+            return thread_id, event_id
+
+        thread_id, event_id = await self._ledgers.events.write(record)
+        event = Event(
+            id=event_id,
+            content=incoming.content,
+            thread_id=thread_id,
+            channel=incoming.channel,
+            sender_id=incoming.sender,
+        )
+        agent = Agent(session_label=incoming.session_label or incoming.own_session)
+        request = Request(event=event, agent=agent)
+        if incoming.unread_files:
+            request.enrichment[UNREAD] = list(incoming.unread_files)
+        # It is committed with its run, or with what an automation does for it before.
+        self._ledgers.runtime.write_along(requests.create, request=request)
+        return Journey(incoming=incoming, request=request)
+
+    async def _resolve_identity(self, journey: Journey) -> None:
+        """Find the sender among the contacts; an unknown one gets an entity and a contact."""
+        incoming = journey.incoming
+        journey.sender = await self._ledgers.identity.read_now(
+            senders.find, channel=incoming.channel, identifier=incoming.sender
+        )
+        # An address may become the owner's after it was first seen.
+        if journey.sender is None or (incoming.is_owner and not journey.sender.is_owner):
+            seen = Seen(
+                channel=incoming.channel,
+                identifier=incoming.sender,
+                display_name=incoming.display_name,
+                event_id=journey.request.event.id,
+                is_owner=incoming.is_owner,
+            )
+            journey.sender = await self._ledgers.identity.write(_resolve_sender, seen)
+        journey.request.principal_id = journey.sender.entity_id
+
+    async def _resolve_access(self, journey: Journey) -> None:
+        """Decide what the sender may reach. Somebody whom nobody granted anything is told a code, once.
+
+        A program that wrote by itself is told nothing: two of them could go on for ever.
+        """
+        sender, request = journey.sender, journey.request
+        assert sender is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        if not journey.incoming.is_verified:
+            journey.denied = "the channel does not vouch for the sender"
+            return
+        # On a channel the settings say who is the owner: what the memory knows of a person gives no rights.
+        if sender.is_owner and (
+            journey.incoming.is_owner or request.event.channel not in self._config.channels
+        ):
+            held = access.owner(self._config.tools, self._ledgers.home)
+            # What the owner is told in a group, everybody there reads.
+            request.access = replace(held, memory="own") if journey.incoming.is_group else held
+            return
+        granted = await self._ledgers.identity.read(grants.find_grant, entity_id=sender.entity_id)
+        if granted is None and not journey.incoming.wants_answer:
+            journey.denied = "an unknown sender that wants no answer"
+            return
+        if granted is None:
+            code, is_new = await self._ledgers.identity.write(grants.ask, contact_id=sender.contact_id)
+            journey.denied = "an unknown sender"
+            # Not again while it is valid: what answers could be a program that isn't recognized as one.
+            if is_new:
+                journey.response = (
+                    f"I don't know you yet. The owner of this agent can approve you with the code {code}."
+                )
+            return
+        request.access = access.of_contact(granted, self._ledgers.home)
+        if not access.may_use(request.access, request.agent.session_label, journey.incoming.own_session):
+            journey.denied = f"the session {request.agent.session_label} was not granted"
+
+    async def _run_automations(self, journey: Journey) -> None:
+        """Let automations answer by themselves, or say who answers.
+
+        A command and an approval need no agent either.
+        """
+        request = journey.request
+        if journey.incoming.is_command:
+            journey.response = await self._run_command(request)
+        if journey.response is not None:
+            journey.handled = True
+            return
+        if request.access.level == "owner":
+            decided = await self._broker.approvals.reply(
+                request.agent.session_label, request.event.content, in_company=_is_in_company(request)
+            )
+            if decided is not None:
+                journey.handled, journey.response = True, decided
+                return
+        returned = await self._runner.fire("runAutomations", journey.occasion)
+        journey.handled = returned.handled
+        if returned.handled:
+            journey.response = returned.response or ""
+
+    def _make_context(self, journey: Journey) -> AssembledContext:
+        """What a message's run begins with. The rest of its context is put together then."""
+        request, incoming = journey.request, journey.incoming
+        return AssembledContext(
+            session_label=request.agent.session_label,
+            role=request.agent.role,
+            system_prompt="",
+            tools=(),
+            current_message=request.event.content,
+            situation=describe_situation(request),
+            event_id=request.event.id,
+            message={
+                "content": request.event.content,
+                "sender": incoming.sender,
+                "thread": incoming.thread,
+                "external_id": incoming.external_id,
+            },
+            replaces=incoming.replaces,
+            attachments=incoming.attachments,
+            model=incoming.model,
+            is_prepared=False,
+        )
+
+    async def _assemble_context(self, request: Request, context: AssembledContext) -> None:
+        """Put together what the agent is shown that answers a message."""
+        label, channel = context.session_label, request.event.channel or ""
+        assembled = await self._broker.assemble_context(
+            request, session_label=label, task=request.event.content
+        )
+        context.system_prompt, context.current_message = assembled.system_prompt, assembled.current_message
+        files = {send_file.NAME} if self._sends_files(channel) else set[str]()
+        context.tools = tuple(sorted({*assembled.tools, *files}))
+        for text in collect_contexts(request):
+            context.prepend(text)
+        # Reminders that came since the person last wrote: an answer to one must be understood.
+        thread, event_id = (context.message or {}).get("thread") or "", request.event.id or ""
+        sent = await self._ledgers.events.read_now(
+            events.list_unasked_before, channel=channel, external_id=thread, event_id=event_id
+        )
+        for each in reversed(sent):
+            context.prepend(wrapped("message", each.content, sender=AGENT, sent_at=each.occurred_at))
+
+    async def _list_chosen_files(self, request: Request) -> tuple[Attachment, ...]:
+        """The files that the agent sends along."""
+        if request.event.channel not in self._config.channels:
+            return ()
+        return send_file.list_chosen(
+            await self._ledgers.agents.read(
+                tool_calls.results_of, request_id=request.request_id, tool=send_file.NAME
+            ),
+            self._config.attachments.max_files,
+        )
+
+    async def _finalize(self, journey: Journey) -> None:
+        """Let automations tidy up, and see to it that all they did is recorded."""
+        await self._runner.fire("finalize", journey.occasion)
+        await self._runner.wait_until_settled()
+
+    def _is_on_channel(self, request: Request) -> bool:
+        """Whether it came by a channel of the settings, and not by a screen of the home."""
+        return self._config.channels.get(request.event.channel or "") is not None
 
     async def _decide(self, journey: Journey) -> None:
         """Automations may deny what was allowed, never allow what was denied."""
@@ -159,10 +389,10 @@ class Pipeline:
             journey.spans[-1] = replace(journey.spans[-1], outcome="denied")
 
     async def _answer_without_agent(self, journey: Journey) -> None:
-        request, stages = journey.request, self._stages
+        request = journey.request
         answer_id = ids.derived("evt", request.request_id, "answer")
         if journey.response is not None and journey.denied is not None:
-            delivery = stages.deliver_response(request, journey.response, answer_id)
+            delivery = self._delivery.deliver_response(request, journey.response, answer_id)
             await self._stage(journey, "deliverResponse", delivery)
         elif journey.response is not None:
             answer = Response(content=journey.response)
@@ -171,44 +401,44 @@ class Pipeline:
             await self._deliver(journey, result, answer_id)
         if journey.denied is None:
             await self._fire("after:deliverResponse", journey)
-            await self._stage(journey, "finalize", stages.finalize(journey))
+            await self._stage(journey, "finalize", self._finalize(journey))
 
         def end(connection: apsw.Connection) -> None:
             requests.update(connection, request)
             status = "done" if journey.denied is None else "denied"
             requests.end(connection, request.request_id, status, error=journey.denied)
 
-        await stages.ledgers.runtime.write(end)
+        await self._ledgers.runtime.write(end)
         _tell_end(request, "done" if journey.denied is None else "denied")
 
     async def _deliver(
         self, journey: Journey, result: Result, answer_id: str, files: tuple[Attachment, ...] = ()
     ) -> None:
         """Hand an answer to its channel as automations have left it, which the journey's result then says."""
-        stages, request, started = self._stages, journey.request, _Started()
-        occasion = Occasion(request=request, assembled=journey.assembled, result=result, key=journey.key)
-        decided = await stages.review_answer(occasion, answer_id)
-        if stages.runner.registry.at(BEFORE_DELIVERY):
-            is_changed = "changed" if decided.answer is not None else "ok"
-            outcome = is_changed if decided.withhold is None else "withheld"
+        request, started = journey.request, _Started()
+        occasion = replace(journey.occasion, result=result)
+        review = await self._runner.review_answer(occasion, answer_id)
+        if self._runner.registry.at(BEFORE_DELIVERY):
+            is_changed = "changed" if review.answer is not None else "ok"
+            outcome = is_changed if review.withhold is None else "withheld"
             self._note(journey, BEFORE_DELIVERY, started, outcome, kind="hook")
-        delivery = stages.deliver_answer(request, result.response, decided, answer_id, files)
+        delivery = self._delivery.deliver_answer(request, result.response, review, answer_id, files)
         response = await self._stage(journey, "deliverResponse", delivery)
         journey.result, journey.response = replace(result, response=response), response.content
 
     async def _fail(self, journey: Journey, status: Literal["failed", "cancelled"], error: str) -> None:
         id_ = journey.request.request_id
-        if await self._stages.ledgers.runtime.write(
+        if await self._ledgers.runtime.write(
             requests.end_without_run, request_id=id_, status=status, error=error
         ):
-            await self._stages.finalize(journey)
+            await self._finalize(journey)
             await self._record(journey)
             _tell_end(journey.request, status)
 
     async def _fire(self, hook_point: str, journey: Journey) -> Returned:
         started = _Started()
-        returned = await self._stages.fire(hook_point, journey)
-        if self._stages.runner.registry.at(hook_point):
+        returned = await self._runner.fire(hook_point, journey.occasion)
+        if self._runner.registry.at(hook_point):
             self._note(journey, hook_point, started, "ok", kind="hook")
         return returned
 
@@ -245,7 +475,7 @@ class Pipeline:
 
     async def _record(self, journey: Journey) -> None:
         """Write the trace, in one transaction."""
-        await self._stages.ledgers.runtime.write(_write_trace, journey)
+        await self._ledgers.runtime.write(_write_trace, journey)
 
 
 class _Started:
@@ -258,6 +488,22 @@ class _Started:
 
     def elapsed_ms(self) -> float:
         return round((time.perf_counter() - self._begun) * 1000, 3)
+
+
+def _is_in_company(request: Request) -> bool:
+    """Whether others than the owner read the answer."""
+    return request.access.memory != "all"
+
+
+def _resolve_sender(connection: apsw.Connection, seen: Seen) -> Sender:
+    """Whom a sender is. A new one who has somebody else's name becomes a merge suggestion, never a merge."""
+    sender = senders.resolve(connection, seen)
+    if sender.is_new and not sender.is_owner and seen.display_name:
+        now = clock.timestamp(clock.now())
+        candidates.note_sender(
+            connection, sender.entity_id, channel=seen.channel, name=seen.display_name, now=now
+        )
+    return sender
 
 
 def _write_request(journey: Journey, connection: apsw.Connection) -> None:

@@ -16,19 +16,18 @@ from nexus.automations import firing, registry, when
 from nexus.automations.context import Context as AutomationContext
 from nexus.automations.context import Occasion
 from nexus.automations.hook_points import SCHEDULE
-from nexus.automations.invoker import Ended
 from nexus.automations.registry import Entry
+from nexus.automations.runner import Runner
+from nexus.config import Config
 from nexus.engine import Context, Engine, Schedule
 from nexus.errors import NexusError
-from nexus.ledgers import events
+from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import automations, requests
 from nexus.ledgers.runtime.automations import Automation
 from nexus.pipeline import access
-from nexus.pipeline.destinations import CHANNEL, SESSION
+from nexus.pipeline.delivery import CHANNEL, SESSION
 from nexus.pipeline.incoming import Incoming
-from nexus.pipeline.stages import Stages
 from nexus.request import Agent, Event, Request
-from nexus.runs import Response, Result
 from nexus.watch import Watch
 
 _PAUSE_S = 1.0
@@ -44,14 +43,17 @@ IsOwners = Callable[[str, str], bool]
 class Timetable:
     """The schedules of one home's automations. Make it before the engine opens; `start` it afterwards."""
 
-    def __init__(self, stages: Stages, engine: Engine, now: clock.Clock = clock.now) -> None:
-        self._stages = stages
+    def __init__(
+        self, ledgers: Ledgers, config: Config, engine: Engine, runner: Runner, now: clock.Clock = clock.now
+    ) -> None:
+        self._ledgers = ledgers
+        self._config = config
         self._engine = engine
+        self._runner = runner
         self._now = now
-        self._marker = registry.marker_file(stages.ledgers.home)
+        self._marker = registry.marker_file(ledgers.home)
         self._seen_ns = 0
         self._keeping: asyncio.Task[None] | None = None
-        stages.runner.after_due = self._deliver
         engine.register(firing.WORK, self._begin)
 
     async def start(self) -> None:
@@ -72,7 +74,7 @@ class Timetable:
 
     async def keep(self) -> None:
         """Put what is registered on the engine, and take off what is not any more."""
-        found = await self._stages.ledgers.runtime.read(automations.list_current)
+        found = await self._ledgers.runtime.read(automations.list_current)
         wanted = [schedule for each in found if (schedule := _schedule(each)) is not None]
         schedules = self._engine.schedules
         names = {schedule.name for schedule in wanted}
@@ -101,28 +103,29 @@ class Timetable:
 
     async def _begin(self, context: Context, payload: Any) -> None:
         """A moment has come: write the request down, and queue the invocation."""
-        runner = self._stages.runner
-        entry = await runner.find_active(payload["automation"], SCHEDULE)
+        entry = await self._runner.find_active(payload["automation"], SCHEDULE)
         if entry is None:
             return
         is_late = bool(payload.get("late"))
         request = await self._request(entry.automation, context.id, payload["scheduled_at"], is_late=is_late)
-        if is_late and self._stages.config.automations.missed == "skip":
+        if is_late and self._config.automations.missed == "skip":
             await self._skip(entry, request)
             return
-        if not await runner.enqueue_again(entry, SCHEDULE, Occasion(request=request, key=request.request_id)):
-            await self._end(request, "its circuit is open")
+        if not await self._runner.enqueue_again(
+            entry, SCHEDULE, Occasion(request=request, key=request.request_id)
+        ):
+            await self._fail(request, "its circuit is open")
 
     async def _skip(self, entry: Entry, request: Request) -> None:
         """By the settings what was missed is not made up for; its log says so, and what ran once is over."""
         reason = f"missed: due at {request.event.content}, when Nexus was not running"
-        await self._stages.runner.skip(entry, SCHEDULE, Occasion(request=request), reason)
+        await self._runner.skip(entry, SCHEDULE, Occasion(request=request), reason)
         if entry.automation.mode == "once":
-            await self._stages.ledgers.runtime.write(
+            await self._ledgers.runtime.write(
                 automations.disable, automation_id=entry.automation.id, reason=reason
             )
-            registry.touch(self._stages.ledgers.home)
-        await self._end(request, reason)
+            registry.touch(self._ledgers.home)
+        await self._fail(request, reason)
 
     async def _request(
         self, automation: Automation, execution_id: str, due: str, *, is_late: bool
@@ -130,32 +133,22 @@ class Timetable:
         session = str(automation.config.get("session") or SESSION)
         channel = str(automation.config.get("channel") or CHANNEL)
         external_id = str(automation.config.get("thread") or session)
-        thread_id = await self._stages.ledgers.events.write(
+        thread_id = await self._ledgers.events.write(
             events.ensure_thread, channel=channel, external_id=external_id
         )
         request = Request(
             request_id=ids.derived("req", execution_id, SCHEDULE),
             event=Event(content=due, channel=channel, thread_id=thread_id),
             agent=Agent(session_label=f"{SCHEDULE}:{automation.name}"),
-            access=access.owner(self._stages.config.tools, self._stages.ledgers.home),
+            access=access.owner(self._config.tools, self._ledgers.home),
             enrichment={LATE: True} if is_late else {},
         )
-        await self._stages.ledgers.runtime.write(requests.create, request=request)
+        await self._ledgers.runtime.write(requests.create, request=request)
         return request
 
-    async def _deliver(self, request: Request, ended: Ended) -> None:
-        if text := (ended.returned.response or "").strip():
-            stages, answer_id = self._stages, ids.derived("evt", request.request_id, "answer")
-            result = Result(execution_id="", request_id=request.request_id, response=Response(content=text))
-            occasion = Occasion(request=request, result=result, key=answer_id)
-            decided = await stages.review_answer(occasion, answer_id)
-            await stages.deliver_answer(request, result.response, decided, answer_id)
-        await self._end(request, None if ended.status == "flagged" else ended.error)
-
-    async def _end(self, request: Request, error: str | None) -> None:
-        status = "done" if error is None else "failed"
-        await self._stages.ledgers.runtime.write(
-            requests.end, request_id=request.request_id, status=status, error=error
+    async def _fail(self, request: Request, error: str) -> None:
+        await self._ledgers.runtime.write(
+            requests.end, request_id=request.request_id, status="failed", error=error
         )
 
 

@@ -15,7 +15,7 @@ from nexus.home import Home
 from nexus.ledgers import events
 from nexus.ledgers.runtime import requests as stored
 from nexus.ledgers.runtime.automations import NewAutomation
-from nexus.pipeline.stages import WITHHELD
+from nexus.pipeline.delivery import WITHHELD
 from nexus.request import Access
 from nexus.runs import Answer
 from nexus.testing import ModelServer, Turn
@@ -79,8 +79,8 @@ async def test_a_withheld_answer_is_explained_to_the_owner_and_not_to_others(
         request = await stored.restore(app.ledgers, result.request_id)
         assert request is not None
         guest = replace(request, access=Access(level="known"))
-        decided = await app.stages.review_answer(_occasion(guest, result), "evt_other")
-        response = await app.stages.deliver_answer(guest, result.response, decided, "evt_other")
+        decided = await app.automations.runner.review_answer(_occasion(guest, result), "evt_other")
+        response = await app.delivery.deliver_answer(guest, result.response, decided, "evt_other")
     assert (response.content, response.withheld) == (WITHHELD, "it names a customer")
 
 
@@ -95,7 +95,7 @@ async def test_an_answer_waits_for_nobody_if_no_blocking_automation_is_there(
         result = await run.result()
         request = await stored.restore(app.ledgers, result.request_id)
         assert request is not None
-        assert not await app.stages.may_change_answer(request, "main")
+        assert not await app.pipeline.may_change_answer(request, "main")
         assert await texts(run) == result.response.content == SAID
 
 

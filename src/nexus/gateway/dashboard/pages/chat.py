@@ -266,7 +266,7 @@ async def _load_running_answer(app: App, run_id: str) -> Answer:
     """Load the answer so far, unless an automation may still change it."""
     state = await app.broker.run(run_id).state()
     request = await requests.restore(app.ledgers, state.request_id)
-    is_held = request is not None and await app.stages.may_change_answer(request, state.session_label)
+    is_held = request is not None and await app.pipeline.may_change_answer(request, state.session_label)
     return await answers.load_answer(app.ledgers, run_id, "running", None, is_held=is_held)
 
 
