@@ -7,12 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import InternalError
 
 from contract.postgres import Postgres
 from nexus import clock
 from nexus.errors import HomeError, UsageError
 from nexus.hosting.fleet.records import FleetUnreachableError, HomeElsewhereError, Load, Successor
-from nexus.hosting.fleet.registry import FleetRegistry
+from nexus.hosting.fleet.registry import FleetRegistry, connect
 from nexus.hosting.limits import Limits
 
 LONG_S = 3600.0
@@ -199,6 +201,32 @@ def test_a_name_belongs_to_one_folder_while_its_lease_lasts(join: Join, url: str
         assert not one.renew(LONG_S, Load())
         other.leave()
         assert other.join(url="http://other", folder_id="other", lease_s=LONG_S)
+
+
+def test_a_host_that_froze_in_the_middle_of_a_change_holds_up_no_other(
+    join: Join, url: str, tmp_path: Path
+) -> None:
+    join("one").add("ada")
+    registry = connect(url)
+    frozen = registry.connect()
+    frozen.execute(sa.text("UPDATE homes SET problem = 'none'"))
+
+    def count_homes() -> int:
+        with FleetRegistry(tmp_path / "two", url, "two") as two:
+            return two.count()
+
+    for _ in range(5):
+        with suppress(FleetUnreachableError):
+            assert count_homes() == 1
+            break
+    else:
+        pytest.fail("the change still holds its locks")
+    # When it wakes, its change is lost.
+    with pytest.raises(InternalError, match="idle-in-transaction timeout"):
+        frozen.execute(sa.text("SELECT 1"))
+    frozen.invalidate()
+    frozen.close()
+    registry.dispose()
 
 
 def test_only_homes_with_work_of_a_host_that_is_gone_are_orphans(join: Join) -> None:

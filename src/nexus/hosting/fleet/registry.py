@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
 import sqlalchemy as sa
-from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from nexus import __version__, clock, ids
@@ -369,7 +369,8 @@ class FleetRegistry(Registry):
         try:
             with self._engine.begin() as connection:
                 yield connection
-        except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+        # InternalError: Postgres ended the transaction of a process that was frozen meanwhile.
+        except (OperationalError, InterfaceError, InternalError, PoolTimeoutError) as error:
             raise FleetUnreachableError(
                 "The fleet's Postgres does not answer", hint="Try again in a moment."
             ) from error
@@ -414,6 +415,8 @@ def connect(url: str, connections: int = _CONNECTIONS) -> sa.Engine:
         raise UsageError(
             "That is not the URL of a Postgres", hint="Use postgresql://user@host/name."
         ) from None
+    # A host that freezes in the middle of a change would hold its locks until it wakes.
+    limits = f"-c statement_timeout={_WAIT_S}s -c idle_in_transaction_session_timeout={_WAIT_S}s"
     return sa.create_engine(
         address.set(drivername="postgresql+psycopg"),
         pool_size=connections,
@@ -423,7 +426,7 @@ def connect(url: str, connections: int = _CONNECTIONS) -> sa.Engine:
         connect_args={
             "connect_timeout": _WAIT_S,
             "tcp_user_timeout": _WAIT_S * 1000,
-            "options": f"-c search_path={_SCHEMA} -c statement_timeout={_WAIT_S}s",
+            "options": f"-c search_path={_SCHEMA} {limits}",
         },
     )
 
