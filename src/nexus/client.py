@@ -143,9 +143,10 @@ class Client:
         path = f"/api/executions/{quote(execution_id)}/regenerate"
         return self.run((await self._http.post(path, {"model": model}))["execution_id"])
 
-    async def correct(self, fact_id: str, fact: str) -> dict[str, Any]:
-        """Replace a fact by what is true now. Both stay in the log."""
-        return await self._http.post(f"/api/memory/facts/{quote(fact_id)}/correct", {"fact": fact})
+    async def correct(self, fact_id: str, fact: str, *, by: str = "", channel: str = "api") -> dict[str, Any]:
+        """Replace a fact by what is true now. Both stay in the log. `by` names the person who typed it."""
+        given = {"fact": fact, "by": by, "channel": channel}
+        return await self._http.post(f"/api/memory/facts/{quote(fact_id)}/correct", given)
 
     async def execution(self, execution_id: str) -> dict[str, Any]:
         """The current state of a run."""
@@ -167,6 +168,10 @@ class Client:
         """The id of the run of a session that was started last."""
         found = await self._http.get(f"/api/sessions/{quote(session_label)}/executions", newest=True)
         return next(iter(found["ids"]), None)
+
+    async def last_message(self, session_label: str) -> dict[str, Any] | None:
+        """What a person last said in a session: its `text`, `execution_id`, `request_id` and `files`."""
+        return await self._http.get(f"/api/sessions/{quote(session_label)}/last-message")
 
     async def sent_messages(self, session_label: str, *, channel: str, limit: int) -> list[str]:
         """The latest messages sent to a session, newest first."""

@@ -52,8 +52,8 @@ COMMANDS: Final = (
     Command(name="retry", about="answer your last message again", places=frozenset({"terminal"})),
     Command(
         name="correct",
-        arguments="NUMBER TEXT",
-        about="replace a fact that /memory listed",
+        arguments="[NUMBER TEXT]",
+        about="correct the fact that the answer used, or one that /memory listed",
         places=frozenset({"terminal"}),
     ),
     Command(name="memory", arguments="[WORDS]", about="search the memory, by default for your last message"),

@@ -36,6 +36,7 @@ _SHOWN_SESSIONS = 15
 _SHOWN_CHARACTERS = 200
 # As a shell would read it: quoted, or with escaped spaces.
 _WORD: Final = re.compile(r"""\s*(?:'[^']*'|"[^"]*"|(?:\\.|[^\s'"\\])+)+""")
+_USES: Final = ("used in the answer", "in the prompt", "")
 _DECISIONS: Final[dict[str, Literal["once", "session", "always", "deny"]]] = {
     "y": "once", "yes": "once", "s": "session", "session": "session", "a": "always", "always": "always",
     "n": "deny", "no": "deny",
@@ -78,7 +79,7 @@ async def converse(
 
 async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> None:
     while (text := await typed.next(conversation.draft)) is not None:
-        replaces, conversation.draft = bool(conversation.draft), ""
+        replaces, conversation.draft, conversation.edits = conversation.edits, "", False
         if not text.strip():
             continue
         paths, words = await asyncio.to_thread(pasted_files, text)
@@ -111,8 +112,9 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
             case "attach":
                 await conversation.tell(conversation.attach(words))
             case "edit":
-                if conversation.edit() and words:
-                    conversation.draft = ""
+                await conversation.tell(conversation.edit())
+                if conversation.edits and words:
+                    conversation.draft, conversation.edits = "", False
                     await conversation.say(words, replaces=True)
             case "retry":
                 await conversation.retry()
@@ -177,7 +179,9 @@ class Conversation:
         self._said_run = ""
         self._listed: list[Recalled] = []
         self.draft = ""
-        """What the next message begins as: the last one, to be edited."""
+        """What the next message begins as."""
+        self.edits = False
+        """Whether the next message takes the place of the last one."""
         self._request_id = ""
         self._speaking = asyncio.Lock()
         self.failed = False
@@ -186,7 +190,7 @@ class Conversation:
     async def begin(self, label: str, title: str = "") -> None:
         """Go over to another session."""
         await self._talk.new_session(self._label)
-        self._label, self._last, self._said_run = label, "", ""
+        self._label, self._last, self._said, self._said_run, self._request_id = label, "", "", "", ""
         self._sent.setdefault(label, None)
         self._screen.note(f"Session: {title or name_session(label)}.")
 
@@ -212,22 +216,27 @@ class Conversation:
             self._said_run = receipt.execution_id or ""
             await self._show(receipt.run)
 
-    def edit(self) -> bool:
-        """Make the last message the draft of the next one, which takes its place."""
+    async def _find_last(self) -> bool:
+        """Find the last message of the session, also one from before this program was started."""
+        found = await self._talk.last_message(self._label)
+        # One that was said here and failed before its turn began is only known here. Ids sort by time.
+        if found and found.execution_id > self._said_run:
+            self._said, self._said_run = found.text, found.execution_id
+            self._request_id = found.request_id or ""
         if not self._said_run:
-            self._screen.note("Say something first.")
-            return False
-        self.draft = self._said
-        return True
+            self._screen.note("You haven't said anything here yet.")
+        return bool(self._said_run)
+
+    async def edit(self) -> None:
+        """Make the last message the draft of the next one, which takes its place."""
+        if await self._find_last():
+            self.draft, self.edits = self._said, True
 
     async def retry(self) -> None:
         """Have the last message answered again."""
         async with self._speaking:
             try:
-                if not self._said_run:
-                    self._said_run = await self._talk.newest_run(self._label) or ""
-                if not self._said_run:
-                    self._screen.note("Say something first.")
+                if not await self._find_last():
                     return
                 run = await self._talk.regenerate(self._said_run, self._model)
             except NexusError as error:
@@ -237,7 +246,10 @@ class Conversation:
             await self._show(run)
 
     async def correct(self, words: str) -> None:
-        """Replace a fact that was listed last."""
+        """Replace a fact that was listed last. Without words, open the one that the last answer used."""
+        if not words:
+            await self._open_used_fact()
+            return
         number, _, text = words.partition(" ")
         index = int(number) - 1 if number.isdecimal() and len(number) < 3 else -1
         facts = [place for place, each in enumerate(self._listed, 1) if each.kind == "fact"]
@@ -252,6 +264,19 @@ class Conversation:
             return
         await self._talk.correct(self._listed[index].id, text.strip())
         self._screen.note(f"Corrected. It was: {self._listed[index].text}")
+
+    async def _open_used_fact(self) -> None:
+        if not (self._said or await self._find_last()):
+            return
+        given = await self._given_memories()
+        self._listed = [each for each in await self._talk.recall(self._said) if each.kind == "fact"]
+        self._listed.sort(key=lambda each: _USES.index(given.get(each.id, "")))
+        fact = next((each for each in self._listed if each.id in given), None)
+        if fact is None:
+            self._screen.note("The last answer used no fact. List others first: /memory and a few words")
+            return
+        self._screen.line(f" 1  {fact.at[:10]}  [fact] {fact.text} · {given[fact.id]}")
+        self.draft = f"/correct 1 {fact.text}"
 
     async def sessions(self, wanted: str) -> None:
         """List sessions, or go over to one by its name or its number in the list."""
@@ -292,12 +317,11 @@ class Conversation:
 
     async def memory(self, text: str) -> None:
         """Show what the memory holds about some words; without any, what the last message was given first."""
-        about = text or self._said
-        if not about:
-            self._screen.note("Say something first, or add search words: /memory the boat trip")
+        if not (text or self._said or await self._find_last()):
+            self._screen.note("Or add search words: /memory the boat trip")
             return
         given = {} if text else await self._given_memories()
-        found = sorted(await self._talk.recall(about), key=lambda one: one.id not in given)
+        found = sorted(await self._talk.recall(text or self._said), key=lambda one: one.id not in given)
         self._listed = found
         for number, one in enumerate(found, 1):
             who = f"{one.speaker}: " if one.speaker else ("[fact] " if one.kind == "fact" else "")
@@ -317,7 +341,7 @@ class Conversation:
             node = nodes.pop()
             nodes += node.children
             if node.kind == "memory":
-                found[node.id] = "used in the answer" if node.status == "used" else "in the prompt"
+                found[node.id] = _USES[node.status != "used"]
         return found
 
     async def remind(self, words: str, typed: Typed) -> None:
@@ -349,10 +373,8 @@ class Conversation:
 
     async def trace(self) -> None:
         """Show what was done for what was said last."""
-        if not self._request_id:
-            self._screen.note("No messages yet.")
-            return
-        trace.print_trace(await self._talk.trace(self._request_id), self._said, ids=False)
+        if self._request_id or await self._find_last():
+            trace.print_trace(await self._talk.trace(self._request_id), self._said, ids=False)
 
     async def tell(self, work: Awaitable[None]) -> None:
         """Carry out a command; what goes wrong is said, and the conversation goes on."""

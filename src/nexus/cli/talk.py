@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nexus import clock
 from nexus.attachments import File
+from nexus.cli.place import user_name
 from nexus.client import Client
 from nexus.runs import Receipt, Run, Totals
 
@@ -13,6 +14,7 @@ from nexus.runs import Receipt, Run, Totals
 if TYPE_CHECKING:
     from nexus.automations.reminders import Draft, Reminder
     from nexus.broker.approvals import Decision
+    from nexus.gateway.views.answers import LastMessage
     from nexus.ledgers.events import Unasked
     from nexus.ledgers.runtime.trace import Node
 
@@ -72,6 +74,8 @@ class Talk(Protocol):
 
     async def newest_run(self, session_label: str) -> str | None: ...
 
+    async def last_message(self, session_label: str) -> "LastMessage | None": ...
+
     async def sent_messages(self, session_label: str, limit: int) -> list[str]: ...
 
     async def scheduled_messages(self, session_label: str, after: int | None) -> "list[Unasked]": ...
@@ -129,7 +133,7 @@ class There:
         return await self._client.regenerate(execution_id, model)
 
     async def correct(self, fact_id: str, text: str) -> None:
-        await self._client.correct(fact_id, text)
+        await self._client.correct(fact_id, text, by=user_name(), channel=CHANNEL)
 
     async def new_session(self, session_label: str) -> None:
         await self._client.new_session(session_label, channel=CHANNEL)
@@ -148,6 +152,12 @@ class There:
 
     async def newest_run(self, session_label: str) -> str | None:
         return await self._client.newest_run(session_label)
+
+    async def last_message(self, session_label: str) -> "LastMessage | None":
+        from nexus.gateway.views.answers import LastMessage
+
+        found = await self._client.last_message(session_label)
+        return None if found is None else LastMessage(**found)
 
     async def sent_messages(self, session_label: str, limit: int) -> list[str]:
         return await self._client.sent_messages(session_label, channel=CHANNEL, limit=limit)

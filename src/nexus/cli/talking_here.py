@@ -4,13 +4,14 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from nexus.app import App
-from nexus.app.building import BY_OWNER
 from nexus.attachments import File
 from nexus.automations.reminders import Draft, Reminder
 from nexus.broker.approvals import Decision
+from nexus.cli.memory_views import person
 from nexus.cli.talk import CHANNEL, MOST_RECALLED, Listed, Recalled
 from nexus.config import Config
 from nexus.gateway.views import sessions
+from nexus.gateway.views.answers import LastMessage, load_last_message
 from nexus.home import Home
 from nexus.ledgers import events
 from nexus.ledgers.events import Unasked
@@ -64,7 +65,7 @@ class Here:
         return await self._app.regenerate(execution_id, model)
 
     async def correct(self, fact_id: str, text: str) -> None:
-        await self._app.memory.correct(fact_id, text, BY_OWNER)
+        await self._app.memory.correct(fact_id, text, person())
 
     async def new_session(self, session_label: str) -> None:
         await self._app.new_session(session_label, channel=CHANNEL)
@@ -81,6 +82,9 @@ class Here:
 
     async def newest_run(self, session_label: str) -> str | None:
         return await self._app.ledgers.runtime.read(executions.newest_in, session_label=session_label)
+
+    async def last_message(self, session_label: str) -> LastMessage | None:
+        return await load_last_message(self._app.ledgers, session_label)
 
     async def sent_messages(self, session_label: str, limit: int) -> list[str]:
         return await self._app.ledgers.events.read(

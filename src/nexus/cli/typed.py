@@ -62,8 +62,8 @@ class Editor:
                 with patch_stdout(raw=True):
                     return await self._session.prompt_async("> ", default=draft)
             except KeyboardInterrupt:
-                draft = ""
-                continue
+                if draft:
+                    return ""
             except EOFError:
                 return None
 

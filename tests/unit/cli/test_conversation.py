@@ -16,6 +16,7 @@ from installed import Clock, opened, tick
 from nexus.app import App
 from nexus.cli import conversation as module
 from nexus.cli.conversation import Conversation
+from nexus.cli.place import user_name
 from nexus.cli.screen import Screen
 from nexus.cli.talk import Recalled, There
 from nexus.cli.talking_here import Here
@@ -23,7 +24,7 @@ from nexus.client import Client
 from nexus.config import LedgersConfig
 from nexus.errors import LedgerClosedError
 from nexus.home import Home
-from nexus.ledgers import events
+from nexus.ledgers import events, sql
 from nexus.ledgers.database import Database
 from nexus.ledgers.runtime.trace import Node
 from nexus.testing import ModelServer
@@ -98,12 +99,33 @@ async def test_the_last_message_is_edited_and_answered_again_and_a_fact_correcte
         await module._talk(conversation, _Typed(lines), "")  # pyright: ignore[reportPrivateUsage]
         history = str(server.requests[-1].json["messages"])
         facts = [result.item.text for result in (await app.recall("Where does Ben live?")).results]
+        by = await app.ledgers.memory.read(sql.rows, "SELECT metadata_json FROM facts")
     answers = [shown.getvalue().find(said) for said in ("Hello Bob.", "Hello Ben.", "Good day, Ben.")]
     assert answers == sorted(answers)
     assert answers[0] >= 0
     assert ("I am Bob" in history, "Hello Ben." in history, "A lake." in history) == (False, False, True)
     assert "Good day, Ben." in history
     assert "Ben lives in Basel" in facts
+    assert user_name() in str(by)
+
+
+async def test_the_last_message_is_found_in_the_session_and_the_fact_that_was_used_opened(home: Home) -> None:
+    shown, notes = io.StringIO(), io.StringIO()
+    async with ModelServer() as server, app_on(home, server) as app:
+        server.script("Hello Bob.", "Hello Ben.", "Good day, Ben.")
+        await (await app.send("I am Bob, of Bern", session_label="main")).result()
+        conversation = Conversation(Here(app), Screen(shown, notes), "main", "", interactive=False)
+        await conversation.edit()
+        assert conversation.draft == "I am Bob, of Bern"
+        await conversation.say("I am Ben, of Bern", replaces=conversation.edits)
+        again = Conversation(Here(app), Screen(shown, notes), "main", "", interactive=False)
+        await again.retry()
+        assert "Bob" not in str(server.requests[-1].json["messages"])
+        await again.begin("empty")
+        await again.edit()
+        assert (again.draft, again.edits) == ("", False)
+    assert [said in shown.getvalue() for said in ("Hello Ben.", "Good day, Ben.")] == [True, True]
+    assert "You haven't said anything here yet." in notes.getvalue()
 
 
 async def _until(holds: Callable[[], bool]) -> None:
@@ -228,6 +250,8 @@ async def test_memory_lists_what_the_answer_used_first_and_correct_names_facts()
     assert second.startswith(" 2  2031-05-05  owner: Hello Hello")
     assert len(second) < 250
     await conversation.correct("2 Ben lives in Basel")
+    await conversation.correct("")
+    assert (conversation.draft, conversation.edits) == ("/correct 1 Ben lives in Bern", False)
     told = notes.getvalue()
     assert "List the fact first" in told
     assert "the number of a fact (1)" in told

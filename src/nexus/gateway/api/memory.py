@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from nexus import clock
 from nexus.errors import UsageError
+from nexus.gateway.api.messages import Channel
 from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.ledgers.memory import How
 from nexus.ledgers.memory.reviews import Decision, State
@@ -55,6 +56,8 @@ class Correction(BaseModel):
 
     fact: str = Field(min_length=1, pattern=r"\S", description="The statement, as a sentence.")
     how: How | None = Field(default=None, description=_HOW)
+    by: str = Field(default="", max_length=200, description="Person who typed it. Empty: a program.")
+    channel: Channel = Field(default="api", description="Where it was typed.")
 
 
 class Distinction(BaseModel):
@@ -207,7 +210,10 @@ async def get_fact(home: Home, fact_id: FactId) -> FactView:
 @router.post("/facts/{fact_id}/correct", status_code=201)
 async def correct_fact(home: Home, fact_id: FactId, correction: Correction) -> dict[str, Any]:
     """Replace a fact by what is true now. Both stay in the log."""
-    return await home.memory.correct(fact_id, correction.fact, _ACTOR, how=correction.how)
+    actor = _ACTOR
+    if correction.by:
+        actor = Provenance(actor=f"person:{correction.by}", kind="owner", channel=correction.channel)
+    return await home.memory.correct(fact_id, correction.fact, actor, how=correction.how)
 
 
 @router.post("/facts/{fact_id}/keep-both", status_code=201)

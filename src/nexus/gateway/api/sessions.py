@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from nexus.gateway.api.messages import Channel
 from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
 from nexus.gateway.views import sessions as views
+from nexus.gateway.views.answers import LastMessage, load_last_message
 from nexus.gateway.views.sessions import Kind, Message, SessionLine
 from nexus.ledgers import events
 from nexus.ledgers.runtime import executions, usage
@@ -81,6 +82,12 @@ async def list_executions(
         return Runs(ids=[last] if last else [])
     found = await (home.active_runs(label) if unfinished else home.runs_after(label, after))
     return Runs(ids=[run.id for run in found])
+
+
+@router.get("/{label:path}/last-message")
+async def get_last_message(home: Home, label: Label) -> LastMessage | None:
+    """Show what a person last said in a session, on any channel, and the run that answers it."""
+    return await load_last_message(home.ledgers, label)
 
 
 @router.get("/{label:path}/said")

@@ -13,6 +13,7 @@ from nexus.gateway.views import injections, sessions
 from nexus.gateway.views.injections import Offer
 from nexus.gateway.views.sessions import Message
 from nexus.ledgers import Ledgers, events, sql
+from nexus.ledgers.agents import sessions as stored
 from nexus.ledgers.events import ChangedAnswer, Unasked
 from nexus.ledgers.runtime import dispatches, usage
 from nexus.ledgers.runtime.dispatches import Dispatch
@@ -35,6 +36,17 @@ class Question:
     files: tuple[Attachment, ...] = ()
     message_id: str | None = None
     """Where the rest of a long text is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LastMessage:
+    """What a person last said in a session, without what its files say."""
+
+    text: str
+    execution_id: str
+    request_id: str | None
+    files: tuple[str, ...]
+    """The names of its files."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,6 +154,23 @@ async def load_worker(ledgers: Ledgers, dispatch_id: str) -> Worker:
     if found is None:
         raise MissingError(f"Unknown worker {dispatch_id}")
     return (await _load_workers(ledgers, [found]))[found.call_id]
+
+
+async def load_last_message(ledgers: Ledgers, label: str) -> LastMessage | None:
+    """Load what a person last said in a session, wherever that was."""
+    session = await ledgers.agents.read(stored.get, label=label)
+    query = sql.queries("agents")["asked_last"]
+    row = session and await ledgers.agents.read(sql.row, query, {"session_id": session.id})
+    event = row and await ledgers.events.read(events.get, event_id=row[0])
+    if not row or not event:
+        return None
+    files = await load_files(ledgers, event.id)
+    return LastMessage(
+        text=strip_files(event.content, files),
+        execution_id=row[1],
+        request_id=row[2],
+        files=tuple(each.name for each in files),
+    )
 
 
 async def load_files(ledgers: Ledgers, event_id: str) -> tuple[Attachment, ...]:

@@ -322,6 +322,17 @@ FROM agent_messages AS message JOIN agent_turns AS turn ON turn.id = message.tur
 WHERE message.session_id = :session_id AND message.position < :before AND (:replaced OR NOT replaced)
 ORDER BY message.position DESC LIMIT :limit
 
+-- name: asked_last
+-- The newest message of a person that still stands, and the run that answers it.
+SELECT message.event_id, turn.execution_id, turn.request_id
+FROM agent_messages AS message JOIN agent_turns AS turn ON turn.id = message.turn_id
+WHERE message.session_id = :session_id AND message.role = 'user' AND message.event_id IS NOT NULL
+  AND turn.kind = 'exchange' AND turn.execution_id IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM agent_turns AS later
+                  WHERE later.session_id = turn.session_id AND later.position > turn.position
+                    AND later.replaces_from <= turn.position)
+ORDER BY message.position DESC LIMIT 1
+
 -- name: whole_message
 SELECT message.id, message.turn_id, message.position, message.role, message.content, length(message.content),
        message.model, message.event_id, message.created_at, turn.kind, turn.status, turn.error,

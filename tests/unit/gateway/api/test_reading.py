@@ -47,6 +47,13 @@ async def test_a_conversation_and_the_memory_can_be_looked_into(
         assert await client.sent_messages("tea/time", channel="api", limit=5) == [
             f"Where is the tea? {SECRET_WORDS}"
         ]
+        assert await client.last_message("tea/time") == {
+            "text": f"Where is the tea? {SECRET_WORDS}",
+            "execution_id": heard.execution_id,
+            "request_id": heard.request_id,
+            "files": [],
+        }
+        assert await client.last_message("coffee") is None
         assert await client.scheduled_messages("tea/time", channel="api") == []
         assert (await client.runs_after("tea/time"))[0].id == heard.execution_id
         assert [line["label"] for line in (await client.sessions())["items"]] == ["tea/time"]
@@ -65,6 +72,10 @@ async def test_a_conversation_and_the_memory_can_be_looked_into(
         (sarah,) = [e for e in (await client.entities())["items"] if e["name"] == "Sarah Chen"]
         timeline = await got(http, f"/api/memory/entities/{sarah['id']}/timeline")
         assert timeline["items"][0]["fact"] == "Sarah keeps the tea in the blue tin"
+        corrected = await client.correct(made["id"], "Sarah keeps the tea in the red tin", by="ada")
+        fact = await got(http, f"/api/memory/facts/{corrected['id']}")
+        assert "ada" in str(fact)
+        await client.correct(corrected["id"], "Sarah keeps the tea in the blue tin")
         facts = (await client.recall("Where does Sarah keep the tea?", scope="facts"))["results"]
         assert facts[0]["item"]["text"] == "Sarah keeps the tea in the blue tin"
 
