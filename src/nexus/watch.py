@@ -61,10 +61,11 @@ class Watch:
             self._close_inotify()
         self._timer = self._loop.call_later(pause_s, self._compare)
 
-    async def wait(self, most_s: float | None = None) -> None:
-        """Until something changed since the last wait, or the time is up. Only without `changed`."""
-        await wait_at_most(self._event.wait(), most_s)
+    async def wait(self, most_s: float | None = None) -> bool:
+        """Until something changed since the last wait. False: the time was up. Only without `changed`."""
+        has_changed = await wait_at_most(self._event.wait(), most_s)
         self._event.clear()
+        return has_changed
 
     def close(self) -> None:
         """Report nothing more."""

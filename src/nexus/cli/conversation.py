@@ -7,7 +7,7 @@ import signal
 import sys
 import textwrap
 from collections.abc import Awaitable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Literal
 
@@ -29,8 +29,10 @@ from nexus.errors import NexusError, StoppedError
 from nexus.home import Home
 from nexus.request import check_label
 from nexus.runs import Delta, Run
+from nexus.watch import Watch
 
-_LOOK_S = 0.5
+_PAUSE_S = 0.5
+_AGAIN_S = 1.0
 _REMEMBERED_LINES = 200
 _SHOWN_SESSIONS = 15
 _SHOWN_CHARACTERS = 200
@@ -67,7 +69,7 @@ async def converse(
             click.secho(f"Session: {name_session(label)}{at}. Type /help for commands.", dim=True)
         else:
             typed = Lines()
-        watching = asyncio.create_task(conversation.watch())
+        watching = asyncio.create_task(conversation.watch(home))
         try:
             await _talk(conversation, typed, help_text)
         finally:
@@ -391,14 +393,21 @@ class Conversation:
                 async with self._speaking:
                     await self._show(run)
 
-    async def watch(self) -> None:
-        """Show what the agent says unasked."""
-        while True:
-            # What is wrong may pass, as a busy ledger does. If it stays, who says something is told.
-            with suppress(NexusError):
-                await self._show_new()
-                await self._show_sent()
-            await asyncio.sleep(_LOOK_S)
+    async def watch(self, home: Home) -> None:
+        """Show what the agent says unasked. Looks after each write to the home, whoever serves it."""
+        ledgers = (home.ledger("events"), home.ledger("runtime"))
+        logs = [ledger.with_name(f"{ledger.name}-wal") for ledger in ledgers]
+        with closing(Watch(logs, pause_s=_PAUSE_S)) as watch:
+            again_s = None
+            while True:
+                # What is wrong may pass, as a busy ledger does. If it stays, who says something is told.
+                try:
+                    await self._show_new()
+                    await self._show_sent()
+                except NexusError:
+                    again_s = _AGAIN_S
+                # What is written can be read a moment later, when it is committed.
+                again_s = _AGAIN_S if await watch.wait(again_s) else None
 
     async def _show_sent(self) -> None:
         """What automations sent: since the person last said something, then as it comes.

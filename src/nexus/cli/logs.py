@@ -1,7 +1,8 @@
 """`nexus logs`: the log of the process that serves a home."""
 
+import asyncio
 import json
-import time
+from contextlib import closing, suppress
 from typing import Any, Final, cast
 
 import click
@@ -9,8 +10,10 @@ import click
 from nexus import logs as written
 from nexus.cli.place import open_home
 from nexus.cli.terminal import printable
+from nexus.home import Home
+from nexus.watch import Watch
 
-_LOOK_S: Final = 0.25
+_PAUSE_S: Final = 0.25
 _COLORS: Final = {"warning": "yellow", "error": "red"}
 _FIRST: Final = ("at", "level", "from", "message")
 
@@ -41,16 +44,19 @@ def logs(ctx: click.Context, follow: bool, level: str, lines: int, as_json: bool
         print_line(line, as_json=as_json)
     if not wanted and not follow:
         click.echo("The log is empty. `nexus up` writes it.", err=True)
-    try:
-        while follow:
+    with closing(tail), suppress(KeyboardInterrupt):
+        if follow:
+            asyncio.run(print_new_lines(home, tail, level, as_json=as_json))
+
+
+async def print_new_lines(home: Home, tail: written.Tail, level: str, *, as_json: bool) -> None:
+    """Print each serious line when it is written, until cancelled."""
+    with closing(Watch([written.path(home)], pause_s=_PAUSE_S)) as watch:
+        while True:
             for line in tail.next():
                 if _is_serious(line, level):
                     print_line(line, as_json=as_json)
-            time.sleep(_LOOK_S)
-    except KeyboardInterrupt:
-        return
-    finally:
-        tail.close()
+            await watch.wait()
 
 
 def _is_serious(line: str, level: str) -> bool:

@@ -33,13 +33,13 @@ from nexus.testing import ModelServer
 async def test_an_error_while_looking_for_news_does_not_end_the_looking(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    monkeypatch.setattr(module, "_PAUSE_S", 0.01)
     shown = io.StringIO()
     async with ModelServer() as server, app_on(home, server) as app:
         server.script("Hello.", "One more thing.")
         conversation = Conversation(Here(app), Screen(shown), "main", "", interactive=False)
         await conversation.say("Hi")
-        watching = asyncio.create_task(conversation.watch())
+        watching = asyncio.create_task(conversation.watch(home))
         sound, app.ledgers.runtime = app.ledgers.runtime, await _closed(home)
         with pytest.raises(LedgerClosedError):
             await app.runs_after("main")
@@ -56,7 +56,7 @@ async def test_an_error_while_looking_for_news_does_not_end_the_looking(
 async def test_what_automations_sent_since_one_last_spoke_is_shown_once(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    monkeypatch.setattr(module, "_PAUSE_S", 0.01)
     shown = io.StringIO()
     async with ModelServer() as server, app_on(home, server) as app:
         server.always("Hello.")
@@ -65,7 +65,7 @@ async def test_what_automations_sent_since_one_last_spoke_is_shown_once(
         await _send(app, "While nobody looked")
         await _send(app, "Elsewhere", session_label="family")
         conversation = Conversation(Here(app), Screen(shown), "main", "", interactive=True)
-        watching = asyncio.create_task(conversation.watch())
+        watching = asyncio.create_task(conversation.watch(home))
         await _until(lambda: "While nobody looked" in shown.getvalue())
         await conversation.say("And now?")
         await conversation.begin("another")
@@ -176,7 +176,7 @@ async def _closed(home: Home) -> Database:
 async def test_a_reminder_typed_at_a_terminal_is_shown_saved_and_arrives_once(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    monkeypatch.setattr(module, "_PAUSE_S", 0.01)
     clock, shown = Clock(datetime(2031, 5, 5, 10, 0, tzinfo=UTC)), io.StringIO()
     async with ModelServer() as server, opened(home, server, clock) as app:
         server.always("Two letters.")
@@ -194,7 +194,7 @@ async def test_a_reminder_typed_at_a_terminal_is_shown_saved_and_arrives_once(
         assert "Monday 2031-05-05 12:00 UTC.\nNexus says: call Anna" in shown.getvalue()
         assert [each.text for each in await app.reminders.load_all()] == ["call Ben", "what is open?"]
         await app.timetable.keep()
-        watching = asyncio.create_task(conversation.watch())
+        watching = asyncio.create_task(conversation.watch(home))
         clock.forward(hours=2)
         before = shown.getvalue().count("call Ben")
         await tick(app, "reminder-1", clock)

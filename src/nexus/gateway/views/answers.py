@@ -161,8 +161,10 @@ async def load_last_message(ledgers: Ledgers, label: str) -> LastMessage | None:
     session = await ledgers.agents.read(stored.get, label=label)
     query = sql.queries("agents")["asked_last"]
     row = session and await ledgers.agents.read(sql.row, query, {"session_id": session.id})
-    event = row and await ledgers.events.read(events.get, event_id=row[0])
-    if not row or not event:
+    if not row:
+        return None
+    event = await ledgers.events.read(events.get, event_id=row[0])
+    if event is None:
         return None
     files = await load_files(ledgers, event.id)
     return LastMessage(
