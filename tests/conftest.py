@@ -25,6 +25,13 @@ settings.register_profile("any speed", deadline=None, suppress_health_check=[Hea
 settings.load_profile("any speed")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `scripts/check --quick` leaves out: homes are opened in most of what takes long."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "home" in item.fixturenames:
+            item.add_marker(pytest.mark.home)
+
+
 @pytest.fixture(autouse=True)
 def no_home_of_the_person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NEXUS_HOME", str(tmp_path / "home"))

@@ -1,6 +1,9 @@
-"""The C library's heap: how much of what was freed the process keeps. Without glibc nothing happens."""
+"""The memory of the process: how much of what was freed it keeps (with glibc), and garbage collection."""
 
 import ctypes
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 _M_ARENA_MAX: Final = -8
@@ -28,6 +31,17 @@ def limit() -> None:
         library.mallopt(_M_ARENA_MAX, _ARENAS)
         library.mallopt(_M_MMAP_THRESHOLD, _OWN_MAPPING_BYTES)
         library.mallopt(_M_TRIM_THRESHOLD, _KEPT_ON_TOP_BYTES)
+
+
+@contextmanager
+def import_libraries() -> Generator[None]:
+    """Search for no garbage while libraries are imported, and never again among what they made."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _load_glibc() -> ctypes.CDLL | None:

@@ -26,7 +26,7 @@ from nexus.home import Home
 from nexus.memory.operations import OPERATIONS
 from nexus.testing import ModelServer, echo
 
-EXAMPLES = times(4, long=300)
+EXAMPLES = times(2, long=300)
 # What must hold for every answer, whatever was sent. The library's own types are partly unknown.
 ALWAYS = cast(
     "list[Any]",

@@ -63,7 +63,7 @@ def test_readme_and_quickstart_run_as_shown_and_as_recorded_with_nothing_but_the
 
 @pytest.mark.parametrize("page", _with("python"))
 def test_a_program_of_the_documents_runs(page: str, tmp_path: Path) -> None:
-    sessions.run(["nexus", "init"], tmp_path, _environment())
+    _run(["nexus init"], tmp_path, _environment())
     for block in (block for block in sessions.blocks(_ROOT / page) if block.kind == "python"):
         words = [sys.executable, "-W", "error", "-c", block.body]
         code, output = sessions.run(words, tmp_path, _environment())

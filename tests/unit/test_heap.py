@@ -1,6 +1,7 @@
-"""The C library's heap."""
+"""The process's memory."""
 
 import ctypes
+import gc
 import platform
 import subprocess
 import sys
@@ -73,3 +74,14 @@ def test_where_there_is_no_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(ctypes, "CDLL", missing)
     heap.give_back()
     heap.limit()
+
+
+def test_nothing_that_is_imported_is_searched_for_garbage() -> None:
+    before = gc.get_freeze_count()
+    try:
+        with heap.import_libraries():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()

@@ -175,10 +175,11 @@ def serve(
     """
     heap.limit()
     # Imported here, because the libraries behind it take longer than a refusal or `--help` may.
-    from nexus.cli.host_running import run
-    from nexus.hosting.fleet.fleet import FleetSettings
-    from nexus.hosting.host import HostSettings
-    from nexus.hosting.pool import Bounds
+    with heap.import_libraries():
+        from nexus.cli.host_running import run
+        from nexus.hosting.fleet.fleet import FleetSettings
+        from nexus.hosting.host import HostSettings
+        from nexus.hosting.pool import Bounds
 
     if evict_after_hours and not copies:
         raise click.UsageError("--evict-after-hours needs --copies.")

@@ -41,6 +41,7 @@ def up(ctx: click.Context, host: str | None, port: int | None, as_json: bool) ->
 
     with Serving(home) as serving, bind_socket(gateway.host, gateway.port) as listening:
         # The libraries behind it take seconds: a port that is taken is reported before.
-        from nexus.cli.up_running import run
+        with heap.import_libraries():
+            from nexus.cli.up_running import run
 
         asyncio.run(run(home, replace(config, gateway=gateway), serving, listening, as_json=as_json))
