@@ -4,6 +4,7 @@ These names, and those of `nexus.testing`, are the public API: semantic versioni
 imported when it is first used, so `import nexus` costs nothing.
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from nexus.app import App
     from nexus.automations.context import Context
     from nexus.automations.hook_points import HOOK_POINTS, HookPoint
-    from nexus.automations.loading import Plugin
+    from nexus.automations.loading import automation
     from nexus.client import Client
     from nexus.config import Config
     from nexus.errors import (
@@ -97,7 +98,6 @@ __all__ = [
     "ModelFileError",
     "ModelRefusedError",
     "NexusError",
-    "Plugin",
     "Query",
     "Recall",
     "Receipt",
@@ -119,6 +119,7 @@ __all__ = [
     "UnusableAnswerError",
     "UsageError",
     "WorkspaceError",
+    "automation",
     "testing",
 ]
 
@@ -127,7 +128,7 @@ _MODULES: Final = {
     "Context": "nexus.automations.context",
     "HOOK_POINTS": "nexus.automations.hook_points",
     "HookPoint": "nexus.automations.hook_points",
-    "Plugin": "nexus.automations.loading",
+    "automation": "nexus.automations.loading",
     "Client": "nexus.client",
     "Config": "nexus.config",
     "Home": "nexus.home",
@@ -149,10 +150,21 @@ _MODULES: Final = {
 }
 """Where the names are that aren't errors."""
 
+_DEPRECATED: Final = {"Plugin": ("nexus.automations.loading", "the decorator `nexus.automation`", "0.3")}
+"""Names that still work: where they are, what takes their place, and the version without them."""
+
 
 def __getattr__(name: str) -> Any:
     if name == "testing":
         return import_module("nexus.testing")
+    if name in _DEPRECATED:
+        module, instead, gone = _DEPRECATED[name]
+        warnings.warn(
+            f"`nexus.{name}` is deprecated and goes away in {gone}: use {instead}",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(import_module(module), name)
     if name not in __all__:
         raise AttributeError(f"module 'nexus' has no attribute {name!r}")
     return getattr(import_module(_MODULES.get(name, "nexus.errors")), name)

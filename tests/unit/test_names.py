@@ -12,18 +12,18 @@ from nexus import errors, home, ledgers, testing
 
 _ROOT = Path(__file__).parents[2]
 _API = """
-Answer App AsyncMemory Client Config Context Delta Fact HOOK_POINTS Hit Home HookPoint Memory Plugin Query
+Answer App AsyncMemory Client Config Context Delta Fact HOOK_POINTS Hit Home HookPoint Memory Query
 Recall Receipt Recorded Response Result Run Successor Totals testing AccessError AgentError AutomationError
 BudgetError CareError ConfigError FencedError GatewayError HomeBusyError HomeError HomeMissingError
 LedgerBusyError LedgerClosedError LedgerCorruptError LedgerError LedgerFullError LimitError
 MissingError ModelError ModelFileError ModelRefusedError NexusError SandboxError SchemaError
 ScriptChangedError ScriptError SecretError StoppedError ToolError UnknownAutomationError
-UnknownHookPointError UnusableAnswerError UsageError WorkspaceError
+UnknownHookPointError UnusableAnswerError UsageError WorkspaceError automation
 """
 _TESTING = """
-Answer BrokenEvent Caching Cut Drip ErrorEvent Exchange Gate Hold HttpError ModelRequest ModelServer
-PROFILES Pace Price Profile Prompt RetryAfter Rule Silence Stall Step TokenLogprob ToolCall Totals
-Turn Usage echo failures shared_prefix_tokens tokens_in
+AdapterContract Answer BrokenEvent Caching Cut Drip ErrorEvent Exchange Gate Hold HttpError Kit
+ModelRequest ModelServer PROFILES Pace Price Profile Prompt RecordingInbox RetryAfter Rule Silence Stall Step
+TokenLogprob ToolCall Totals Turn Usage echo failures shared_prefix_tokens tokens_in
 """
 
 
@@ -51,6 +51,11 @@ def test_every_error_is_public() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Agent'"):
         _ = nexus.Agent  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+
+
+def test_a_deprecated_name_works_and_says_what_takes_its_place() -> None:
+    with pytest.warns(DeprecationWarning, match=r"goes away in 0\.3: use the decorator `nexus\.automation`"):
+        assert nexus.Plugin is type(nexus.automation("finalize")(print))  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
 
 
 def test_importing_the_package_imports_nothing_else_of_it() -> None:

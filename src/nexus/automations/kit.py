@@ -11,7 +11,8 @@ from typing import Any
 
 from nexus import clock
 from nexus.automations import hook_points, returned, services, trial, workspace
-from nexus.automations.context import Run
+from nexus.automations.context import Handler, Run
+from nexus.automations.loading import Plugin
 from nexus.automations.returned import Reply
 from nexus.automations.workspace import Peer, Workspace
 from nexus.context import AssembledContext
@@ -72,26 +73,29 @@ class Kit:
 
     def run(
         self,
-        script: Path | str,
+        script: Path | str | Handler,
         content: str = "",
         *,
-        hook_point: str = DEFAULT_HOOK_POINT,
+        hook_point: str | None = None,
         answer: str | None = None,
         **given: Any,
     ) -> Any:
-        """Run a script on a message of the owner's; what it returned.
+        """Run a script, or a decorated function, on a message of the owner's; what it returned.
 
+        A decorated function runs at its own hook point, others at `runAutomations` where none is given.
         `answer` is what the agent has answered, at hook points after its turn. What a hook point doesn't
         allow, and what nobody would read, is an error.
         """
         if answer is not None:
             response = Response(content=answer)
             given["result"] = Result(execution_id="exe_test", session_label="main", response=response)
+        decorated = script if isinstance(script, Plugin) else None
+        hook_point = hook_point or (decorated.hook_point if decorated else DEFAULT_HOOK_POINT)
         value = trial.invoke(
-            Path(script),
+            Path(script) if isinstance(script, str) else script,
             hook_point=hook_point,
             content=content,
-            config=self.config,
+            config={**(decorated.config if decorated else {}), **self.config},
             workspace=self.workspace,
             services=_Services(self),
             now=lambda: self.now,

@@ -13,7 +13,7 @@ from typing import Any
 
 from nexus import clock, ids
 from nexus.automations import hook_points, returned, workspace
-from nexus.automations.context import Context, NoServices, Occasion, Run, Services
+from nexus.automations.context import Context, Handler, NoServices, Occasion, Run, Services
 from nexus.automations.hook_points import BEFORE_DELIVERY, HookPoint
 from nexus.automations.invoker import run_in_process
 from nexus.automations.registry import Entry
@@ -207,22 +207,20 @@ async def replay(
 
 
 def invoke(
-    path: Path,
+    code: Path | Handler,
     *,
     hook_point: str = "runAutomations",
     content: str = "",
     config: dict[str, Any] | None = None,
     **given: Any,
 ) -> Any:
-    """What a script returns for a message; for tests. Its context has what is given; see `kit.Kit`."""
+    """What a script or a function returns for a message; for tests. See `kit.Kit` for what may be given."""
     point = hook_points.get(hook_point)
-    found = script.read(path)
-    if found.source is None:
-        raise AutomationError(f"{path} is a program: a test can only call Python")
-    handler = child.load_handler(found.source, found.path, found.folder and str(found.folder))
+    handler = _load_handler(code) if isinstance(code, Path) else code
+    name = code.stem if isinstance(code, Path) else getattr(code, "name", "trial")
     context = Context(
         request=sample_request(content),
-        automation=replace(unregistered_record(path.stem, point), config=config or {}),
+        automation=replace(unregistered_record(name, point), config=config or {}),
         hook_point=hook_point,
         invocation_id=ids.new("inv"),
         **given,
@@ -232,9 +230,18 @@ def invoke(
     value = handler(context)
     if inspect.isawaitable(value):
         value = asyncio.run(_await_value(value))
-    for problem in (*child.find_lost_changes(context, before), *returned.parse(value, point).warnings):
+    # Code of a package runs on the request itself; a script gets a copy.
+    lost = child.find_lost_changes(context, before) if isinstance(code, Path) else []
+    for problem in (*lost, *returned.parse(value, point).warnings):
         raise ScriptError(problem)
     return value
+
+
+def _load_handler(path: Path) -> Handler:
+    found = script.read(path)
+    if found.source is None:
+        raise AutomationError(f"{path} is a program: a test can only call Python")
+    return child.load_handler(found.source, found.path, found.folder and str(found.folder))
 
 
 def sample_request(content: str) -> Request:

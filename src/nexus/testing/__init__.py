@@ -1,4 +1,7 @@
-"""Public parts for testing automations: a model server that says what the test scripted."""
+"""Public parts for tests: a scripted model server, the kit for automations, the contract of channels."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from nexus.testing.model_server import failures
 from nexus.testing.model_server.caching import Caching
@@ -21,8 +24,13 @@ from nexus.testing.model_server.script import Rule, Step, echo
 from nexus.testing.model_server.server import ModelServer
 from nexus.testing.model_server.turn import Pace, TokenLogprob, ToolCall, Turn
 
+if TYPE_CHECKING:
+    from nexus.automations.kit import Kit
+    from nexus.testing.adapter import AdapterContract, RecordingInbox
+
 __all__ = [
     "PROFILES",
+    "AdapterContract",
     "Answer",
     "BrokenEvent",
     "Caching",
@@ -33,12 +41,14 @@ __all__ = [
     "Gate",
     "Hold",
     "HttpError",
+    "Kit",
     "ModelRequest",
     "ModelServer",
     "Pace",
     "Price",
     "Profile",
     "Prompt",
+    "RecordingInbox",
     "RetryAfter",
     "Rule",
     "Silence",
@@ -54,3 +64,16 @@ __all__ = [
     "shared_prefix_tokens",
     "tokens_in",
 ]
+
+_LATER: Final = {
+    "AdapterContract": "nexus.testing.adapter",
+    "Kit": "nexus.automations.kit",
+    "RecordingInbox": "nexus.testing.adapter",
+}
+"""Imported when they are first used: a test with the model server alone doesn't wait for them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'nexus.testing' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

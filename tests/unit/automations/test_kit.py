@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from nexus import Answer, Context, automation
 from nexus.automations.kit import Kit
 from nexus.cli import program
-from nexus.errors import AutomationError, ScriptError
+from nexus.errors import AutomationError, ScriptError, UnknownHookPointError
 
 pytest_plugins = ["nexus.testing.pytest_plugin"]
 
@@ -98,3 +99,27 @@ def test_the_command_gives_tests_a_kit_each_and_says_what_it_has_not_got(script:
     assert "ok      test_one\nok      test_two\nFAILED  test_three" in told.output
     assert "Unknown fixture kettle" in told.output
     assert "2 passed, 1 failed" in told.output
+
+
+@automation("before:deliverResponse", config={"word": "tea"})
+async def hide_word(context: Context) -> Answer:
+    """Hide a word."""
+    return Answer(context.answer.text.replace(context.config["word"], "[hidden]"))
+
+
+def test_it_runs_a_decorated_function_at_its_own_hook_point(kit: Kit) -> None:
+    assert kit.run(hide_word, answer="tea at four").text == "[hidden] at four"
+    kit.config = {"word": "four"}
+    assert kit.run(hide_word, answer="tea at four").text == "tea at [hidden]"
+    assert (hide_word.name, hide_word.description) == ("hide-word", "Hide a word.")
+
+
+def test_it_holds_a_function_to_its_hook_point(kit: Kit) -> None:
+    with pytest.raises(ScriptError, match="`answer`, which is not for finalize"):
+        kit.run(hide_word, hook_point="finalize", answer="tea at four")
+    with pytest.raises(UnknownHookPointError, match="Unknown hook point `before:breakfast`"):
+        automation("before:breakfast")
+
+
+def test_a_plain_function_runs_where_automations_usually_do(kit: Kit) -> None:
+    assert kit.run(lambda context: {"log": {"at": context.hook_point}}) == {"log": {"at": "runAutomations"}}

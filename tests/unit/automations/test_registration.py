@@ -227,11 +227,13 @@ def install_plugin(site: Path) -> None:
     information = site / "tea_plugin-1.0.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tea-plugin\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[nexus.automations]\ntea = tea_plugin:PLUGIN\n")
+    (information / "entry_points.txt").write_text("[nexus.automations]\ntea = tea_plugin:tea_plugin\n")
     (site / "tea_plugin.py").write_text(
-        "from nexus.automations.loading import Plugin\n"
-        "PLUGIN = Plugin(name='tea-plugin', hook_point='runAutomations', description='greets',\n"
-        "                run=lambda ctx: {'enrich': {'plugin': ctx.automation.description}})\n"
+        "from nexus import automation\n"
+        "@automation('runAutomations')\n"
+        "def tea_plugin(ctx):\n"
+        "    'greets'\n"
+        "    return {'enrich': {'plugin': ctx.automation.description}}\n"
     )
 
 

@@ -6,6 +6,7 @@ from nexus import testing
 def test_the_public_names_are_these() -> None:
     assert testing.__all__ == [
         "PROFILES",
+        "AdapterContract",
         "Answer",
         "BrokenEvent",
         "Caching",
@@ -16,12 +17,14 @@ def test_the_public_names_are_these() -> None:
         "Gate",
         "Hold",
         "HttpError",
+        "Kit",
         "ModelRequest",
         "ModelServer",
         "Pace",
         "Price",
         "Profile",
         "Prompt",
+        "RecordingInbox",
         "RetryAfter",
         "Rule",
         "Silence",

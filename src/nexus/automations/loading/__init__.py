@@ -1,14 +1,15 @@
 """Automations from packages and hook folders, brought into the table."""
 
 import hashlib
+import inspect
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
-from typing import Any, ParamSpec, cast
+from typing import Any, ParamSpec, TypedDict, Unpack, cast
 
-from nexus.automations import registration, workspace
-from nexus.automations.context import Handler
+from nexus.automations import hook_points, registration, workspace
+from nexus.automations.context import Context, Handler
 from nexus.automations.loading import hooks
 from nexus.automations.registration import Write
 from nexus.automations.scripts import script
@@ -26,7 +27,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
-    """One automation of a package, as it is seeded."""
+    """One automation of a package, as it is seeded. `automation` makes one of a function."""
 
     name: str
     hook_point: str
@@ -48,6 +49,10 @@ class Plugin:
     """Why it does not run in this process, such as a setting that it needs. It stays registered."""
     role: str | None = None
     """The ROLE.md of its workspace; one that a person edited stays, with the new one beside it."""
+
+    def __call__(self, context: Context) -> Any:
+        """Call its code as if it had not been decorated."""
+        return self.run(context)
 
     @property
     def script_path(self) -> str:
@@ -72,6 +77,46 @@ class Plugin:
             retries=self.retries,
         )
         return replace(new, script_hash=seed_hash(new))
+
+
+class Options(TypedDict, total=False):
+    """What a decorated automation may say of itself; see `Plugin`."""
+
+    name: str
+    description: str
+    blocking: bool
+    timeout_ms: int
+    priority: int
+    retries: int
+    triggers: dict[str, Any]
+    config: dict[str, Any]
+    workspace: bool
+    peers: tuple[str, ...]
+    self_improvement: bool
+    enabled: bool
+    role: str
+
+
+def automation(hook_point: str, /, **options: Unpack[Options]) -> Callable[[Handler], Plugin]:
+    """Make an automation of a function: `@automation("before:deliverResponse")`.
+
+    It is named after the function (`say_hello` becomes `say-hello`) and described by its docstring. Options:
+    `name`, `description`, `blocking` (true), `timeout_ms`, `priority` (100, lower runs first), `retries`,
+    `triggers`, `config`, `workspace`, `peers`, `self_improvement`, `role` and `enabled`; false: a person
+    switches it on. What an entry point in the group `nexus.automations` leads to runs in the runtime's own
+    process.
+    """
+    hook_points.get(hook_point)
+
+    def build(run: Handler) -> Plugin:
+        given: dict[str, Any] = {
+            "name": getattr(run, "__name__", type(run).__name__).strip("_").replace("_", "-"),
+            "description": (inspect.getdoc(run) or "").partition("\n")[0],
+            **options,
+        }
+        return Plugin(hook_point=hook_point, run=run, **given)
+
+    return build
 
 
 def seed_hash(settings: NewAutomation | Automation) -> str:
@@ -104,7 +149,10 @@ def _check_plugins(offered: object, name: str) -> list[Plugin]:
     made = list(cast("Iterable[object]", offered)) if isinstance(offered, Iterable) else [offered]
     plugins = [each for each in made if isinstance(each, Plugin)]
     if len(plugins) != len(made):
-        raise AutomationError(f"`{name}` leads to something else than plugins: {offered!r:.80}")
+        raise AutomationError(
+            f"`{name}` leads to something else than automations: {offered!r:.80}",
+            hint="Decorate the function with `@automation(HOOK_POINT)`.",
+        )
     return plugins
 
 
