@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from nexus.automations.context import Context
     from nexus.automations.hook_points import HOOK_POINTS, HookPoint
     from nexus.automations.loading import automation
+    from nexus.broker.tools.functions import tool
+    from nexus.channels.adapter import Adapter, channel
     from nexus.client import Client
     from nexus.config import Config
     from nexus.errors import (
@@ -65,6 +67,7 @@ __version__ = "0.1.0"
 __all__ = [
     "HOOK_POINTS",
     "AccessError",
+    "Adapter",
     "AgentError",
     "Answer",
     "App",
@@ -120,7 +123,9 @@ __all__ = [
     "UsageError",
     "WorkspaceError",
     "automation",
+    "channel",
     "testing",
+    "tool",
 ]
 
 _MODULES: Final = {
@@ -129,6 +134,9 @@ _MODULES: Final = {
     "HOOK_POINTS": "nexus.automations.hook_points",
     "HookPoint": "nexus.automations.hook_points",
     "automation": "nexus.automations.loading",
+    "tool": "nexus.broker.tools.functions",
+    "Adapter": "nexus.channels.adapter",
+    "channel": "nexus.channels.adapter",
     "Client": "nexus.client",
     "Config": "nexus.config",
     "Home": "nexus.home",

@@ -8,6 +8,7 @@ import shutil
 import stat
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -138,6 +139,23 @@ def python_program(file: str) -> tuple[list[str], tuple[Grant, ...]]:
     grants = tuple(Grant(path=path) for path in sorted(shown) if not path.is_relative_to("/usr"))
     # Without `site`: where a system has packages of its own, they would come before those installed here.
     return [os.path.realpath(sys.executable), "-I", "-S", "-B", str(script)], grants
+
+
+def python_folders() -> set[Path]:
+    """Where Python and everything that this process may import lie, beside the system's own directories."""
+    places = {Path(sys.base_prefix).resolve(), *map(Path, import_path())}
+    outer = {place for place in places if not place.is_relative_to("/usr")}
+    return {
+        place for place in outer if not any(place != each and place.is_relative_to(each) for each in outer)
+    }
+
+
+def import_path() -> Iterator[str]:
+    """The folders that this process imports from."""
+    for entry in sys.path:
+        place = Path(entry).resolve()
+        if entry and place.is_dir() and place != Path(tempfile.gettempdir()).resolve():
+            yield str(place)
 
 
 def join_command(spec: Spec) -> tuple[str, ...]:

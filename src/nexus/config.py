@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Any, Final, Literal, cast, get_args, get_origin
 from urllib.parse import urlsplit
 
 from nexus import settings as reading
@@ -361,18 +361,52 @@ class McpConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PythonToolConfig:
+    """A tool of an installed Python package.
+
+    Without a section of its own it runs in the sandbox, with the agent's directories and without a network.
+    """
+
+    run: Literal["sandbox", "process", "off"] = _setting(
+        "sandbox",
+        "`sandbox`: in a process of its own that reaches what the agent's tools may, and what is granted "
+        "here. `process`: inside Nexus, with all your rights. `off`: agents don't have it.",
+        held=True,
+    )
+    network: bool = _setting(False, "Whether it may use the network in the sandbox.", held=True)
+    directories: tuple[str, ...] = _setting(
+        (), "Directories that it may read in the sandbox; append `:rw` to allow writes.", held=True
+    )
+    environment: Mapping[str, str] = _setting(
+        {},
+        "Environment variables that it gets in the sandbox; a value may name a secret, such as `env:TOKEN`.",
+        held=True,
+    )
+    timeout_ms: int = _setting(60_000, "Timeout per call.", least=1)
+
+
+ChannelKind = Literal["program", "webhook", "email", "telegram", "matrix", "slack", "discord", "notify"]
+CHANNEL_KINDS: Final = get_args(ChannelKind)
+"""The kinds of channels that ship with Nexus."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ChannelConfig:
     """A channel through which people reach the agent, such as email or Telegram.
 
     Unknown senders get a pairing code; let them in with `nexus access approve`.
     """
 
-    kind: Literal["program", "webhook", "email", "telegram", "matrix", "slack", "discord", "notify"] = (
-        _setting(
-            "program",
-            "What connects it: your own program, signed HTTP requests, a mail account, a Telegram bot, a "
-            "Matrix account, a Slack app, a Discord bot, or notifications through Apprise.",
-        )
+    kind: str = _setting(
+        "program",
+        "What connects it: your own `program`, signed HTTP requests (`webhook`), a mail account (`email`), a "
+        "`telegram` bot, a `matrix` account, a `slack` app, a `discord` bot, notifications through Apprise "
+        "(`notify`), or a kind that an installed Python package offers.",
+    )
+    options: Mapping[str, str] = _setting(
+        {},
+        "A package's kind: what its adapter is made with; a value may name a secret, such as `env:TOKEN`.",
+        held=True,
     )
     owner: tuple[str, ...] = _setting(
         (),
@@ -561,6 +595,7 @@ class Config:
     web: WebConfig = WebConfig()
     attachments: AttachmentsConfig = AttachmentsConfig()
     mcp: dict[str, McpConfig] = field(default_factory=dict[str, McpConfig])
+    python_tools: dict[str, PythonToolConfig] = field(default_factory=dict[str, PythonToolConfig])
     channels: dict[str, ChannelConfig] = field(default_factory=dict[str, ChannelConfig])
     automations: AutomationsConfig = AutomationsConfig()
     memory: MemoryConfig = MemoryConfig()

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 import nexus
-from nexus import errors, home, ledgers, testing
+from nexus import channels, errors, home, ledgers, testing
 
 _ROOT = Path(__file__).parents[2]
 _API = """
-Answer App AsyncMemory Client Config Context Delta Fact HOOK_POINTS Hit Home HookPoint Memory Query
+Adapter Answer App AsyncMemory Client Config Context Delta Fact HOOK_POINTS Hit Home HookPoint Memory Query
 Recall Receipt Recorded Response Result Run Successor Totals testing AccessError AgentError AutomationError
 BudgetError CareError ConfigError FencedError GatewayError HomeBusyError HomeError HomeMissingError
 LedgerBusyError LedgerClosedError LedgerCorruptError LedgerError LedgerFullError LimitError
 MissingError ModelError ModelFileError ModelRefusedError NexusError SandboxError SchemaError
 ScriptChangedError ScriptError SecretError StoppedError ToolError UnknownAutomationError
-UnknownHookPointError UnusableAnswerError UsageError WorkspaceError automation
+UnknownHookPointError UnusableAnswerError UsageError WorkspaceError automation channel tool
 """
 _TESTING = """
 AdapterContract Answer BrokenEvent Caching Cut Drip ErrorEvent Exchange Gate Hold HttpError Kit
@@ -71,8 +71,9 @@ def test_examples_import_public_names_only(script: Path) -> None:
     tree = ast.parse(script.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "nexus":
-            assert node.module in {"nexus", "nexus.testing"}
-            assert {alias.name for alias in node.names} <= {*nexus.__all__, *testing.__all__}
+            assert node.module in {"nexus", "nexus.channels", "nexus.testing"}
+            public = {*nexus.__all__, *channels.__all__, *testing.__all__}
+            assert {alias.name for alias in node.names} <= public
         if isinstance(node, ast.Import):
             names = {alias.name for alias in node.names}
             assert not {name for name in names if name.startswith("nexus.")} - {"nexus.testing"}

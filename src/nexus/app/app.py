@@ -20,15 +20,16 @@ from nexus.automations.scheduling import Scheduling
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.tools import Context as ToolContext
 from nexus.broker.tools import web
+from nexus.broker.tools.functions import Finder
 from nexus.broker.tools.recall import recall_tool, visible_to
 from nexus.broker.tools.sandbox import Grant as SandboxGrant
 from nexus.broker.tools.sandbox import Limits as SandboxLimits
 from nexus.broker.tools.sandbox import Sandbox
 from nexus.broker.tools.schedule import schedule_tool
 from nexus.broker.tools.send_file import send_file_tool
-from nexus.channels import Channels
 from nexus.channels.kinds import build_adapters
-from nexus.config import Config, load
+from nexus.channels.supervisor import Channels
+from nexus.config import Config, ToolsConfig, load
 from nexus.engine import Settings
 from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
 from nexus.engine.forgetting import Forgetting
@@ -136,6 +137,22 @@ class Lifecycle(BuiltHome):
         ]
         self.broker.add_tools([*own, *await servers.tools()])
         self.broker.add_tools([send_file_tool(self.home, self.config.attachments)], for_everybody=False)
+        if self._serve:
+            await self._open_python_tools()
+
+    async def _open_python_tools(self) -> None:
+        def grant(directories: tuple[str, ...]) -> tuple[SandboxGrant, ...]:
+            return _owner_grants(ToolsConfig(directories=directories), self.home)
+
+        finder = Finder(
+            settings=self.config.python_tools,
+            sandbox=Sandbox(hidden=(self.home.root.resolve(),), cgroup=self.home.cgroup),
+            grant=grant,
+            taken=self.broker.tool_names,
+        )
+        tools, problems = await finder.find()
+        self.broker.add_tools(tools)
+        self.automations.problems += problems
 
     async def _start_work(self, opening: AsyncExitStack) -> None:
         """Begin what only a process that serves the home does."""
@@ -202,12 +219,18 @@ def _server_sandbox(config: Config, home: Home) -> Sandbox | None:
     """The sandbox of MCP servers: with the owner's directories, without a network."""
     if not any(each.command and each.sandbox for each in config.mcp.values()):
         return None
-    grants = (
-        SandboxGrant(path=Path(grant.path), writable=grant.writable)
-        for grant in access.owner(config.tools, home).directories
-    )
     limits = SandboxLimits(cpu_seconds=_SERVER_CPU_S)
-    return Sandbox(grants=tuple(grants), hidden=(home.root.resolve(),), limits=limits, cgroup=home.cgroup)
+    return Sandbox(
+        grants=_owner_grants(config.tools, home),
+        hidden=(home.root.resolve(),),
+        limits=limits,
+        cgroup=home.cgroup,
+    )
+
+
+def _owner_grants(tools: ToolsConfig, home: Home) -> tuple[SandboxGrant, ...]:
+    directories = access.owner(tools, home).directories
+    return tuple(SandboxGrant(path=Path(each.path), writable=each.writable) for each in directories)
 
 
 class App(Lifecycle):

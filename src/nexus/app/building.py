@@ -21,8 +21,8 @@ from nexus.broker.broker import Broker
 from nexus.broker.queue import Outbox, SessionQueue
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
-from nexus.channels import Channels
 from nexus.channels.kinds import Adapters
+from nexus.channels.supervisor import Channels
 from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.engine import Engine, Settings

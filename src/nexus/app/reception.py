@@ -16,7 +16,8 @@ from nexus.app.salvaged import Salvaged
 from nexus.attachments import Attachment, File
 from nexus.broker import attached
 from nexus.broker.broker import Broker
-from nexus.channels import Message, Progress, kinds
+from nexus.channels import Message, kinds
+from nexus.channels.supervisor import Progress
 from nexus.config import Config
 from nexus.errors import AccessError, UsageError
 from nexus.home import Home

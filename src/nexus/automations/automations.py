@@ -65,7 +65,7 @@ class Automations:
         write = registration.writer(self._ledgers)
         loaded = await asyncio.to_thread(load, self._ledgers.home, write, bundled)
         self._handlers |= loaded.handlers
-        self.problems = loaded.problems
+        self.problems += loaded.problems
         self.runner.registry.off = loaded.off
         await self.runner.registry.read()
 

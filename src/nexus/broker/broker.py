@@ -1,6 +1,6 @@
 """The broker: turns an assembled context into a finished run, durably, through the session queue."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
@@ -77,6 +77,11 @@ class Broker:
         self._tools.update(added)
         if not for_everybody:
             self._apart |= added.keys()
+
+    @property
+    def tool_names(self) -> Collection[str]:
+        """The names of all tools that are known."""
+        return self._tools.keys()
 
     async def assemble_context(
         self,

@@ -1,20 +1,34 @@
 """Channels: where people reach the agent besides its own windows.
 
 An adapter connects one: it hands over what comes in and sends what goes out. `adapter` says what one is,
-`program` lets any program be one, and the other files are those that ship with Nexus.
+`program` lets any program be one, and the other files are those that ship with Nexus. The names below are
+public.
 """
 
-from nexus.channels.adapter import Adapter, Delivery, DeliveryError, File, Inbox, Message, ShowsWork
-from nexus.channels.supervisor import Channels, Progress
+from nexus.channels.adapter import (
+    Adapter,
+    Capability,
+    Delivery,
+    DeliveryError,
+    File,
+    Inbox,
+    Message,
+    MessageError,
+    Removes,
+    ShowsWork,
+    channel,
+)
 
 __all__ = [
     "Adapter",
-    "Channels",
+    "Capability",
     "Delivery",
     "DeliveryError",
     "File",
     "Inbox",
     "Message",
-    "Progress",
+    "MessageError",
+    "Removes",
     "ShowsWork",
+    "channel",
 ]

@@ -6,9 +6,9 @@ answered once. Nothing is lost on the way out either: a delivery is tried until 
 crash it may be asked for again under the same key, so whoever can send a key along should.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Final, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from nexus.errors import NexusError, UsageError
 
@@ -162,6 +162,29 @@ class Adapter(Protocol):
         It is called while `run` runs and has connected, for one message of a thread at a time.
         """
         ...
+
+
+_KIND: Final = "__nexus_channel__"
+A = TypeVar("A", bound=Adapter)
+
+
+def channel(kind: str, /) -> Callable[[type[A]], type[A]]:
+    """Make an adapter's class a kind of channel: `@channel("tcp-chat")`.
+
+    A package offers it with an entry point of that name in the group `nexus.channels`. A channel is set up
+    with `kind = "tcp-chat"`; its `options` are the arguments that the class is called with.
+    """
+
+    def mark(adapter: type[A]) -> type[A]:
+        setattr(adapter, _KIND, kind)
+        return adapter
+
+    return mark
+
+
+def kind_of(adapter: object) -> str:
+    """The kind that a class was made; empty if it is none."""
+    return str(vars(adapter).get(_KIND, "")) if isinstance(adapter, type) else ""
 
 
 @runtime_checkable

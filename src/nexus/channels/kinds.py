@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final, cast
 
 import httpx
 
-from nexus import secrets
+from nexus import secrets, signatures
 from nexus.channels import quiet
-from nexus.channels.adapter import Adapter, Message
-from nexus.config import ChannelConfig
-from nexus.errors import ConfigError
+from nexus.channels.adapter import Adapter, Message, kind_of
+from nexus.config import CHANNEL_KINDS, ChannelConfig
+from nexus.errors import ConfigError, UsageError
 from nexus.history.mail_addresses import normalize_address
 from nexus.home import Home
 from nexus.ledgers.runtime.channels import ChannelState
@@ -18,6 +19,8 @@ from nexus.ledgers.runtime.channels import ChannelState
 if TYPE_CHECKING:
     from nexus.channels.email import Server
 
+GROUP: Final = "nexus.channels"
+"""The entry points of packages that offer kinds of channels."""
 _TAKEN: Final = frozenset({"api", "cli", "schedule", "web"})
 """Names of what Nexus offers itself."""
 _IMAP_PORT: Final = 993
@@ -48,11 +51,32 @@ class Adapters:
             "notify": self._notify,
         }
         quiet.parse_hours(settings.quiet_hours, settings.zone)
-        self.by_name[name] = make[settings.kind](name, settings)
+        self.by_name[name] = make.get(settings.kind, self._installed)(name, settings)
 
     def redact(self, text: str) -> str:
         """The text without any of the secrets."""
         return secrets.redact(text, self.secrets)
+
+    def _installed(self, name: str, settings: ChannelConfig) -> Adapter:
+        """The adapter of a package. Its module is imported because a person set up a channel of its kind."""
+        offered = {entry.name: entry for entry in entry_points(group=GROUP)}
+        if settings.kind not in offered:
+            known = ", ".join((*CHANNEL_KINDS, *sorted(offered)))
+            raise ConfigError(
+                f"[channels.{name}] has an unknown kind `{settings.kind}`",
+                hint=f"Known: {known}. Install the package that offers another one.",
+            )
+        options = {key: self._fill_secret(value) for key, value in settings.options.items()}
+        where = f"[channels.{name}] {settings.kind} ({offered[settings.kind].value})"
+        try:
+            adapter = offered[settings.kind].load()
+            if kind_of(adapter) != settings.kind:
+                raise UsageError(f'is not decorated with `@channel("{settings.kind}")`')
+            return cast("Adapter", adapter(**signatures.read(adapter, options)))
+        except UsageError as error:
+            raise ConfigError(f"{where}: {self.redact(error.message)}", hint="Fix its `options`.") from None
+        except Exception as error:  # code of a package may raise anything
+            raise ConfigError(self.redact(f"{where}: {type(error).__name__}: {error}")) from error
 
     def _program(self, name: str, settings: ChannelConfig) -> Adapter:
         from nexus.channels.program import Program

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from nexus.config import Config
+from nexus.config import CHANNEL_KINDS, Config
 from nexus.home import Home
 from nexus.hosting.limits import Limits
 
@@ -48,9 +48,10 @@ def drop_rights(config: Config, home: Home) -> Confined:
     """A hosted home's settings such that none of its code has the host's rights, also in a command."""
     left_out: list[str] = []
     mcp = {name: replace(each, sandbox=True) for name, each in config.mcp.items()}
-    channels = {name: each for name, each in config.channels.items() if each.kind != "program"}
+    own = {*CHANNEL_KINDS} - {"program"}
+    channels = {name: each for name, each in config.channels.items() if each.kind in own}
     left_out += [
-        f"Channel `{name}`: a host starts no programs of homes. Use a webhook."
+        f"Channel `{name}`: a host starts no programs of homes, nor code of packages. Use a webhook."
         for name in config.channels.keys() - channels.keys()
     ]
     directories = tuple(each for each in config.tools.directories if _is_within(each, files_folder(home)))
@@ -59,12 +60,18 @@ def drop_rights(config: Config, home: Home) -> Confined:
         for each in config.tools.directories
         if each not in directories
     ]
+    python_tools = {name: each for name, each in config.python_tools.items() if each.run == "off"}
+    left_out += [
+        f"`[python_tools.{name}]`: a host runs tools of packages in the sandbox and grants them no more."
+        for name in config.python_tools.keys() - python_tools.keys()
+    ]
     if config.tools.network:
         left_out.append("`[tools] network`: the network of a host reaches its other homes.")
     kept = replace(
         config,
         mcp=mcp,
         channels=channels,
+        python_tools=python_tools,
         tools=replace(config.tools, directories=directories, network=False),
         automations=replace(config.automations, sandbox_all=True),
     )

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from new_homes import new_home
-from nexus.channels import Channels, Delivery, DeliveryError, Inbox, Message, supervisor
+from nexus.channels import Delivery, DeliveryError, Inbox, Message, supervisor
 from nexus.channels.adapter import Capability
+from nexus.channels.supervisor import Channels
 from nexus.config import ChannelConfig, LedgersConfig
 from nexus.errors import AccessError, LedgerFullError
 from nexus.ledgers import Ledgers, events

@@ -6,8 +6,7 @@ peers'. It sees nothing else of the home, and has no network.
 
 import os
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ from nexus.home import Home
 
 PYTHON: Final = os.path.realpath(sys.executable)
 """The interpreter itself: the link to it in a virtual environment leads through paths that are not inside."""
-_SYSTEM: Final = Path("/usr")
 _TEMPORARY_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -30,7 +28,7 @@ def describe_sandbox(home: Home, script: Script, writable: Iterable[Path]) -> di
     """
     own = script.folder or (script.path.parent if script.source is None else None)
     places = [path.resolve() for path in writable]
-    readable = {*_find_packages(), *([own.resolve()] if own else [])}
+    readable = {*bubblewrap.python_folders(), *([own.resolve()] if own else [])}
     return {
         "readable": sorted(map(str, readable - set(places))),
         "writable": list(map(str, places)),
@@ -50,7 +48,11 @@ def enter_sandbox(asked: Mapping[str, Any], program: list[str]) -> None:
         hidden=(Path(asked["hidden"]),),
         network=False,
         temporary_bytes=_TEMPORARY_BYTES,
-        environment={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path()), "HOME": asked["directory"]},
+        environment={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(bubblewrap.import_path()),
+            "HOME": asked["directory"],
+        },
         directory=Path(asked["directory"]),
         cgroup=Path(asked["cgroup"]) if asked["cgroup"] else None,
     )
@@ -60,19 +62,3 @@ def enter_sandbox(asked: Mapping[str, Any], program: list[str]) -> None:
             os.set_inheritable(descriptor, True)
         bwrap = bubblewrap.find_program()
         os.execv(bwrap, [bwrap, "--args", str(held), "--", *program])  # noqa: S606 - no shell takes part
-
-
-def _find_packages() -> set[Path]:
-    """Where Python and its packages lie, beside the system's own directories."""
-    places = {Path(sys.base_prefix).resolve(), *map(Path, _import_path())}
-    outer = {place for place in places if not place.is_relative_to(_SYSTEM)}
-    return {
-        place for place in outer if not any(place != each and place.is_relative_to(each) for each in outer)
-    }
-
-
-def _import_path() -> Iterator[str]:
-    for entry in sys.path:
-        place = Path(entry).resolve()
-        if entry and place.is_dir() and place != Path(tempfile.gettempdir()).resolve():
-            yield str(place)
