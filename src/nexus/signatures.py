@@ -2,9 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from nexus.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 _OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -29,7 +32,7 @@ def read(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, An
     return {name: getattr(model, name) for name in type(model).model_fields}
 
 
-def _build_model(function: Callable[..., Any]) -> Any:
+def _build_model(function: Callable[..., Any]) -> "type[BaseModel]":
     from pydantic import ConfigDict, create_model
 
     hints = get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)

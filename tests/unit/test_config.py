@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nexus import config
-from nexus.config import ChannelConfig, Config, McpConfig, PriceConfig, ProviderConfig
+from nexus.config import ChannelConfig, Config, McpConfig, PriceConfig, ProviderConfig, PythonToolConfig
 from nexus.errors import ConfigError
 
 
@@ -50,6 +50,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "web": asdict(Config().web),
         "attachments": asdict(Config().attachments),
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
+        "python_tools": {"NAME": {**asdict(PythonToolConfig()), "directories": []}},
         "channels": {"NAME": {**asdict(ChannelConfig()), "owner": [], "command": [], "token_command": []}},
         "automations": asdict(Config().automations),
         "gateway": {**asdict(Config().gateway), "hosts": []},
@@ -64,6 +65,7 @@ def test_every_setting_is_described() -> None:
         "providers": ProviderConfig,
         "prices": PriceConfig,
         "mcp": McpConfig,
+        "python_tools": PythonToolConfig,
         "channels": ChannelConfig,
     }
     named = {name: {"NAME": asdict(kind())} for name, kind in kinds.items()}

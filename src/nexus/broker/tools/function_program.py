@@ -38,7 +38,7 @@ def _answer(asked: dict[str, Any]) -> dict[str, Any]:
             return {"offer": asdict(tool.describe())}
         return {"answer": asyncio.run(tool.answer(asked["arguments"]))}
     except NexusError as error:
-        return {"failed": str(error)}
+        return {"failed": error.message, "hint": error.hint}
     except BaseException as error:  # whatever it raises, SystemExit too, is its answer
         return {"failed": f"{type(error).__name__}: {error}".rstrip(": ")}
 

@@ -144,7 +144,8 @@ class Finder:
             if isinstance(each, Tool):
                 tools.append(each)
             elif isinstance(each, Exception):  # one broken package must not keep the rest from running
-                problems.append(f"tool {name} ({entries[name].value}): {each}")
+                why = " ".join((f"{each.message}.", each.hint)) if isinstance(each, NexusError) else str(each)
+                problems.append(f"tool {name} ({entries[name].value}): {why}")
             else:
                 raise each
         problems += [
@@ -263,5 +264,5 @@ async def _call(
         printed = outcome.stderr.decode(errors="replace").strip()[-500:]
         raise ToolError(f"`{entry.name}` ended without an answer: {printed}") from None
     if "failed" in answer:
-        raise ToolError(clip(answer["failed"], _SHOWN_CHARACTERS))
+        raise ToolError(clip(answer["failed"], _SHOWN_CHARACTERS), hint=answer.get("hint", ""))
     return answer

@@ -93,8 +93,8 @@ async def test_one_that_needs_more_than_was_granted_is_not_offered_and_it_is_sai
     tools, problems = await _finder(gone=PythonToolConfig(run="process")).find()
     assert [each.name for each in tools] == ["fail", "where"]
     assert problems == [
-        "tool fetch (tea_tools:fetch): It needs a network\nAdd `network = true` below [python_tools.fetch].",
-        "tool plain (tea_tools:plain): tea_tools:plain is not a tool\nDecorate the function with `@tool`.",
+        "tool fetch (tea_tools:fetch): It needs a network. Add `network = true` below [python_tools.fetch].",
+        "tool plain (tea_tools:plain): tea_tools:plain is not a tool. Decorate the function with `@tool`.",
         "tool gone: no installed package has it. Remove [python_tools.gone] or install the package",
     ]
     tools, _ = await _finder(fetch=PythonToolConfig(network=True)).find()
