@@ -1,6 +1,6 @@
 """What a message is and what kind of answer it asks for, by the words with which its language asks.
 
-The patterns are in `lexicon/<code>.toml` under `cues`. Of a language without them nothing is told.
+The patterns are the cues of `lexicons/<code>.py`. Of a language without them nothing is told.
 """
 
 import re
@@ -135,5 +135,5 @@ def _patterns(cue: str) -> tuple[re.Pattern[str], ...]:
 
 @cache
 def _pattern(cue: str, language: str) -> re.Pattern[str] | None:
-    alternatives = lexicon(language).cues.get(cue)
-    return re.compile("|".join(alternatives), re.IGNORECASE) if alternatives else None
+    pattern = lexicon(language).cues.get(cue)
+    return re.compile(pattern, re.IGNORECASE) if pattern else None

@@ -123,7 +123,7 @@ def _table() -> Mapping[str, tuple[tuple[str, ...], float]]:
 
 @cache
 def _letters() -> Mapping[str, tuple[str, ...]]:
-    return _invert({code: known.letters for code, known in lexicons().items()})
+    return _invert({code: frozenset(known.letters) for code, known in lexicons().items()})
 
 
 def _invert(sets: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:

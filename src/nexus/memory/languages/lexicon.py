@@ -1,18 +1,18 @@
-"""What Nexus knows about a language: `lexicon/<code>.toml`, one file for each.
+"""What Nexus knows about languages: `lexicons/<code>.py`, one module of data for each.
 
-To add a language, add its file: the name of its Snowball stemmer, letters that give it away, its
-function words, time words and number words in every inflection, the cues by which it
-asks, and how it names dates.
+To add a language, add its module: the name of its Snowball stemmer, letters that give it away, its
+function words, time words and number words in every inflection, the cues by which people ask, agree,
+deny or suppose, and how it names dates.
 """
 
+import pkgutil
 import re
 import threading
-import tomllib
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from importlib.resources import files
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -52,18 +52,29 @@ def _stemmer(algorithm: str) -> Callable[[str], str]:
     return stemmers[algorithm]
 
 
+def words(text: str) -> frozenset[str]:
+    """The words of a list."""
+    return frozenset(text.split())
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lexicon:
     """The words of one language that say something about a sentence, not about the world."""
 
     code: str  # ISO 639-1
     stemmer: str = ""  # the name of its Snowball stemmer; empty if it has none
-    letters: frozenset[str] = frozenset()
+    letters: str = ""
     function_words: frozenset[str] = frozenset()
     time_words: frozenset[str] = frozenset()
     number_words: frozenset[str] = frozenset()
-    cues: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])  # patterns
-    calendar: Mapping[str, Any] = field(default_factory=dict[str, Any])  # how it names dates
+    cues: Mapping[str, str] = field(default_factory=dict[str, str])  # patterns
+    dates: Mapping[str, Any] = field(default_factory=dict[str, Any])  # how statements name dates
+    calendar: Mapping[str, Any] = field(default_factory=dict[str, Any])  # how questions name times
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it says how people agree, deny, suppose and joke in this language."""
+        return "negation" in self.cues
 
 
 # Languages recognized by their script alone.
@@ -87,26 +98,13 @@ _BY_SCRIPT = {
 def lexicons() -> Mapping[str, Lexicon]:
     """Every language that can be detected, by its code."""
     found = {code: Lexicon(code=code, stemmer=stemmer) for code, stemmer in _BY_SCRIPT.items()}
-    for file in files("nexus.memory.languages").joinpath("lexicon").iterdir():
-        code, _, suffix = file.name.partition(".")
-        if suffix == "toml":
-            found[code] = _read(code, tomllib.loads(file.read_text("utf-8")))
+    package = import_module("nexus.memory.languages.lexicons")
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        known = cast("Lexicon", import_module(module.name).LEXICON)
+        found[known.code] = known
     return MappingProxyType(found)
 
 
 def lexicon(code: str) -> Lexicon:
     """The lexicon of a language; an empty one if Nexus doesn't know the language."""
     return lexicons().get(code) or Lexicon(code=code)
-
-
-def _read(code: str, fields: Mapping[str, Any]) -> Lexicon:
-    return Lexicon(
-        code=code,
-        stemmer=fields["stemmer"],
-        letters=frozenset(fields["letters"]),
-        function_words=frozenset(fields["function_words"].split()),
-        time_words=frozenset(fields["time_words"].split()),
-        number_words=frozenset(fields["number_words"].split()),
-        cues={cue: tuple(patterns) for cue, patterns in fields.get("cues", {}).items()},
-        calendar=fields.get("calendar", {}),
-    )

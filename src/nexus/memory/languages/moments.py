@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from functools import cache
 from typing import Final
 
-from nexus.memory.languages import speech
+from nexus.memory.languages import lexicon, speech
 
 Span = tuple[date, date]
 """First and last day."""
@@ -144,7 +144,7 @@ def _numeric(match: re.Match[str]) -> list[Moment]:
 
 
 def _language_readers(code: str) -> list[tuple[re.Pattern[str], Reader]]:
-    section = speech.section(code)
+    section = lexicon(code).dates
     bare_day = re.compile(section["bare_day"])
     if code == "ja":
         return [(bare_day, lambda match: [_at(match, day=match["day"])])]
@@ -179,7 +179,7 @@ def _language_readers(code: str) -> list[tuple[re.Pattern[str], Reader]]:
 
 
 def _relative(plain: str, said_on: date, code: str) -> Iterator[tuple[Span, int, int]]:
-    section = speech.section(code)
+    section = lexicon(code).dates
     edge = ("", "") if code == "ja" else (r"(?<![\w-])", r"(?![\w-])")
     for word in sorted(section["days"], key=len, reverse=True):
         for match in re.finditer(rf"{edge[0]}{re.escape(word)}{edge[1]}", plain):
@@ -195,7 +195,7 @@ def _relative(plain: str, said_on: date, code: str) -> Iterator[tuple[Span, int,
 
 def _weeks(plain: str, said_on: date, code: str, edge: tuple[str, str]) -> Iterator[tuple[Span, int, int]]:
     """Next Friday, last week, nächsten Monat, la semana que viene."""
-    section = speech.section(code)
+    section = lexicon(code).dates
     gap = "" if code == "ja" else r"\s+"
     days: list[str] = section["weekdays"]
     names: dict[int | str, str] = {**dict(enumerate(days)), **section["units"]}
@@ -227,7 +227,7 @@ def _around(key: object, said_on: date, sign: int) -> Span:
 
 def _read_counts(plain: str, said_on: date, code: str) -> Iterator[tuple[Span, int, int]]:
     """In two weeks, vor drei Tagen."""
-    section = speech.section(code)
+    section = lexicon(code).dates
     words = {word: place for place, word in enumerate(section["cardinals"].split(), start=1)} | section[
         "more"
     ]
@@ -248,4 +248,4 @@ def _read_counts(plain: str, said_on: date, code: str) -> Iterator[tuple[Span, i
 @cache
 def _weekday_patterns(code: str) -> tuple[re.Pattern[str], ...]:
     edge = "" if code == "ja" else r"\b"
-    return tuple(re.compile(f"{edge}(?:{each}){edge}") for each in speech.section(code)["weekdays"])
+    return tuple(re.compile(f"{edge}(?:{each}){edge}") for each in lexicon(code).dates["weekdays"])

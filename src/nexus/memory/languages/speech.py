@@ -1,20 +1,17 @@
 """What people do with their words: state, ask, suppose, joke, quote, agree or deny. By rules alone.
 
-The cues are in `speech.toml`. A language without a section is taken to assert what it says.
+The cues are those of `lexicons/<code>.py`. A language without them is taken to assert what it says.
 """
 
-# ruff: noqa: RUF001 - the signs of other scripts are meant
-
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 from nexus.memory.languages.detection import DEFAULT, mixture
+from nexus.memory.languages.lexicon import lexicon, lexicons
 
 _SENTENCE: Final = re.compile(
     r"[^.!?…。！？\n]*(?:[.!?…。！？]+(?!\s|$|[\"”»」'\u2019])[^.!?…。！？\n]*)*[.!?…。！？]*[\"”»」]*"
@@ -63,15 +60,16 @@ class Clause:
         return not (self.asks or self.supposes or self.jokes)
 
 
+@cache
 def list_languages() -> tuple[str, ...]:
     """The languages that have cues."""
-    return tuple(_table())
+    return tuple(code for code, known in lexicons().items() if known.is_full)
 
 
 def languages(*texts: str) -> tuple[str, ...]:
     """The languages with cues that texts may be in, the likeliest first. English is always among them."""
     found = dict.fromkeys(code for text in texts if text for code in mixture(text))
-    return tuple(dict.fromkeys(code for code in (*found, DEFAULT) if code in _table()))
+    return tuple(dict.fromkeys(code for code in (*found, DEFAULT) if code in list_languages()))
 
 
 @lru_cache(maxsize=1024)
@@ -139,7 +137,7 @@ def found(cue: str, text: str, spoken: Iterable[str]) -> frozenset[str]:
 def is_first_person(name: str) -> bool:
     """Whether a writer means whoever speaks: "I", "the owner", "moi"."""
     plain = normalize(name).strip(" .,'\"")
-    return any(re.fullmatch(_table()[code]["me"], plain) for code in _table())
+    return any(re.fullmatch(_cue(code, "me"), plain) for code in list_languages())
 
 
 def speaks_of_others(text: str, spoken: Iterable[str]) -> bool:
@@ -157,13 +155,13 @@ def opens_with_self(text: str, spoken: Iterable[str]) -> bool:
     """Whether a statement begins with a word for whoever speaks: "I", "The owner's", "Le propriétaire"."""
     plain = normalize(text)
     articles = "the |der |die |le |la |el |o |a |il "
-    return any(re.match(rf"(?:{articles})?(?:{_table()[code]['me']})(?!\w)", plain) for code in spoken)
+    return any(re.match(rf"(?:{articles})?(?:{_cue(code, 'me')})(?!\w)", plain) for code in spoken)
 
 
 def speaks_of_self(text: str, spoken: Iterable[str]) -> bool:
     """Whether a clause holds a word for whoever speaks."""
     plain = normalize(text)
-    return any(re.search(rf"(?<!\w)(?:{_table()[code]['me']})(?!\w)", plain) for code in spoken)
+    return any(re.search(rf"(?<!\w)(?:{_cue(code, 'me')})(?!\w)", plain) for code in spoken)
 
 
 @lru_cache(maxsize=4096)
@@ -184,17 +182,12 @@ def numbers(text: str, spoken: tuple[str, ...] = ()) -> frozenset[str]:
 
 @cache
 def _numerals(code: str) -> dict[str, int]:
-    section = _table()[code]
+    section = lexicon(code).dates
     found: dict[str, int] = dict(section["more"])
     for kind in ("cardinals", "ordinals"):
         found |= {word: place for place, word in enumerate(section[kind].split(), start=1)}
     # People write "twenty one" as well.
     return found | {word.replace("-", " "): value for word, value in found.items()}
-
-
-def section(code: str) -> dict[str, Any]:
-    """All that the table knows about a language; it must be one of `known`."""
-    return _table()[code]
 
 
 @lru_cache(maxsize=8192)
@@ -228,10 +221,8 @@ def _pieces(sentence: str) -> list[str]:
 def _begins(cue: str, text: str) -> bool:
     plain = normalize(text).strip()
     return any(
-        re.match(
-            rf"(?:{_table()[code][cue]})(?![\w'])" if code != "ja" else rf"(?:{_table()[code][cue]})", plain
-        )
-        for code in _table()
+        re.match(rf"(?:{_cue(code, cue)})(?![\w'])" if code != "ja" else rf"(?:{_cue(code, cue)})", plain)
+        for code in list_languages()
     )
 
 
@@ -241,9 +232,8 @@ def _plain(number: str) -> str:
 
 @cache
 def _pattern(code: str, cue: str) -> re.Pattern[str]:
-    return re.compile(_table()[code][cue])
+    return re.compile(_cue(code, cue))
 
 
-@cache
-def _table() -> dict[str, dict[str, Any]]:
-    return tomllib.loads(files("nexus.memory.languages").joinpath("speech.toml").read_text("utf-8"))
+def _cue(code: str, cue: str) -> str:
+    return lexicon(code).cues[cue]

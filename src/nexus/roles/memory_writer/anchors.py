@@ -243,7 +243,7 @@ def is_common(word: str, language: str) -> bool:
         or any(
             re.fullmatch(each, plain)
             for code in speech.list_languages()
-            for each in (*speech.section(code)["months"], *speech.section(code)["weekdays"])
+            for each in (*lexicon(code).dates["months"], *lexicon(code).dates["weekdays"])
         )
     )
 

@@ -13,7 +13,7 @@ import apsw
 
 from nexus.errors import UsageError
 from nexus.ledgers import sql
-from nexus.memory.languages import moments, speech
+from nexus.memory.languages import lexicon, moments, speech
 from nexus.memory.normalisation import normalize
 from nexus.memory.recall.roles import is_role, roles_called
 from nexus.memory.references import find_called, find_meant
@@ -447,7 +447,7 @@ def _find_introduction(heard: Heard) -> str | None:
         return None
     for clause in speech.clauses(heard.text):
         for code in speech.languages(heard.text):
-            match = re.search(speech.section(code)["introduces"], clause.text, re.IGNORECASE)
+            match = re.search(lexicon(code).cues["introduces"], clause.text, re.IGNORECASE)
             if clause.asserts and match:
                 name = re.match(
                     r"[^\W\d_a-z][\w\u2019'-]+(?:\s+[^\W\d_a-z][\w\u2019'-]+){0,3}",

@@ -1,0 +1,303 @@
+"""What Nexus knows about German."""
+
+from typing import Final
+
+from nexus.memory.languages.lexicon import Lexicon, words
+
+LEXICON: Final = Lexicon(
+    code="de",
+    stemmer="german",
+    letters="ßäöü",
+    function_words=words("""
+aber alle allem allen aller alles als also am an ander andere anderen anderer anderes auch auf aus bei
+beim bereits bin bis bist bitte bloß da dabei dadurch dafür dagegen daher damit danach daneben dann daran
+darauf darf darfst daraus darin darüber darum darunter das dass davon davor dazu dein deine deinem deinen
+deiner deines dem den denen denn der deren des deshalb dessen deswegen dich die dies diese dieselbe diesem
+diesen dieser dieses dir doch dort du durch durfte durften dürfen eben ebenso eigentlich ein eine einem
+einen einer eines einige einigem einigen einiger einiges er es etwa etwas euch euer eure eurem euren eurer
+für gegen gegenüber gewesen geworden gibt gab hab habe haben habt hast hat hatte hatten hattest hier hin
+hinter hätte hätten ich ihm ihn ihnen ihr ihre ihrem ihren ihrer ihres im immer in indem ins irgendwann
+irgendwas irgendwie irgendwo ist ja jede jedem jeden jeder jedes jene jenem jenen jener jenes jetzt kann
+kannst kein keine keinem keinen keiner keines konnte konnten können könnte könnten mal man manche manchem
+manchen mancher manches mehr mein meine meinem meinen meiner meines mich mir mit muss musst musste mussten
+muß müssen müsste nach nachdem neben nein nicht nichts noch nun nur ob obwohl oder ohne schon sehr sei
+seid sein seine seinem seinen seiner seines seit sich sie sind so sobald sodass sogar solche solchem
+solchen solcher soll sollen sollte sollten somit sondern sonst soweit sowie statt trotz um und uns unser
+unsere unserem unseren unserer unseres unter viel viele vielen vieler vom von vor wann war waren warst
+warum was weder wegen weil weiter welche welchem welchen welcher welches wem wen wenn wer werde werden
+wessen weshalb wie wieder wieso wieviel will willst wir wird wirst wo wobei wodurch wofür woher wohin
+womit wonach woran worauf woraus worin worüber wovon wozu wollen wollte wollten worden wurde wurden
+während wäre wären würde würden zu zum zur zwar zwischen über überhaupt
+"""),
+    time_words=words("""
+gestern heute morgen vorgestern übermorgen abends morgens letzte letzten letzter letztes letztem nächste
+nächsten nächster nächstes vorige vorigen vergangene vergangenen woche wochen wochenende tag tage tagen
+monat monate monaten jahr jahre jahren vor seit kürzlich neulich montag dienstag mittwoch donnerstag
+freitag samstag sonnabend sonntag sommer winter frühling frühjahr herbst januar jänner februar märz april
+mai juni juli august september oktober november dezember uhr
+"""),
+    number_words=words("""
+eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf zwanzig dreißig hundert tausend paar
+mehrere einmal zweimal dreimal
+"""),
+    cues={
+        "restriction": (
+            r"\ballerg|\bunverträglich|\bintoleran|\bvegetari|\bvegan|\bdiabet|\bzöliakie|\basthma"
+            r"|\bschwanger|\bhalal\b|\bkoscher\b|\b(?:darf|verträgt|isst|trinkt)\b[^.]*\b(?:nicht"
+            r"|kein\w*)\b"
+        ),
+        "circumstance": (
+            r"\bwohnt\b|\blebt (?:in|bei|mit)\b|\barbeitet (?:als|bei|in|für)\b|\bist von Beruf\b"
+        ),
+        "question": (
+            "^(?:(?:und|also|aber|hey|hallo|ok|okay|na|sag mal)[,!. ]+)*(?:wer|wen|wem|wessen|was|wann"
+            "|wo|wohin|woher|welche[rsnm]?|warum|wieso|weshalb|wie|womit|wofür|worüber|ist|sind|war"
+            r"|waren|hat|haben|hast|kann|kannst|könntest|wird|soll|darf|gibt es|weißt du)\b"
+        ),
+        "request": (
+            "^(?:(?:bitte|hey|hallo|ok|okay|und|dann|jetzt|(?:kannst|könntest"
+            "|würdest) du(?: bitte)?)[,!. ]+)*(?:antworte|bereite|berechne|bestell|besorg|buch|entwirf"
+            "|erinner|erklär|erstell|fass|find|formatier|formulier|frag|füll|gib|hilf|hol|kauf|koch"
+            "|korrigier|leg|lies|mach|melde|nenn|ordne|organisier|pack|plan|prüf|rechne|reservier"
+            "|richte|ruf|sag|schick|schreib|sortier|stell|such|trag|übersetz|vergleich|wandle|zeig"
+            r"|zähl)e?\b"
+        ),
+        "constraint": (
+            r"\ballerg|\bunverträglich|\bintoleran|\b(?:kann|darf|will|mag|isst|trinkt"
+            r"|verträgt)\b[^.]*\b(?:nicht|kein\w*)\b|\b(?:lieber|bevorzugt|am liebsten|mag|hasst|muss"
+            r"|braucht|nur|nie|vegetari\w*|vegan\w*|Angst)\b"
+        ),
+        "reason": r"\bweil\b|\bdenn\b|\bwegen\b|\bdamit\b|\bda (?:er|sie|es|die|der|das)\b|\bnachdem\b",
+        "when": (
+            r"\bwann\b|\b(an )?(welche[mnrs]?|was für ein(em|en)?) (tag|tage|tagen|datum|uhrzeit|jahr"
+            r"|monat|woche|wochentag|termin)\b|\bwie lange\b|\bwie alt\b|\bwie bald\b"
+            r"|\bum wie ?viel uhr\b|\bwie spät\b|\bbis wann\b|\bseit wann\b|\bauf welchen tag\b"
+        ),
+        "count": r"\bwie ?viele?[nr]?\b|\bwie oft\b|\bwie hoch\b|\bwie teuer\b|\banzahl\b",
+        "why": (
+            r"\bwarum\b|\bwieso\b|\bweshalb\b|\bweswegen\b|\baus welche[mn] gr(und|ünden)\b"
+            r"|\bwelche[rn]? gr(und|ünde)\b|\bgr(und|ünde) (für|dafür|warum)\b|\bwie kam es\b"
+            r"|\bwie kommt es\b|\bwas war der grund\b|\bwozu\b|\bworan (ist|lag|liegt|sind|war)\b"
+            r"|\bwodurch\b"
+        ),
+        "past": (
+            r"\bbeim ersten mal\b|\b(das )?erste mal\b|\b(war|waren|warst|hatte|hatten|hieß|hießen|galt"
+            r"|galten)\b.*\b(19|20)\d\d\b|\bbevor\b|\bvorher(ige[nmrs]?)?\b|\bzuvor\b|\bdavor\b"
+            r"|\bfrüher(e[nmrs]?)?\b|\behemalige?[nmrs]?\b|\bursprünglich(e[nmrs]?)?\b|\banfangs\b"
+            r"|\bam anfang\b|\bzu beginn\b|\bzuerst\b|\bzunächst\b|\bdamals\b|\bseinerzeit\b|\beinst\b"
+            r"|\b(letztes|voriges|vergangenes) jahr\b|\bim (letzten|vorigen|vergangenen) jahr\b"
+            r"|\balte[nrs]? (adresse|nummer|telefonnummer|wohnung|auto|chef|chefin|arzt|ärztin|schule"
+            r"|name|preis|miete|vermieter|stelle|job|termin|plan)\b|\bvor (dem|der|den|herrn|frau"
+            r"|seine[mr]|ihre[mr]|meine[mr]|unsere[mr])\b(?! (tür|haustür|haus))|\berste[nrs]? (plan"
+            r"|angebot|termin|idee|entwurf|preis)\b"
+        ),
+        "before": r"\bbevor\b|\bvor (?=(dem|der|den|herrn|frau|seine[mr]|ihre[mr]|meine[mr]|unsere[mr])\b)",
+        "present": (
+            r"\bjetzt\b|\baktuell(e[nmrs]?)?\b|\bmomentan\b|\bzur ?zeit\b|\bderzeit(ige[nmrs]?)?\b"
+            r"|\bgerade\b|\bheute\b|\binzwischen\b|\bmittlerweile\b|\bam ende\b|\bletztlich\b"
+            r"|\bletzten endes\b|\bschließlich\b|\bim moment\b|\bnoch (?!nie)|\bgegenwärtig\b"
+            r"|\bneueste[nmrs]?\b|\bneue[nmrs]? (adresse|nummer|wohnung|chef|chefin)\b"
+        ),
+        "survey": (
+            r"\bzusammenfass|\breihenfolge\b|\bim laufe der\b|\büber die zeit\b|\bliste\b"
+            r"|\bzähl(e)? .*auf\b|\balle[ns]?\b.*\b(die|was|wo)\b|\bwie hat sich\b|\bwie haben sich\b"
+        ),
+        "first_person": (
+            r"\b(ich|mein|meine|meinem|meinen|meiner|meines|mich|mir|wir|uns|unser|unsere|unserem"
+            r"|unseren|unserer|unseres)\b"
+        ),
+        "yes": (
+            "ja|jap|jo|jawohl|klar|ok|okay|genau|stimmt|richtig|gerne?|natürlich|sicher|auf jeden fall"
+            "|passt|mach das|mach|doch|in ordnung|einverstanden|perfekt|gut|korrekt"
+        ),
+        "no": "nein|nee|ne|nö|falsch|stimmt nicht|auf keinen fall|niemals",
+        "negation": r"\b(?:nicht|kein\w*|nie|niemals|niemand|nichts|weder|ohne)\b",
+        "harmless": (
+            r"\b(?:nicht vergessen|vergiss nicht|nicht nur|kein problem|keine sorge|warum nicht)\b"
+            "|^(?:nein|nee|nö|ne)[,.!:; -]+"
+        ),
+        "negative": (
+            r"\b(?:hass|meide|vermeid|allerg|intoleran|unverträglich|aufgehört|aufgegeben|abgesagt"
+            r"|verweiger|un\w{4,})"
+        ),
+        "contrast": r"\b(?:sondern|aber|stattdessen|statt|außer|mehr|bis)\b",
+        "asks": (
+            "^(?:(?:und|aber|also|hey|na|bitte|übrigens)[, ]+)*(?:was|wo|wer|wessen|wem|wen"
+            r"|welche[rsnm]?|warum|wieso|weshalb|wie|wohin|woher|wann)\b|^(?:ist|sind|war|hat|habe|haben"
+            r"|kann|kannst|können|könntest|soll|sollte|darf|wird|wirst|weißt|gibt)\s+(?:ich|du|er|sie|es"
+            r"|wir|ihr|mein|meine|der|die|das|man|jemand)\b|^(?:sag mir|zeig mir|such|finde)\b"
+        ),
+        "remember": (
+            r"\b(?:merk dir|merke dir|notiere?|denk daran|denk dran|vergiss nicht|beachte|schreib auf"
+            r"|erinnere? mich daran)\b"
+        ),
+        "hypothetical": (
+            r"\bwas wäre,? wenn\b|\bangenommen\b|\bstell dir vor\b|\bhypothetisch|\btheoretisch\b"
+            r"|\b(?:wenn|falls)\b.*\b(?:würde\w*|wäre\w*|hätte\w*|könnte\w*|käme\w*|zöge\w*|ginge\w*)\b"
+            r"|\b(?:würde\w*|wäre\w*|hätte\w*|könnte\w*)\b.*\b(?:wenn|falls)\b"
+        ),
+        "joke": (
+            r"\b(?:nur |kleiner )?(?:scherz|spaß|spass|witz)\b|\bich (?:scherze|mach(?:e)? nur spaß)\b"
+            r"|\bnicht ernst gemeint\b|\bverarsch"
+        ),
+        "reported": r"\b(?:sagt\w*|meint\w*|erzählt\w*|behauptet\w*|schreibt|schrieb|geschrieben|laut)\b",
+        "naming": (
+            r"\b(?:nennt|nennen|nenne|genannt|spitzname\w*|heißt|heiße|kurz für|rufname|ruft|rufen"
+            r"|alias)\b"
+        ),
+        "introduces": r"(?:\bmein name ist|\bich heiße|\bich bin(?: die| der)?|\bnenn mich|\bhier ist)\s+",
+        "refers": (
+            r"\b(?:er|sie|es|ihn|ihm|ihr|ihre[rnms]?|sein\w*|der|die|das|dies\w*|dort|da|beide\w*|darauf"
+            r"|dahin)\b"
+        ),
+        "me": "ich|mich|mir|mein|meine|wir|uns|besitzer|besitzerin|der besitzer|eigentümer|nutzer|benutzer",
+    },
+    dates={
+        "months": (
+            "januar|jänner|jan",
+            "februar|feb",
+            "märz|maerz|mär",
+            "april|apr",
+            "mai",
+            "juni|jun",
+            "juli|jul",
+            "august|aug",
+            "september|sept|sep",
+            "oktober|okt",
+            "november|nov",
+            "dezember|dez",
+        ),
+        "weekdays": (
+            "montags?",
+            "dienstags?",
+            "mittwochs?",
+            "donnerstags?",
+            "freitags?",
+            "samstags?|sonnabends?",
+            "sonntags?",
+        ),
+        "days": {"vorgestern": -2, "gestern": -1, "heute": 0, "übermorgen": 2, "morgen": 1},
+        "next": "(?:nächst|kommend)e[mnrs]?",
+        "last": "(?:letzt|vorig|vergangen)e[mnrs]?",
+        "units": {
+            "day": "tag(?:e|en)?",
+            "week": "wochen?",
+            "weekend": "wochenendes?",
+            "month": "monat(?:e|en|s)?",
+            "year": "jahr(?:e|en|s)?",
+        },
+        "in": ("in {count} {unit}",),
+        "ago": ("vor {count} {unit}",),
+        "bare_day": (
+            r"\b(?:am|den|dem|der|auf|vom|zum) (?P<day>\d{1,2})\.?(?!\d|\.\d|:)"
+            r"|\b(?P<day2>\d{1,2})\.(?=\s|$|,)"
+        ),
+        "ordinals": """
+erste zweite dritte vierte fünfte sechste siebte achte neunte zehnte elfte zwölfte dreizehnte vierzehnte
+fünfzehnte sechzehnte siebzehnte achtzehnte neunzehnte zwanzigste einundzwanzigste zweiundzwanzigste
+dreiundzwanzigste vierundzwanzigste fünfundzwanzigste sechsundzwanzigste siebenundzwanzigste
+achtundzwanzigste neunundzwanzigste dreißigste einunddreißigste
+""",
+        "cardinals": """
+eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
+siebzehn achtzehn neunzehn zwanzig einundzwanzig zweiundzwanzig dreiundzwanzig vierundzwanzig
+fünfundzwanzig sechsundzwanzig siebenundzwanzig achtundzwanzig neunundzwanzig dreißig einunddreißig
+""",
+        "more": {
+            "ein": 1,
+            "eine": 1,
+            "einem": 1,
+            "einer": 1,
+            "einen": 1,
+            "ersten": 1,
+            "zweiten": 2,
+            "dritten": 3,
+            "siebten": 7,
+            "siebzehnten": 17,
+            "sechzehnten": 16,
+            "zwanzigsten": 20,
+            "paar": 2,
+            "dutzend": 12,
+            "vierzig": 40,
+            "fünfzig": 50,
+            "sechzig": 60,
+            "siebzig": 70,
+            "achtzig": 80,
+            "neunzig": 90,
+            "hundert": 100,
+            "tausend": 1000,
+        },
+    },
+    calendar={
+        "months": (
+            "januar|jänner|jan",
+            "februar|feber|feb",
+            "märz|maerz|mär",
+            "april|apr",
+            "mai",
+            "juni|jun",
+            "juli|jul",
+            "august|aug",
+            "september|sept|sep",
+            "oktober|okt",
+            "november|nov",
+            "dezember|dez",
+        ),
+        "weekdays": (
+            "montag",
+            "dienstag",
+            "mittwoch",
+            "donnerstag",
+            "freitag",
+            "samstag|sonnabend",
+            "sonntag",
+        ),
+        "seasons": (
+            "frühling|frühjahr",
+            "sommer",
+            "herbst",
+            "winter",
+        ),
+        "units": {
+            "day": "tag(?:e|en)?",
+            "week": "wochen?",
+            "weekend": "wochenende",
+            "month": "monat(?:e|en|s)?",
+            "quarter": "quartals?",
+            "year": "jahr(?:e|en|s)?",
+        },
+        "numbers": {
+            "ein": 1,
+            "eine": 1,
+            "einem": 1,
+            "einer": 1,
+            "zwei": 2,
+            "drei": 3,
+            "vier": 4,
+            "fünf": 5,
+            "sechs": 6,
+            "sieben": 7,
+            "acht": 8,
+            "neun": 9,
+            "zehn": 10,
+            "elf": 11,
+            "zwölf": 12,
+            "ein paar": 3,
+            "einigen": 3,
+        },
+        "named_days": {"vorgestern": 2, "gestern": 1, "heute": 0},
+        "last": "(?:letzt|vorig|vergangen)e[mnrs]?",
+        "this": "diese[mnrs]?|am",
+        "in": "im|in|seit|ab|bis|des|den|am",
+        "of": "",
+        "and": "und|bis",
+        "ordinals": (
+            "erste[mnrs]?",
+            "zweite[mnrs]?",
+            "dritte[mnrs]?",
+            "vierte[mnrs]?",
+        ),
+        "ago": ("vor (?:etwa |ungefähr |rund |gut )?{count} {unit}",),
+        "bare_years": True,
+    },
+)

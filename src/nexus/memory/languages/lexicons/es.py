@@ -1,0 +1,268 @@
+"""What Nexus knows about Spanish."""
+
+from typing import Final
+
+from nexus.memory.languages.lexicon import Lexicon, words
+
+LEXICON: Final = Lexicon(
+    code="es",
+    stemmer="spanish",
+    letters="ñ¿¡",
+    function_words=words("""
+a al algo alguien algún alguna algunas alguno algunos ambos ante antes aquel aquella aquellas aquellos
+aquello aquí así aun aún aunque bajo bastante bien cada casi como cómo con conmigo contigo contra cual
+cuál cuales cuáles cualquier cuando cuándo cuanta cuánta cuantas cuántas cuanto cuánto cuantos cuántos
+cuya cuyas cuyo cuyos de debe deben debería debía debo del demás dentro desde después donde dónde durante
+e el él ella ellas ello ellos en encima entonces entre era éramos eran eras eres es esa esas ese eso esos
+esta está estaba estábamos estaban estado estamos están estar estas estás este esto estos estoy estuve
+estuvo fue fueron fui fuimos ha había habíamos habían haber habrá hace hacer hacia han has hasta hay haya
+he hemos hizo igual jamás junto la las le les lo los luego más me mediante menos mi mí mía mías mientras
+mío míos mis misma mismas mismo mismos mucha muchas mucho muchos muy nada nadie ni ningún ninguna ninguno
+no nos nosotras nosotros nuestra nuestras nuestro nuestros nunca o os otra otras otro otros para pero poco
+pocos podemos podía podría por porque porqué pues puede pueden puedo que qué quien quién quienes quiénes
+quizá quizás se sea sean según ser será sería si sí sido siempre sin sino sobre sois solo sólo somos son
+soy su sus suya suyas suyo suyos tal también tampoco tan tanta tantas tanto tantos te tenemos tener tengo
+tenía tenían ti tiene tienen tienes toda todas todavía todo todos tras tu tú tus tuya tuvo tuyo u un una
+unas uno unos usted ustedes va vamos van varias varios vosotras vosotros voy vuestra vuestro y ya yo
+"""),
+    time_words=words("""
+ayer anteayer hoy mañana noche pasada pasado próxima próximo última último semana semanas finde día días
+mes meses año años hace recientemente desde lunes martes miércoles jueves viernes sábado domingo verano
+invierno primavera otoño enero febrero marzo abril mayo junio julio agosto septiembre setiembre octubre
+noviembre diciembre
+"""),
+    number_words=words("""
+uno dos tres cuatro cinco seis siete ocho nueve diez once doce veinte treinta cien mil par varios varias
+vez veces
+"""),
+    cues={
+        "restriction": (
+            r"\bal[eé]rgi|\bintoleran|\bvegetarian|\bvegan|\bdiab[eé]t|\bcel[ií]ac|\basm[aá]|\bembaraz"
+            r"|\bhalal\b|\bno (?:puede (?:comer|beber|tomar)|come|bebe|tolera|toma)\b"
+        ),
+        "circumstance": r"\bvive (?:en|con)\b|\btrabaja (?:como|en|de|para)\b",
+        "question": (
+            "^[¿¡]?(?:(?:y|pero|oye|hola|vale|entonces)[,!. ]+)*(?:quién(?:es)?|qué|cuándo|dónde|adónde"
+            r"|cuál(?:es)?|por qué|cómo|cuánt[oa]s?|a qué|con quién|de quién|desde cuándo)\b"
+        ),
+        "request": (
+            "^[¿¡]?(?:(?:por favor|oye|hola|vale|y|ahora|(?:puedes|podrías))[,!. ]+)*(?:añade|avisa"
+            "|ayúda|busca|calcula|cambia|compara|compra|convierte|corrige|crea|da(?:me|le)|deja|di(?:me"
+            "|le)|elige|encarga|encuentra|envía|escrib|explíca|explica|haz|llama|manda|mánda|mira"
+            "|muestra|ordena|organiza|pasa|pide|piensa|planifica|prepara|propón|recuérda|redacta"
+            r"|rellena|renombra|reserva|responde|resume|revisa|sugiere|traduce)\w*\b"
+        ),
+        "constraint": (
+            r"\bal[eé]rgi|\bintoleran|\bno (?:puede|come|bebe|soporta|quiere|le gusta|tolera)\b"
+            r"|\b(?:prefiere|le gusta|le encanta|odia|detesta|favorit\w+|necesita|debe|solo|sólo|nunca"
+            r"|vegetarian\w+|vegan\w+|celiac\w+|miedo)\b"
+        ),
+        "reason": r"\bporque\b|\bya que\b|\bpara que\b|\bdebido a\b|\bpor culpa\b|\bpuesto que\b",
+        "when": (
+            r"\bcu[aá]ndo\b|\b(qu[eé]|cu[aá]l) (es |era |fue )?(la )?(d[ií]a|d[ií]as|fecha|fechas|hora"
+            r"|horas|año|mes|semana)\b|\bcu[aá]nto (tiempo|hace|dura|duró|tarda)\b|\bcu[aá]ntos años\b"
+            r"|\b(desde|hasta) cu[aá]ndo\b"
+        ),
+        "count": r"\bcu[aá]nt[oa]s?\b|\bcada cu[aá]nto\b|\bn[uú]mero de\b",
+        "why": (
+            r"\bpor ?qu[eé]\b|\ba qu[eé] se deb|\bpor qu[eé] (motivo|raz[oó]n|causa)\b"
+            r"|\bcu[aá]l(es)? (es|son|fue|era|fueron) (el|la|los|las) (motivo|raz[oó]n|causa|motivos"
+            r"|razones|causas)\b|\b(motivo|raz[oó]n|causa) (de|por|para)\b|\bqu[eé] (le|les|me|te"
+            r"|nos)? ?(hizo|llev[oó]|caus[oó])\b|\bc[oó]mo es que\b|\bpara qu[eé]\b"
+        ),
+        "past": (
+            r"\bla primera vez\b|\bantes\b|\banteriormente\b|\banterior(es)?\b|\bal principio\b"
+            r"|\bal comienzo\b|\boriginal(mente)?\b|\binicial(mente)?\b|\ben un principio\b|\bentonces\b"
+            r"|\ben aquella [eé]poca\b|\ben esa [eé]poca\b|\bsol[ií](a|as|an|amos)\b|\bel año pasado\b"
+            r"|\b(viej[oa]|antigu[oa])s?\b|\bex ?(jefe|jefa|marido|mujer|novio|novia)\b|\b(viv|ten|hac"
+            r"|pon|tra|dec|corr|com|beb)[ií]a(s|n|mos)?\b|\b(trabaj|llam|estudi|tom|libr|cobr|pag|jug"
+            r"|est|d|entren|gan|us|llev|cost)(aba|abas|aban|ábamos)\b|\b(era|eran|iba|iban)\b|\b(verano"
+            r"|invierno|otoño|primavera) de (19|20)\d\d\b|\bprimer(a)? (plan|presupuesto|fecha|idea"
+            r"|oferta)\b|\bde pequeñ[oa]\b"
+        ),
+        "before": r"\bantes (de|del|que)\b",
+        "present": (
+            r"\bahora\b|\bactual(es|mente)?\b|\bhoy( en d[ií]a)?\b|\ben este momento\b|\bpor ahora\b"
+            r"|\bal final\b|\bpor fin\b|\bfinalmente\b|\btodav[ií]a\b|\baún\b|\b[uú]ltimamente\b"
+            r"|\bsigue\b"
+        ),
+        "survey": (
+            r"\bresum|\borden\b|\ba lo largo\b|\blista\b|\benumera\b|\bc[oó]mo ha (ido|cambiado"
+            r"|evolucionado)\b"
+        ),
+        "first_person": r"\b(yo|mi|mis|m[ií]|m[ií]o|m[ií]a|me|conmigo|nosotr[oa]s|nuestr[oa]s?|nos)\b",
+        "yes": (
+            "s[ií]|claro|vale|ok|okay|correcto|exacto|eso es|por supuesto|desde luego|de acuerdo"
+            "|perfecto|as[ií] es|hazlo|adelante|bueno|venga|cierto"
+        ),
+        "no": "no|qué va|para nada|nunca|incorrecto|falso",
+        "negation": r"\b(?:no|nunca|jamás|nadie|nada|ni|ningun[oa]?|ningún|sin|tampoco)\b",
+        "harmless": r"\b(?:no (?:te )?olvides|no solo|no sólo|no hay problema|por qué no)\b|^no[,.!:; -]+",
+        "negative": r"\b(?:odi[aoe]|evit|alérgi|intoleran|dej[oóa]|cancel|rechaz)",
+        "contrast": r"\b(?:sino|pero|en lugar|en vez|excepto|ya|hasta)\b",
+        "asks": (
+            "^(?:(?:y|pero|oye|bueno|por favor)[, ]+)*(?:qué|dónde|quién(?:es)?|cuál(?:es)?|por qué"
+            r"|cómo|cuándo|cuánt[oa]s?|adónde)\b|^(?:puedes|podrías|sabes|es|está|hay|dime|muéstrame"
+            r"|busca)\b(?=.*\?)"
+        ),
+        "remember": (
+            r"\b(?:recuerda que|acuérdate de que|apunta que|ten en cuenta que|no olvides que"
+            r"|anota que)\b"
+        ),
+        "hypothetical": (
+            r"\b(?:y )?si (?:yo )?(?:\w+(?:ara|era|iera|ase|ese|iese|áramos|iéramos))\w*\b|\bimagina"
+            r"|\bsupong|\bsupón|\bhipotétic|\ben teoría\b|\bsi\b.*\b\w+ría\w*\b"
+        ),
+        "joke": r"\b(?:es (?:una )?broma|estoy bromeando|de broma|era broma|bromeo)\b|\bjaja",
+        "reported": r"\b(?:dice|dijo|dicen|cuenta|contó|escribe|escribió|según|afirma|afirmó)\b",
+        "naming": (
+            r"\b(?:llaman|llama|llamo|llamamos|apodo|apodad[oa]|conocid[oa] como|alias|le dicen"
+            r"|le decimos)\b"
+        ),
+        "introduces": r"(?:\bme llamo|\bmi nombre es|\bsoy|\bllámame)\s+",
+        "refers": (
+            r"\b(?:él|ella|ellos|ellas|lo|la|los|las|le|les|su|sus|ese|esa|eso|este|esta|esto|allí|ahí"
+            r"|ambos)\b"
+        ),
+        "me": "yo|me|mí|mi|nosotros|nos|dueñ[oa]|el dueño|la dueña|usuari[oa]|propietari[oa]",
+    },
+    dates={
+        "months": (
+            "enero|ene",
+            "febrero|feb",
+            "marzo|mar",
+            "abril|abr",
+            "mayo",
+            "junio|jun",
+            "julio|jul",
+            "agosto|ago",
+            "septiembre|setiembre|sept|sep",
+            "octubre|oct",
+            "noviembre|nov",
+            "diciembre|dic",
+        ),
+        "weekdays": (
+            "lunes",
+            "martes",
+            "miércoles|miercoles",
+            "jueves",
+            "viernes",
+            "sábados?|sabados?",
+            "domingos?",
+        ),
+        "days": {
+            "anteayer": -2,
+            "ayer": -1,
+            "anoche": -1,
+            "hoy": 0,
+            "esta noche": 0,
+            "pasado mañana": 2,
+            "mañana": 1,
+        },
+        "next": "próxim[oa]s?|que viene",
+        "last": "pasad[oa]s?|últim[oa]s?",
+        "units": {
+            "day": "días?|dias?",
+            "week": "semanas?",
+            "weekend": "fin de semana|finde",
+            "month": "mes(?:es)?",
+            "year": "años?",
+        },
+        "in": ("(?:en|dentro de) {count} {unit}",),
+        "ago": ("hace {count} {unit}",),
+        "bare_day": r"\b(?:el|al|día|del) (?P<day>\d{1,2})\b(?!:)",
+        "ordinals": "primero segundo tercero cuarto quinto sexto séptimo octavo noveno décimo",
+        "cardinals": """
+uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete
+dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro veinticinco veintiséis veintisiete
+veintiocho veintinueve treinta treintaiuno
+""",
+        "more": {
+            "un": 1,
+            "una": 1,
+            "par": 2,
+            "docena": 12,
+            "dieciseis": 16,
+            "cuarenta": 40,
+            "cincuenta": 50,
+            "sesenta": 60,
+            "setenta": 70,
+            "ochenta": 80,
+            "noventa": 90,
+            "cien": 100,
+            "mil": 1000,
+        },
+    },
+    calendar={
+        "months": (
+            "enero|ene",
+            "febrero|feb",
+            "marzo|mar",
+            "abril|abr",
+            "mayo|may",
+            "junio|jun",
+            "julio|jul",
+            "agosto|ago",
+            "septiembre|setiembre|sept|sep",
+            "octubre|oct",
+            "noviembre|nov",
+            "diciembre|dic",
+        ),
+        "weekdays": (
+            "lunes",
+            "martes",
+            "miércoles|miercoles",
+            "jueves",
+            "viernes",
+            "sábado|sabado",
+            "domingo",
+        ),
+        "seasons": (
+            "primavera",
+            "verano",
+            "otoño|otono",
+            "invierno",
+        ),
+        "units": {
+            "day": "días?|dias?",
+            "week": "semanas?",
+            "weekend": "fin de semana|finde",
+            "month": "mes(?:es)?",
+            "quarter": "trimestres?",
+            "year": "años?",
+        },
+        "numbers": {
+            "un": 1,
+            "una": 1,
+            "uno": 1,
+            "dos": 2,
+            "tres": 3,
+            "cuatro": 4,
+            "cinco": 5,
+            "seis": 6,
+            "siete": 7,
+            "ocho": 8,
+            "nueve": 9,
+            "diez": 10,
+            "once": 11,
+            "doce": 12,
+            "un par de": 2,
+            "unos pocos": 3,
+            "unas pocas": 3,
+        },
+        "named_days": {"anteayer": 2, "antier": 2, "ayer": 1, "hoy": 0},
+        "last": "pasad[oa]|últim[oa]|ultim[oa]|anterior",
+        "this": "est[ea]",
+        "in": "en|el|la|desde|durante|hasta|del",
+        "of": "de(?:l)?",
+        "and": "y|a|hasta",
+        "ordinals": (
+            "primer",
+            "segundo",
+            "tercer",
+            "cuarto",
+        ),
+        "ago": ("hace (?:unos |unas |casi |más de )?{count} {unit}",),
+        "bare_years": False,
+    },
+)

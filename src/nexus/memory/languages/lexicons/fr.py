@@ -1,0 +1,257 @@
+"""What Nexus knows about French."""
+
+from typing import Final
+
+from nexus.memory.languages.lexicon import Lexicon, words
+
+LEXICON: Final = Lexicon(
+    code="fr",
+    stemmer="french",
+    letters="èêëàâùûîïœ",
+    function_words=words("""
+a à afin ai aie ainsi alors après as assez au aucun aucune aujourd auprès auquel aura aurait aurai auront
+aussi autant autre autres aux auxquels avaient avais avait avant avec avez avions avoir avons ayant bien c
+ça car ce ceci cela celle celles celui ces cet cette ceux chacun chacune chaque chez ci combien comme
+comment contre d dans de dehors déjà depuis derrière des désormais dessous dessus devais devait devant
+devoir devons devrait dois doit doivent donc dont du duquel durant elle elles en encore enfin ensuite
+entre envers es est et étaient étais était étant été êtes être eu eue eurent eut eux fait faire fais font
+fut furent hors ici il ils j jamais je jusqu jusque l la là laquelle le lequel les lesquelles lesquels
+leur leurs lors lorsque lui m ma mais malgré me même mêmes mes mien mienne moi moins mon n ne ni non nos
+notre nôtre nous on ont or ou où par parce parfois parmi pas pendant personne peu peut peuvent peux plus
+plusieurs plutôt pour pourquoi pourrait pourtant pouvait pouvoir près presque pu puis puisque qu quand
+quant que quel quelle quelles quelqu quelque quelques quels qui quoi quoique rien s sa sans sauf se selon
+sera serai serait seront ses si sien sienne soi soient sois soit sommes son sont sous suis sur t ta tandis
+tant te tel telle telles tels tes toi ton toujours tous tout toute toutefois toutes très trop tu un une va
+vais vas vers voici voilà vont vos votre vôtre vous y
+"""),
+    time_words=words("""
+hier aujourd'hui demain soir dernier dernière derniers dernières prochain prochaine passé passée semaine
+semaines week-end jour jours mois an ans année années récemment depuis lundi mardi mercredi jeudi vendredi
+samedi dimanche été hiver printemps automne janvier février mars avril mai juin juillet août septembre
+octobre novembre décembre heure heures
+"""),
+    number_words=words("""
+un deux trois quatre cinq six sept huit neuf dix onze douze vingt trente cent mille plusieurs fois paire
+"""),
+    cues={
+        "restriction": (
+            r"\ballergi|\bintoléran|\bvégétarien|\bvégan|\bdiabét|\bcœliaque|\bcoeliaque|\basthm"
+            r"|\benceinte\b|\bhalal\b|\bne (?:peut pas (?:manger|boire|prendre)|mange|boit|supporte)\b"
+        ),
+        "circumstance": r"\bhabite\b|\bvit (?:à|en|avec|chez)\b|\btravaille (?:comme|à|chez|pour|dans)\b",
+        "question": (
+            "^(?:(?:et|mais|alors|dis|ok|bonjour|salut)[,!. ]+)*(?:qui|que|qu'|quoi|quand|où"
+            "|quel(?:le)?s?|pourquoi|comment|combien|est-ce|est-il|à qui|avec qui|de qui"
+            r"|depuis quand)(?:\b|(?<='))"
+        ),
+        "request": (
+            "^(?:(?:s'il te plaît|stp|bonjour|salut|ok|et|alors|(?:peux|pourrais)-tu)[,!. ]+)*(?:achète"
+            "|aide|ajoute|appelle|cale|calcule|cherche|choisis|classe|commande|compare|convertis"
+            "|corrige|crée|demande|dis|donne|dresse|écris|envoie|explique|fais|fusionne|invite|liste"
+            "|montre|organise|planifie|prépare|préviens|propose|rappelle|rédige|réduis|remplis|renomme"
+            r"|réponds|réserve|résume|suggère|traduis|trie|trouve|vérifie)(?:\b|-)"
+        ),
+        "constraint": (
+            r"\ballergi|\bintoléran|\bne (?:peut|mange|boit|supporte|veut|aime)\b|\bn'aime\b"
+            r"|\b(?:préfère|aime|adore|déteste|préféré\w*|doit|besoin|seulement|jamais|végétarien\w*"
+            r"|végan\w*|peur)\b"
+        ),
+        "reason": r"\bparce qu|\bpuisqu|\bcar\b|\bà cause\b|\bafin\b|\bpour que\b|\bgrâce à\b",
+        "when": (
+            r"\bquand\b|\bquel(le)?s? (jours?|dates?|heures?|ann[eé]es?|mois|semaines?)\b"
+            r"|\bcombien de temps\b|\bdepuis combien\b|\bquel [aâ]ge\b|\b(depuis|jusqu'[aà]"
+            r"|jusqu) quand\b|\bà partir de quand\b"
+        ),
+        "count": r"\bcombien\b|\bquel (est le )?(nombre|montant|prix)\b|\bnombre de\b",
+        "why": (
+            r"\bpourquoi\b|\bpour quelle(s)? raisons?\b|\bà cause de quoi\b|\bquelle(s)? (est|sont|était"
+            r"|a été) (la|les) (raison|cause)s?\b|\b(raison|cause)s? (de|pour)\b|\bcomment se fait\b"
+            r"|\bqu'est-ce qui (a|fait|explique)\b|\bdans quel but\b"
+        ),
+        "past": (
+            r"\bla premi[eè]re fois\b|\bavant\b|\bauparavant\b|\bpr[eé]c[eé]dent(e|es|s)?\b"
+            r"|\bpr[eé]c[eé]demment\b|\bautrefois\b|\bjadis\b|\bà l'origine\b|\binitial(e|ement|s|es)?\b"
+            r"|\bau (tout )?d[eé]but\b|\bd'abord\b|\bà l'[eé]poque\b|\ben ce temps\b|\bl'(an"
+            r"|ann[eé]e) (dernier|derni[eè]re|pass[eé]e?)\b|\bancien(ne|s|nes)?\b|\b(viv|habit|travaill"
+            "|appel|dirige|touch|fais|pren|pay|jou|all|gagn|log|conduis|suiv|command|livr)(ait|ais"
+            r"|aient|ions)\b|\b([eé]tait|[eé]taient|avait|avaient|avions|[eé]tions)\b|\bpremi(er"
+            r"|[eè]re) (devis|plan|date|id[eé]e|offre|choix)\b"
+        ),
+        "before": r"\bavant\b",
+        "present": (
+            r"\bmaintenant\b|\bactuel(le|lement|s|les)?\b|\ben ce moment\b|\baujourd'hui\b"
+            r"|\bd[eé]sormais\b|\bfinalement\b|\bau final\b|\bencore\b|\btoujours\b|\bces temps-ci\b"
+            r"|\bà pr[eé]sent\b"
+        ),
+        "survey": r"\br[eé]sum|\bordre\b|\bau fil\b|\bliste\b|\b[eé]num[eè]re\b|\bcomment (a|ont) [eé]volu",
+        "first_person": r"\b(je|j|mon|ma|mes|moi|me|m|mien|mienne|nous|notre|nos)\b",
+        "yes": (
+            "oui|ouais|ok|okay|d'accord|exactement|c'est ça|c'est vrai|bien sûr|tout à fait|parfait"
+            "|vas-y|absolument|correct|volontiers|ça marche|si"
+        ),
+        "no": "non|pas du tout|jamais|faux|c'est faux",
+        "negation": r"\b(?:pas|jamais|rien|personne|aucune?|sans|ni)\b|\bn'\w+|\bne\b",
+        "harmless": (
+            r"\b(?:n'oublie[sz]? pas|pas seulement|pas de problème|pourquoi pas|pas de souci)\b"
+            "|^non[,.!:; -]+"
+        ),
+        "negative": r"\b(?:détest|évit|allergi|intolér|arrêt|annul|refus|renonc)",
+        "contrast": r"\b(?:mais|plutôt|au lieu|sauf|plus|jusqu)",
+        "asks": (
+            "^(?:(?:et|mais|dis|alors|s'il te plaît)[, ]+)*(?:que|qu'est-ce|quoi|où|qui|quel(?:le)?s?"
+            r"|pourquoi|comment|quand|combien|est-ce)\b|^(?:peux-tu|pourrais-tu|sais-tu|as-tu|dis-moi"
+            r"|montre-moi|cherche)\b"
+        ),
+        "remember": (
+            r"\b(?:retiens que|souviens-toi que|note que|rappelle-toi que|n'oublie pas que|sache que)\b"
+        ),
+        "hypothetical": (
+            r"\bet si\b|\bimagin|\bsuppos|\bhypothé|\ben théorie\b|\bsi (?:je|j'|on|nous|il|elle|tu"
+            r"|vous)\s?\w+(?:ais|ait|ions|iez|aient)\b|\bsi\b.*\b\w+rai[ts]\b"
+        ),
+        "joke": (
+            r"\b(?:je (?:plaisante|rigole|blague)|c'est une blague|pour rire|je déconne|blague à part)\b"
+            r"|\bmdr\b"
+        ),
+        "reported": r"\b(?:dit|disait|disent|raconte|écrit|selon|prétend|affirme|a dit)\b",
+        "naming": r"\b(?:appelle|appellent|appelons|surnom|surnommée?|connue? sous|alias|dit|dite)\b",
+        "introduces": r"(?:\bje m'appelle|\bmon nom est|\bje suis|\bappelle-moi|\bmoi c'est)\s+",
+        "refers": (
+            r"\b(?:il|elle|ils|elles|le|la|les|lui|leur|son|sa|ses|ce|cet|cette|cela|ça|c'est|y|là)\b"
+        ),
+        "me": "je|j'|moi|mon|ma|mes|nous|propriétaire|le propriétaire|la propriétaire|utilisat(?:eur|rice)",
+    },
+    dates={
+        "months": (
+            "janvier|janv",
+            "février|fevrier|févr",
+            "mars",
+            "avril|avr",
+            "mai",
+            "juin",
+            "juillet|juil",
+            "août|aout",
+            "septembre|sept",
+            "octobre|oct",
+            "novembre|nov",
+            "décembre|decembre|déc",
+        ),
+        "weekdays": (
+            "lundis?",
+            "mardis?",
+            "mercredis?",
+            "jeudis?",
+            "vendredis?",
+            "samedis?",
+            "dimanches?",
+        ),
+        "days": {
+            "avant-hier": -2,
+            "hier": -1,
+            "aujourd'hui": 0,
+            "ce soir": 0,
+            "ce matin": 0,
+            "après-demain": 2,
+            "demain": 1,
+        },
+        "next": "prochaine?s?",
+        "last": "derni(?:er|ère)s?|passée?s?",
+        "units": {
+            "day": "jours?",
+            "week": "semaines?",
+            "weekend": "week-?ends?",
+            "month": "mois",
+            "year": "ans?|années?",
+        },
+        "in": ("dans {count} {unit}",),
+        "ago": ("il y a {count} {unit}",),
+        "bare_day": r"\b(?:le|au|du) (?P<day>\d{1,2})(?:er)?\b(?!\s?h\b|:)",
+        "ordinals": (
+            "premier deuxième troisième quatrième cinquième sixième septième huitième neuvième dixième"
+        ),
+        "cardinals": """
+un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit
+dix-neuf vingt vingt-et-un vingt-deux vingt-trois vingt-quatre vingt-cinq vingt-six vingt-sept vingt-huit
+vingt-neuf trente trente-et-un
+""",
+        "more": {
+            "une": 1,
+            "douzaine": 12,
+            "quarante": 40,
+            "cinquante": 50,
+            "soixante": 60,
+            "cent": 100,
+            "mille": 1000,
+        },
+    },
+    calendar={
+        "months": (
+            "janvier|janv",
+            "février|fevrier|févr",
+            "mars",
+            "avril|avr",
+            "mai",
+            "juin",
+            "juillet|juil",
+            "août|aout",
+            "septembre|sept",
+            "octobre|oct",
+            "novembre|nov",
+            "décembre|decembre|déc",
+        ),
+        "weekdays": (
+            "lundi",
+            "mardi",
+            "mercredi",
+            "jeudi",
+            "vendredi",
+            "samedi",
+            "dimanche",
+        ),
+        "seasons": (
+            "printemps",
+            "été",
+            "automne",
+            "hiver",
+        ),
+        "units": {
+            "day": "jours?",
+            "week": "semaines?",
+            "weekend": "week-?end",
+            "month": "mois",
+            "quarter": "trimestres?",
+            "year": "ans?|années?",
+        },
+        "numbers": {
+            "un": 1,
+            "une": 1,
+            "deux": 2,
+            "trois": 3,
+            "quatre": 4,
+            "cinq": 5,
+            "six": 6,
+            "sept": 7,
+            "huit": 8,
+            "neuf": 9,
+            "dix": 10,
+            "onze": 11,
+            "douze": 12,
+            "quelques": 3,
+            "une quinzaine de": 15,
+        },
+        "named_days": {"avant-hier": 2, "hier": 1, "aujourd'hui": 0},
+        "last": "derni(?:er|ère|ere)|passée?|précédente?",
+        "this": "ce(?:t|tte)?",
+        "in": "en|au|à l['’]|l['’]|le|la|depuis|durant l['’]|pendant l['’]|depuis l['’]|cet",
+        "of": "de(?: l['’])?|d['’]",
+        "and": "et|à|au",
+        "ordinals": (
+            "premier|1er",
+            "deuxième|second",
+            "troisième",
+            "quatrième",
+        ),
+        "ago": ("il y a (?:environ |presque |plus de )?{count} {unit}",),
+        "bare_years": False,
+    },
+)
