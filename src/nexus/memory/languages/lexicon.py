@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 import Stemmer
 
@@ -57,6 +57,60 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def names(text: str) -> tuple[str, ...]:
+    """The words or patterns of a list, in order."""
+    return tuple(text.split())
+
+
+def counts(text: str) -> dict[str, int]:
+    """Words with their numbers: `a 1, couple of 2`."""
+    pairs = (part.split() for part in text.split(","))
+    return {" ".join(said): int(number) for *said, number in pairs}
+
+
+Forms = tuple[tuple[tuple[str, str], ...], ...]
+"""How times are written, by stages: where one stage finds any, the later ones aren't looked for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Periods:
+    """How a language names times in questions. All but the rough numbers are patterns."""
+
+    seasons: tuple[str, ...]  # from spring on
+    quarters: tuple[str, ...]
+    about: str = ""  # before a number that is not exact
+    rough: Mapping[str, int]  # numbers of what nobody counted: a few days ago
+    this: str
+    within: str = ""  # in, since, until
+    of: str = ""
+    joins: str = ""  # what stands between the months of a range
+    has_bare_years: bool = False
+    forms: Forms = ()  # its own, instead of those of most languages
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calendar:
+    """How a language names dates. Months, weekdays and units are patterns; the full name comes first."""
+
+    months: tuple[str, ...] = ()
+    weekdays: tuple[str, ...] = ()  # from Monday on
+    units: Mapping[str, str] = field(default_factory=dict[str, str])
+    days: Mapping[str, int] = field(default_factory=dict[str, int])  # yesterday is -1
+    cardinals: tuple[str, ...] = ()
+    ordinals: tuple[str, ...] = ()
+    numbers: Mapping[str, int] = field(default_factory=dict[str, int])  # other words for numbers
+    next: str = ""
+    last: str = ""
+    ahead: tuple[str, ...] = ()  # in {count} {unit}
+    ago: tuple[str, ...] = ()
+    bare_day: str = ""  # a day of the month, without the month
+    doubtful_months: Mapping[str, str] = field(default_factory=dict[str, str])  # with how they stand alone
+    past: str = ""  # verbs of a statement that tells what was
+    habit: str = ""  # what is said before a weekday that returns
+    is_spaced: bool = True
+    periods: Periods | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lexicon:
     """The words of one language that say something about a sentence, not about the world."""
@@ -68,8 +122,7 @@ class Lexicon:
     time_words: frozenset[str] = frozenset()
     number_words: frozenset[str] = frozenset()
     cues: Mapping[str, str] = field(default_factory=dict[str, str])  # patterns
-    dates: Mapping[str, Any] = field(default_factory=dict[str, Any])  # how statements name dates
-    calendar: Mapping[str, Any] = field(default_factory=dict[str, Any])  # how questions name times
+    calendar: Calendar = field(default_factory=Calendar)
 
     @property
     def is_full(self) -> bool:

@@ -182,10 +182,10 @@ def numbers(text: str, spoken: tuple[str, ...] = ()) -> frozenset[str]:
 
 @cache
 def _numerals(code: str) -> dict[str, int]:
-    section = lexicon(code).dates
-    found: dict[str, int] = dict(section["more"])
-    for kind in ("cardinals", "ordinals"):
-        found |= {word: place for place, word in enumerate(section[kind].split(), start=1)}
+    calendar = lexicon(code).calendar
+    found = dict(calendar.numbers)
+    for listed in (calendar.cardinals, calendar.ordinals):
+        found |= {word: place for place, word in enumerate(listed, start=1)}
     # People write "twenty one" as well.
     return found | {word.replace("-", " "): value for word, value in found.items()}
 

@@ -17,7 +17,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.text import match_any
 from nexus.memory.candidates import blocking_keys
 from nexus.memory.languages import DEFAULT, cues, detect, mixture
-from nexus.memory.recall import dates
+from nexus.memory.languages.dates import find_window
 from nexus.memory.recall.item import Named
 from nexus.memory.recall.reading import SQL, Deadline
 from nexus.memory.recall.roles import Phrase, Role, Sentence, every_possessive, for_people, is_role, words_for
@@ -112,7 +112,7 @@ def understand(text: str, now: datetime, prior: str = DEFAULT) -> Question:
         followed_by=frozenset(tokens(cues.what_followed(text, language), language)) - empty,
         asks_survey=cues.asks_survey(text, language),
         first_person=cues.first_person(text, language),
-        window=dates.window(text, now, language),
+        window=find_window(text, now, language),
     )
 
 

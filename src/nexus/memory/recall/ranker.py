@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nexus.memory.languages import cues, speech, topics
-from nexus.memory.languages.moments import moments
+from nexus.memory.languages.dates import find_moments
 from nexus.memory.recall.features import Floats, Whole
 from nexus.memory.recall.item import Item, Kind, Named
 
@@ -179,7 +179,7 @@ def is_past(text: str, said_at: str, today: date) -> bool:
     said_on = date.fromisoformat(said_at[:10])
     days = [
         date(each.year or said_on.year, each.month, each.day)
-        for each in moments(text, speech.languages(text))
+        for each in find_moments(text, speech.languages(text))
         if each.month and each.day and (each.month, each.day) != (2, 29)
     ]
     return bool(days) and max(days) < today and _BEGINNING.search(text) is None

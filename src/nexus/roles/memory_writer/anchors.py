@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Final
 
-from nexus.memory.languages import fold, lexicon, moments, speech
-from nexus.memory.languages.moments import Moment, Span
+from nexus.memory.languages import dates, fold, lexicon, speech
+from nexus.memory.languages.dates import Moment, Span
 
 _WORD: Final = re.compile(r"[^\W\d_][\w\u2019']*(?:-\w+)*")
 _KATAKANA: Final = re.compile(r"[\u30a0-\u30ff]{2,}")
@@ -153,8 +153,8 @@ class Mentions:
 def find_anchors(statement: str, spoken: Sequence[str] = ()) -> Anchors:
     """Find what a statement names."""
     spoken = tuple(spoken) or speech.languages(statement)
-    dates = moments.moments(statement, spoken)
-    rest = _cut_out(statement, [(each.start, each.end) for each in dates])
+    moments = dates.find_moments(statement, spoken)
+    rest = _cut_out(statement, [(each.start, each.end) for each in moments])
     numbers = {
         number
         for number in speech.numbers(rest, spoken)
@@ -164,8 +164,8 @@ def find_anchors(statement: str, spoken: Sequence[str] = ()) -> Anchors:
     return Anchors(
         names=tuple(dict.fromkeys(found(rest, own[0]))),
         numbers=tuple(sorted(numbers)),
-        dates=tuple(dates),
-        weekdays=tuple(sorted(moments.weekdays(statement, spoken))),
+        dates=tuple(moments),
+        weekdays=tuple(sorted(dates.find_weekdays(statement, spoken))),
     )
 
 
@@ -198,10 +198,10 @@ def find_mentions(texts: Iterable[str], said_on: Sequence[date], spoken: Sequenc
     return Mentions(
         words=frozenset(word for text in texts for word in _split_words(text)),
         numbers=frozenset(number for text in texts for number in speech.numbers(text, tuple(spoken))),
-        dates=tuple(each for text in texts for each in moments.moments(text, spoken)),
-        weekdays=frozenset(n for text in texts for n in moments.weekdays(text, spoken)),
+        dates=tuple(each for text in texts for each in dates.find_moments(text, spoken)),
+        weekdays=frozenset(n for text in texts for n in dates.find_weekdays(text, spoken)),
         spans=tuple(
-            span for text in texts for on in said_on for span, *_ in moments.relative(text, on, spoken)
+            span for text in texts for on in said_on for span, *_ in dates.find_relative(text, on, spoken)
         ),
         said_on=tuple(said_on),
     )
@@ -237,15 +237,7 @@ def is_common(word: str, language: str) -> bool:
     if plain in _COMMON or plain in _TITLES:
         return True
     known = lexicon(language)
-    return (
-        plain in known.function_words
-        or plain in known.time_words
-        or any(
-            re.fullmatch(each, plain)
-            for code in speech.list_languages()
-            for each in (*lexicon(code).dates["months"], *lexicon(code).dates["weekdays"])
-        )
-    )
+    return plain in known.function_words or plain in known.time_words or dates.is_date_name(plain)
 
 
 def _split_name(name: str) -> list[str]:

@@ -13,7 +13,8 @@ import apsw
 
 from nexus.errors import UsageError
 from nexus.ledgers import sql
-from nexus.memory.languages import lexicon, moments, speech
+from nexus.memory.languages import lexicon, speech
+from nexus.memory.languages.dates import add_dates, find_moments
 from nexus.memory.normalisation import normalize
 from nexus.memory.recall.roles import is_role, roles_called
 from nexus.memory.references import find_called, find_meant
@@ -144,7 +145,7 @@ class Drafting:
         about = self._find_subject(draft, heard)
         text = _complete_sentence(draft, about == speaker or not draft.about, called_ or _NAMELESS)
         text = _add_owner(text, heard, called_ or _NAMELESS)
-        text = moments.absolute(_correct_subject(text, heard, called_ or _NAMELESS), heard.said_on)
+        text = add_dates(_correct_subject(text, heard, called_ or _NAMELESS), heard.said_on)
         if text.strip() == called_:
             return
         if about == speaker and (opening := " ".join(anchors.find_opening(text))):
@@ -334,7 +335,7 @@ class Drafting:
 
 def _find_person_facts(text: str) -> Iterator[tuple[str, str, str]]:
     spoken = speech.languages(text)
-    dates = [each for each in moments.moments(text, spoken) if each.day and each.month]
+    dates = [each for each in find_moments(text, spoken) if each.day and each.month]
     if _BIRTHDAY.search(text) and dates:
         on = dates[0]
         year = f"{on.year:04}" if on.year else "-"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from nexus.memory.languages.lexicon import Lexicon, words
+from nexus.memory.languages.lexicon import Calendar, Lexicon, Periods, counts, names, words
 
 LEXICON: Final = Lexicon(
     code="de",
@@ -152,152 +152,58 @@ mehrere einmal zweimal dreimal
         ),
         "me": "ich|mich|mir|mein|meine|wir|uns|besitzer|besitzerin|der besitzer|eigentümer|nutzer|benutzer",
     },
-    dates={
-        "months": (
-            "januar|jänner|jan",
-            "februar|feb",
-            "märz|maerz|mär",
-            "april|apr",
-            "mai",
-            "juni|jun",
-            "juli|jul",
-            "august|aug",
-            "september|sept|sep",
-            "oktober|okt",
-            "november|nov",
-            "dezember|dez",
-        ),
-        "weekdays": (
-            "montags?",
-            "dienstags?",
-            "mittwochs?",
-            "donnerstags?",
-            "freitags?",
-            "samstags?|sonnabends?",
-            "sonntags?",
-        ),
-        "days": {"vorgestern": -2, "gestern": -1, "heute": 0, "übermorgen": 2, "morgen": 1},
-        "next": "(?:nächst|kommend)e[mnrs]?",
-        "last": "(?:letzt|vorig|vergangen)e[mnrs]?",
-        "units": {
+    calendar=Calendar(
+        months=names("""
+januar|jänner|jan februar|feber|feb märz|maerz|mär april|apr mai juni|jun juli|jul august|aug
+september|sept|sep oktober|okt november|nov dezember|dez
+"""),
+        weekdays=names("""
+montags? dienstags? mittwochs? donnerstags? freitags? samstags?|sonnabends? sonntags?
+"""),
+        units={
             "day": "tag(?:e|en)?",
             "week": "wochen?",
             "weekend": "wochenendes?",
             "month": "monat(?:e|en|s)?",
+            "quarter": "quartals?",
             "year": "jahr(?:e|en|s)?",
         },
-        "in": ("in {count} {unit}",),
-        "ago": ("vor {count} {unit}",),
-        "bare_day": (
-            r"\b(?:am|den|dem|der|auf|vom|zum) (?P<day>\d{1,2})\.?(?!\d|\.\d|:)"
-            r"|\b(?P<day2>\d{1,2})\.(?=\s|$|,)"
-        ),
-        "ordinals": """
+        days=counts("vorgestern -2, gestern -1, heute 0, morgen 1, übermorgen 2"),
+        cardinals=names("""
+eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
+siebzehn achtzehn neunzehn zwanzig einundzwanzig zweiundzwanzig dreiundzwanzig vierundzwanzig
+fünfundzwanzig sechsundzwanzig siebenundzwanzig achtundzwanzig neunundzwanzig dreißig einunddreißig
+"""),
+        ordinals=names("""
 erste zweite dritte vierte fünfte sechste siebte achte neunte zehnte elfte zwölfte dreizehnte vierzehnte
 fünfzehnte sechzehnte siebzehnte achtzehnte neunzehnte zwanzigste einundzwanzigste zweiundzwanzigste
 dreiundzwanzigste vierundzwanzigste fünfundzwanzigste sechsundzwanzigste siebenundzwanzigste
 achtundzwanzigste neunundzwanzigste dreißigste einunddreißigste
-""",
-        "cardinals": """
-eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
-siebzehn achtzehn neunzehn zwanzig einundzwanzig zweiundzwanzig dreiundzwanzig vierundzwanzig
-fünfundzwanzig sechsundzwanzig siebenundzwanzig achtundzwanzig neunundzwanzig dreißig einunddreißig
-""",
-        "more": {
-            "ein": 1,
-            "eine": 1,
-            "einem": 1,
-            "einer": 1,
-            "einen": 1,
-            "ersten": 1,
-            "zweiten": 2,
-            "dritten": 3,
-            "siebten": 7,
-            "siebzehnten": 17,
-            "sechzehnten": 16,
-            "zwanzigsten": 20,
-            "paar": 2,
-            "dutzend": 12,
-            "vierzig": 40,
-            "fünfzig": 50,
-            "sechzig": 60,
-            "siebzig": 70,
-            "achtzig": 80,
-            "neunzig": 90,
-            "hundert": 100,
-            "tausend": 1000,
-        },
-    },
-    calendar={
-        "months": (
-            "januar|jänner|jan",
-            "februar|feber|feb",
-            "märz|maerz|mär",
-            "april|apr",
-            "mai",
-            "juni|jun",
-            "juli|jul",
-            "august|aug",
-            "september|sept|sep",
-            "oktober|okt",
-            "november|nov",
-            "dezember|dez",
+"""),
+        numbers=counts("""
+ein 1, eine 1, einem 1, einer 1, einen 1, ersten 1, zweiten 2, dritten 3, siebten 7, siebzehnten 17,
+sechzehnten 16, zwanzigsten 20, paar 2, dutzend 12, vierzig 40, fünfzig 50, sechzig 60, siebzig 70,
+achtzig 80, neunzig 90, hundert 100, tausend 1000
+"""),
+        next="(?:nächst|kommend)e[mnrs]?",
+        last="(?:letzt|vorig|vergangen)e[mnrs]?",
+        ahead=("in {count} {unit}",),
+        ago=("vor {count} {unit}",),
+        bare_day=(
+            r"\b(?:am|den|dem|der|auf|vom|zum) (?P<day>\d{1,2})\.?(?!\d|\.\d|:)"
+            r"|\b(?P<day2>\d{1,2})\.(?=\s|$|,)"
         ),
-        "weekdays": (
-            "montag",
-            "dienstag",
-            "mittwoch",
-            "donnerstag",
-            "freitag",
-            "samstag|sonnabend",
-            "sonntag",
+        past=r"war|waren|hatte\w*|ging\w*|traf\w*|kam\w*|ge\w{3,}(?:t|en)",
+        habit="jede[nrs]?|immer",
+        periods=Periods(
+            seasons=names("frühling|frühjahr sommer herbst winter"),
+            quarters=names("erste[mnrs]? zweite[mnrs]? dritte[mnrs]? vierte[mnrs]?"),
+            about="etwa |ungefähr |rund |gut ",
+            rough=counts("ein paar 3, einigen 3"),
+            this="diese[mnrs]?|am",
+            within="im|in|seit|ab|bis|des|den|am",
+            joins="und|bis",
+            has_bare_years=True,
         ),
-        "seasons": (
-            "frühling|frühjahr",
-            "sommer",
-            "herbst",
-            "winter",
-        ),
-        "units": {
-            "day": "tag(?:e|en)?",
-            "week": "wochen?",
-            "weekend": "wochenende",
-            "month": "monat(?:e|en|s)?",
-            "quarter": "quartals?",
-            "year": "jahr(?:e|en|s)?",
-        },
-        "numbers": {
-            "ein": 1,
-            "eine": 1,
-            "einem": 1,
-            "einer": 1,
-            "zwei": 2,
-            "drei": 3,
-            "vier": 4,
-            "fünf": 5,
-            "sechs": 6,
-            "sieben": 7,
-            "acht": 8,
-            "neun": 9,
-            "zehn": 10,
-            "elf": 11,
-            "zwölf": 12,
-            "ein paar": 3,
-            "einigen": 3,
-        },
-        "named_days": {"vorgestern": 2, "gestern": 1, "heute": 0},
-        "last": "(?:letzt|vorig|vergangen)e[mnrs]?",
-        "this": "diese[mnrs]?|am",
-        "in": "im|in|seit|ab|bis|des|den|am",
-        "of": "",
-        "and": "und|bis",
-        "ordinals": (
-            "erste[mnrs]?",
-            "zweite[mnrs]?",
-            "dritte[mnrs]?",
-            "vierte[mnrs]?",
-        ),
-        "ago": ("vor (?:etwa |ungefähr |rund |gut )?{count} {unit}",),
-        "bare_years": True,
-    },
+    ),
 )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from nexus.memory.languages.lexicon import Lexicon, words
+from nexus.memory.languages.lexicon import Calendar, Lexicon, Periods, counts, names, words
 
 LEXICON: Final = Lexicon(
     code="en",
@@ -157,86 +157,86 @@ may june july august september october november december
             "i|me|my|mine|myself|we|us|our|owner|user|the owner|the user|speaker|the speaker|self|person|you"
         ),
     },
-    dates={
-        "months": (
-            "january|jan",
-            "february|feb",
-            "march|mar",
-            "april|apr",
-            "may",
-            "june|jun",
-            "july|jul",
-            "august|aug",
-            "september|sept|sep",
-            "october|oct",
-            "november|nov",
-            "december|dec",
-        ),
-        "weekdays": (
-            "mondays?",
-            "tuesdays?",
-            "wednesdays?",
-            "thursdays?",
-            "fridays?",
-            "saturdays?",
-            "sundays?",
-        ),
-        "days": {
-            "the day before yesterday": -2,
-            "yesterday": -1,
-            "last night": -1,
-            "today": 0,
-            "tonight": 0,
-            "this morning": 0,
-            "this afternoon": 0,
-            "this evening": 0,
-            "the day after tomorrow": 2,
-            "tomorrow": 1,
-        },
-        "next": "next|coming",
-        "last": "last|past|previous",
-        "units": {
+    calendar=Calendar(
+        months=names("""
+january|jan february|feb march|mar april|apr may june|jun july|jul august|aug september|sept|sep
+october|oct november|nov december|dec
+"""),
+        weekdays=names("mondays? tuesdays? wednesdays? thursdays? fridays? saturdays? sundays?"),
+        units={
             "day": "days?",
             "week": "weeks?",
             "weekend": "weekends?",
             "month": "months?",
+            "quarter": "quarters?",
             "year": "years?",
         },
-        "in": (
-            "in {count} {unit}",
-            "{count} {unit} from now",
-        ),
-        "ago": ("{count} {unit} ago",),
-        "bare_day": (
-            r"\b(?:the|on|to) (?P<day>\d{1,2})(?:st|nd|rd|th)?\b|\b(?P<day2>\d{1,2})(?:st|nd|rd|th)\b"
-        ),
-        "ordinals": """
+        days=counts("""
+the day before yesterday -2, yesterday -1, last night -1, today 0, tonight 0, this morning 0, this
+afternoon 0, this evening 0, tomorrow 1, the day after tomorrow 2
+"""),
+        cardinals=names("""
+one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen twenty twenty-one twenty-two twenty-three twenty-four twenty-five twenty-six
+twenty-seven twenty-eight twenty-nine thirty thirty-one
+"""),
+        ordinals=names("""
 first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth
 fifteenth sixteenth seventeenth eighteenth nineteenth twentieth twenty-first twenty-second twenty-third
 twenty-fourth twenty-fifth twenty-sixth twenty-seventh twenty-eighth twenty-ninth thirtieth thirty-first
-""",
-        "cardinals": """
-one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-eighteen nineteen twenty twenty-one twenty-two twenty-three twenty-four twenty-five twenty-six
-twenty-seven twenty-eight twenty-nine thirty thirty-one
-""",
-        "more": {
-            "a": 1,
-            "an": 1,
-            "couple": 2,
-            "twice": 2,
-            "once": 1,
-            "dozen": 12,
-            "half": 2,
-            "forty": 40,
-            "fifty": 50,
-            "sixty": 60,
-            "seventy": 70,
-            "eighty": 80,
-            "ninety": 90,
-            "hundred": 100,
-            "thousand": 1000,
-            "million": 1000000,
-        },
-    },
+"""),
+        numbers=counts("""
+a 1, an 1, couple 2, twice 2, once 1, dozen 12, half 2, forty 40, fifty 50, sixty 60, seventy 70, eighty
+80, ninety 90, hundred 100, thousand 1000, million 1000000
+"""),
+        next="next|coming",
+        last="last|past|previous",
+        ahead=("in {count} {unit}", "{count} {unit} from now"),
+        ago=("{count} {unit} ago",),
+        bare_day=r"\b(?:the|on|to) (?P<day>\d{1,2})(?:st|nd|rd|th)?\b|\b(?P<day2>\d{1,2})(?:st|nd|rd|th)\b",
+        doubtful_months={"may": r"\b(?:in|of|this|next|last|until|by) (?P<month>may)\b"},
+        past=(r"was|were|had|did|went|met|saw|came|got|took|gave|left|bought|told|said|\w{3,}ed"),
+        habit="every|each|usually|always",
+        periods=Periods(
+            seasons=names("spring summer autumn|fall winter"),
+            quarters=("q1|first quarter", "q2|second quarter", "q3|third quarter", "q4|fourth quarter"),
+            rough=counts("zero 0, couple of 2, few 3"),
+            this="this",
+            # "31/12/2024" may be either, and a month alone is often another word.
+            forms=(
+                (
+                    ("numeric", r"\b{year}-(?P<number>\d\d)-(?P<day>\d\d)\b"),
+                    ("date", r"\b{day}\s+(?:of\s+)?{month}\.?\b(?:,?\s+{year})?"),
+                    ("date", r"\b{month}\.?\s+{day}\b(?:,?\s+{year})?"),
+                    ("month", r"\b{month}\.?,?\s+(?:of\s+)?{year}\b"),
+                ),
+                (
+                    (
+                        "season",
+                        r"\b(?P<which>last|this|next|in|the|during)\s+(?:the\s+)?{season}\b(?:\s+(?:of\s+)?{year})?",
+                    ),
+                    ("quarter", r"\b(?:{quarter})\b(?:\s+(?:of\s+)?{year})?"),
+                ),
+                (
+                    (
+                        "month",
+                        r"\b(?:(?:in|since|during)\s+|(?:of|by|until|early|late|mid|last|this|next|and|to|from|between)\s+"
+                        r"(?!(?-i:may|march|mar|dec|jan)\b)){month}\.?\b",
+                    ),
+                ),
+                (
+                    (
+                        "year",
+                        r"\b(?:in|since|during|of|year|summer|winter|spring|fall|autumn|early|late)\s+{year}\b",
+                    ),
+                ),
+                (
+                    ("ago", r"\b(?:{ago})\b"),
+                    ("unit", r"\b{which}\s+(?P<unit>week|weekend|month|year|quarter)\b"),
+                    ("day", r"\b(?!last night){named_day}\b"),
+                    ("weekday", r"\b(?:last|on|this|past)\s+{weekday}(?<!s)\b"),
+                ),
+            ),
+        ),
+    ),
 )

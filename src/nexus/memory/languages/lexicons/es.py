@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from nexus.memory.languages.lexicon import Lexicon, words
+from nexus.memory.languages.lexicon import Calendar, Lexicon, Periods, counts, names, words
 
 LEXICON: Final = Lexicon(
     code="es",
@@ -126,104 +126,13 @@ vez veces
         ),
         "me": "yo|me|mí|mi|nosotros|nos|dueñ[oa]|el dueño|la dueña|usuari[oa]|propietari[oa]",
     },
-    dates={
-        "months": (
-            "enero|ene",
-            "febrero|feb",
-            "marzo|mar",
-            "abril|abr",
-            "mayo",
-            "junio|jun",
-            "julio|jul",
-            "agosto|ago",
-            "septiembre|setiembre|sept|sep",
-            "octubre|oct",
-            "noviembre|nov",
-            "diciembre|dic",
-        ),
-        "weekdays": (
-            "lunes",
-            "martes",
-            "miércoles|miercoles",
-            "jueves",
-            "viernes",
-            "sábados?|sabados?",
-            "domingos?",
-        ),
-        "days": {
-            "anteayer": -2,
-            "ayer": -1,
-            "anoche": -1,
-            "hoy": 0,
-            "esta noche": 0,
-            "pasado mañana": 2,
-            "mañana": 1,
-        },
-        "next": "próxim[oa]s?|que viene",
-        "last": "pasad[oa]s?|últim[oa]s?",
-        "units": {
-            "day": "días?|dias?",
-            "week": "semanas?",
-            "weekend": "fin de semana|finde",
-            "month": "mes(?:es)?",
-            "year": "años?",
-        },
-        "in": ("(?:en|dentro de) {count} {unit}",),
-        "ago": ("hace {count} {unit}",),
-        "bare_day": r"\b(?:el|al|día|del) (?P<day>\d{1,2})\b(?!:)",
-        "ordinals": "primero segundo tercero cuarto quinto sexto séptimo octavo noveno décimo",
-        "cardinals": """
-uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete
-dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro veinticinco veintiséis veintisiete
-veintiocho veintinueve treinta treintaiuno
-""",
-        "more": {
-            "un": 1,
-            "una": 1,
-            "par": 2,
-            "docena": 12,
-            "dieciseis": 16,
-            "cuarenta": 40,
-            "cincuenta": 50,
-            "sesenta": 60,
-            "setenta": 70,
-            "ochenta": 80,
-            "noventa": 90,
-            "cien": 100,
-            "mil": 1000,
-        },
-    },
-    calendar={
-        "months": (
-            "enero|ene",
-            "febrero|feb",
-            "marzo|mar",
-            "abril|abr",
-            "mayo|may",
-            "junio|jun",
-            "julio|jul",
-            "agosto|ago",
-            "septiembre|setiembre|sept|sep",
-            "octubre|oct",
-            "noviembre|nov",
-            "diciembre|dic",
-        ),
-        "weekdays": (
-            "lunes",
-            "martes",
-            "miércoles|miercoles",
-            "jueves",
-            "viernes",
-            "sábado|sabado",
-            "domingo",
-        ),
-        "seasons": (
-            "primavera",
-            "verano",
-            "otoño|otono",
-            "invierno",
-        ),
-        "units": {
+    calendar=Calendar(
+        months=names("""
+enero|ene febrero|feb marzo|mar abril|abr mayo|may junio|jun julio|jul agosto|ago
+septiembre|setiembre|sept|sep octubre|oct noviembre|nov diciembre|dic
+"""),
+        weekdays=names("lunes martes miércoles|miercoles jueves viernes sábados?|sabados? domingos?"),
+        units={
             "day": "días?|dias?",
             "week": "semanas?",
             "weekend": "fin de semana|finde",
@@ -231,38 +140,33 @@ veintiocho veintinueve treinta treintaiuno
             "quarter": "trimestres?",
             "year": "años?",
         },
-        "numbers": {
-            "un": 1,
-            "una": 1,
-            "uno": 1,
-            "dos": 2,
-            "tres": 3,
-            "cuatro": 4,
-            "cinco": 5,
-            "seis": 6,
-            "siete": 7,
-            "ocho": 8,
-            "nueve": 9,
-            "diez": 10,
-            "once": 11,
-            "doce": 12,
-            "un par de": 2,
-            "unos pocos": 3,
-            "unas pocas": 3,
-        },
-        "named_days": {"anteayer": 2, "antier": 2, "ayer": 1, "hoy": 0},
-        "last": "pasad[oa]|últim[oa]|ultim[oa]|anterior",
-        "this": "est[ea]",
-        "in": "en|el|la|desde|durante|hasta|del",
-        "of": "de(?:l)?",
-        "and": "y|a|hasta",
-        "ordinals": (
-            "primer",
-            "segundo",
-            "tercer",
-            "cuarto",
+        days=counts("""
+anteayer -2, antier -2, ayer -1, anoche -1, hoy 0, esta noche 0, mañana 1, pasado mañana 2
+"""),
+        cardinals=names("""
+uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete
+dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro veinticinco veintiséis
+veintisiete veintiocho veintinueve treinta treintaiuno
+"""),
+        ordinals=names("primero segundo tercero cuarto quinto sexto séptimo octavo noveno décimo"),
+        numbers=counts("""
+un 1, una 1, par 2, docena 12, dieciseis 16, cuarenta 40, cincuenta 50, sesenta 60, setenta 70, ochenta
+80, noventa 90, cien 100, mil 1000
+"""),
+        next="próxim[oa]s?|que viene",
+        last="pasad[oa]|últim[oa]|ultim[oa]|anterior",
+        ahead=("(?:en|dentro de) {count} {unit}",),
+        ago=("hace {count} {unit}",),
+        bare_day=r"\b(?:el|al|día|del) (?P<day>\d{1,2})\b(?!:)",
+        periods=Periods(
+            seasons=names("primavera verano otoño|otono invierno"),
+            quarters=names("primer segundo tercer cuarto"),
+            about="unos |unas |casi |más de ",
+            rough=counts("un par de 2, unos pocos 3, unas pocas 3"),
+            this="est[ea]",
+            within="en|el|la|desde|durante|hasta|del",
+            of="de(?:l)?",
+            joins="y|a|hasta",
         ),
-        "ago": ("hace (?:unos |unas |casi |más de )?{count} {unit}",),
-        "bare_years": False,
-    },
+    ),
 )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from nexus.memory.languages.lexicon import Lexicon, words
+from nexus.memory.languages.lexicon import Calendar, Lexicon, Periods, counts, names, words
 
 LEXICON: Final = Lexicon(
     code="fr",
@@ -121,137 +121,46 @@ un deux trois quatre cinq six sept huit neuf dix onze douze vingt trente cent mi
         ),
         "me": "je|j'|moi|mon|ma|mes|nous|propriétaire|le propriétaire|la propriétaire|utilisat(?:eur|rice)",
     },
-    dates={
-        "months": (
-            "janvier|janv",
-            "février|fevrier|févr",
-            "mars",
-            "avril|avr",
-            "mai",
-            "juin",
-            "juillet|juil",
-            "août|aout",
-            "septembre|sept",
-            "octobre|oct",
-            "novembre|nov",
-            "décembre|decembre|déc",
-        ),
-        "weekdays": (
-            "lundis?",
-            "mardis?",
-            "mercredis?",
-            "jeudis?",
-            "vendredis?",
-            "samedis?",
-            "dimanches?",
-        ),
-        "days": {
-            "avant-hier": -2,
-            "hier": -1,
-            "aujourd'hui": 0,
-            "ce soir": 0,
-            "ce matin": 0,
-            "après-demain": 2,
-            "demain": 1,
-        },
-        "next": "prochaine?s?",
-        "last": "derni(?:er|ère)s?|passée?s?",
-        "units": {
+    calendar=Calendar(
+        months=names("""
+janvier|janv février|fevrier|févr mars avril|avr mai juin juillet|juil août|aout septembre|sept
+octobre|oct novembre|nov décembre|decembre|déc
+"""),
+        weekdays=names("lundis? mardis? mercredis? jeudis? vendredis? samedis? dimanches?"),
+        units={
             "day": "jours?",
             "week": "semaines?",
             "weekend": "week-?ends?",
             "month": "mois",
-            "year": "ans?|années?",
-        },
-        "in": ("dans {count} {unit}",),
-        "ago": ("il y a {count} {unit}",),
-        "bare_day": r"\b(?:le|au|du) (?P<day>\d{1,2})(?:er)?\b(?!\s?h\b|:)",
-        "ordinals": (
-            "premier deuxième troisième quatrième cinquième sixième septième huitième neuvième dixième"
-        ),
-        "cardinals": """
-un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit
-dix-neuf vingt vingt-et-un vingt-deux vingt-trois vingt-quatre vingt-cinq vingt-six vingt-sept vingt-huit
-vingt-neuf trente trente-et-un
-""",
-        "more": {
-            "une": 1,
-            "douzaine": 12,
-            "quarante": 40,
-            "cinquante": 50,
-            "soixante": 60,
-            "cent": 100,
-            "mille": 1000,
-        },
-    },
-    calendar={
-        "months": (
-            "janvier|janv",
-            "février|fevrier|févr",
-            "mars",
-            "avril|avr",
-            "mai",
-            "juin",
-            "juillet|juil",
-            "août|aout",
-            "septembre|sept",
-            "octobre|oct",
-            "novembre|nov",
-            "décembre|decembre|déc",
-        ),
-        "weekdays": (
-            "lundi",
-            "mardi",
-            "mercredi",
-            "jeudi",
-            "vendredi",
-            "samedi",
-            "dimanche",
-        ),
-        "seasons": (
-            "printemps",
-            "été",
-            "automne",
-            "hiver",
-        ),
-        "units": {
-            "day": "jours?",
-            "week": "semaines?",
-            "weekend": "week-?end",
-            "month": "mois",
             "quarter": "trimestres?",
             "year": "ans?|années?",
         },
-        "numbers": {
-            "un": 1,
-            "une": 1,
-            "deux": 2,
-            "trois": 3,
-            "quatre": 4,
-            "cinq": 5,
-            "six": 6,
-            "sept": 7,
-            "huit": 8,
-            "neuf": 9,
-            "dix": 10,
-            "onze": 11,
-            "douze": 12,
-            "quelques": 3,
-            "une quinzaine de": 15,
-        },
-        "named_days": {"avant-hier": 2, "hier": 1, "aujourd'hui": 0},
-        "last": "derni(?:er|ère|ere)|passée?|précédente?",
-        "this": "ce(?:t|tte)?",
-        "in": "en|au|à l['’]|l['’]|le|la|depuis|durant l['’]|pendant l['’]|depuis l['’]|cet",
-        "of": "de(?: l['’])?|d['’]",
-        "and": "et|à|au",
-        "ordinals": (
-            "premier|1er",
-            "deuxième|second",
-            "troisième",
-            "quatrième",
+        days=counts("""
+avant-hier -2, hier -1, aujourd'hui 0, ce soir 0, ce matin 0, demain 1, après-demain 2
+"""),
+        cardinals=names("""
+un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept
+dix-huit dix-neuf vingt vingt-et-un vingt-deux vingt-trois vingt-quatre vingt-cinq vingt-six vingt-sept
+vingt-huit vingt-neuf trente trente-et-un
+"""),
+        ordinals=names("""
+premier deuxième troisième quatrième cinquième sixième septième huitième neuvième dixième
+"""),
+        numbers=counts("une 1, douzaine 12, quarante 40, cinquante 50, soixante 60, cent 100, mille 1000"),
+        next="prochaine?s?",
+        last="derni(?:er|ère|ere)|passée?|précédente?",
+        ahead=("dans {count} {unit}",),
+        ago=("il y a {count} {unit}",),
+        bare_day=r"\b(?:le|au|du) (?P<day>\d{1,2})(?:er)?\b(?!\s?h\b|:)",
+        periods=Periods(
+            seasons=names("printemps été automne hiver"),
+            quarters=names("premier|1er deuxième|second troisième quatrième"),
+            about="environ |presque |plus de ",
+            rough=counts("quelques 3, une quinzaine de 15"),
+            this="ce(?:t|tte)?",
+            within="en|au|à l['’]|l['’]|le|la|depuis|durant l['’]|pendant l['’]|depuis l['’]|cet",
+            of="de(?: l['’])?|d['’]",
+            joins="et|à|au",
         ),
-        "ago": ("il y a (?:environ |presque |plus de )?{count} {unit}",),
-        "bare_years": False,
-    },
+    ),
 )

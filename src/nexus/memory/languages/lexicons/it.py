@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from nexus.memory.languages.lexicon import Lexicon, words
+from nexus.memory.languages.lexicon import Calendar, Lexicon, counts, names, words
 
 LEXICON: Final = Lexicon(
     code="it",
@@ -59,56 +59,30 @@ uno due tre quattro cinque sei sette otto nove dieci undici dodici venti trenta 
         "refers": r"\b(?:lui|lei|loro|lo|la|li|le|suo|sua|questo|questa|quello|quella|lì|là)\b",
         "me": "io|me|mi|mio|mia|noi|proprietari[oa]|utente",
     },
-    dates={
-        "months": (
-            "gennaio|gen",
-            "febbraio|feb",
-            "marzo|mar",
-            "aprile|apr",
-            "maggio|mag",
-            "giugno|giu",
-            "luglio|lug",
-            "agosto|ago",
-            "settembre|set",
-            "ottobre|ott",
-            "novembre|nov",
-            "dicembre|dic",
-        ),
-        "weekdays": (
-            "lunedì",
-            "martedì",
-            "mercoledì",
-            "giovedì",
-            "venerdì",
-            "sabato",
-            "domenica",
-        ),
-        "days": {"ieri": -1, "oggi": 0, "stasera": 0, "dopodomani": 2, "domani": 1},
-        "next": "prossim[oa]",
-        "last": "scors[oa]|passat[oa]",
-        "units": {
+    calendar=Calendar(
+        months=names("""
+gennaio|gen febbraio|feb marzo|mar aprile|apr maggio|mag giugno|giu luglio|lug agosto|ago settembre|set
+ottobre|ott novembre|nov dicembre|dic
+"""),
+        weekdays=names("lunedì martedì mercoledì giovedì venerdì sabato domenica"),
+        units={
             "day": "giorn[oi]",
             "week": "settiman[ae]",
             "weekend": "fine settimana|weekend",
             "month": "mes[ei]",
             "year": "ann[oi]",
         },
-        "in": ("(?:tra|fra) {count} {unit}",),
-        "ago": ("{count} {unit} fa",),
-        "bare_day": r"\b(?:il|al|del) (?P<day>\d{1,2})\b(?!:)",
-        "ordinals": "primo secondo terzo quarto quinto sesto settimo ottavo nono decimo",
-        "cardinals": """
+        days=counts("ieri -1, oggi 0, stasera 0, domani 1, dopodomani 2"),
+        cardinals=names("""
 uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici
 diciassette diciotto diciannove venti
-""",
-        "more": {
-            "un": 1,
-            "una": 1,
-            "trenta": 30,
-            "quaranta": 40,
-            "cinquanta": 50,
-            "cento": 100,
-            "mille": 1000,
-        },
-    },
+"""),
+        ordinals=names("primo secondo terzo quarto quinto sesto settimo ottavo nono decimo"),
+        numbers=counts("un 1, una 1, trenta 30, quaranta 40, cinquanta 50, cento 100, mille 1000"),
+        next="prossim[oa]",
+        last="scors[oa]|passat[oa]",
+        ahead=("(?:tra|fra) {count} {unit}",),
+        ago=("{count} {unit} fa",),
+        bare_day=r"\b(?:il|al|del) (?P<day>\d{1,2})\b(?!:)",
+    ),
 )

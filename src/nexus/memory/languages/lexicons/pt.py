@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from nexus.memory.languages.lexicon import Lexicon, words
+from nexus.memory.languages.lexicon import Calendar, Lexicon, Periods, counts, names, words
 
 LEXICON: Final = Lexicon(
     code="pt",
@@ -136,96 +136,16 @@ várias vez vezes
         ),
         "me": "eu|me|mim|meu|minha|nós|don[oa]|[oa] don[oa]|usuári[oa]|utilizador[a]?|proprietári[oa]",
     },
-    dates={
-        "months": (
-            "janeiro|jan",
-            "fevereiro|fev",
-            "março|marco|mar",
-            "abril|abr",
-            "maio",
-            "junho|jun",
-            "julho|jul",
-            "agosto|ago",
-            "setembro|set",
-            "outubro|out",
-            "novembro|nov",
-            "dezembro|dez",
-        ),
-        "weekdays": (
-            "segundas?(?:-feiras?)?",
-            "terças?(?:-feiras?)?",
-            "quartas?(?:-feiras?)?",
-            "quintas?(?:-feiras?)?",
-            "sextas?(?:-feiras?)?",
-            "sábados?",
-            "domingos?",
-        ),
-        "days": {"anteontem": -2, "ontem": -1, "hoje": 0, "depois de amanhã": 2, "amanhã": 1},
-        "next": "próxim[oa]s?|que vem",
-        "last": "passad[oa]s?|últim[oa]s?",
-        "units": {
-            "day": "dias?",
-            "week": "semanas?",
-            "weekend": "fim de semana|fds",
-            "month": "m[eê]s(?:es)?",
-            "year": "anos?",
-        },
-        "in": ("(?:em|daqui a|dentro de) {count} {unit}",),
-        "ago": (
-            "há {count} {unit}",
-            "{count} {unit} atrás",
-        ),
-        "bare_day": r"\b(?:dia|no|ao|para o|pro) (?P<day>\d{1,2})\b(?!:|h\b)",
-        "ordinals": "primeiro segundo terceiro quarto quinto sexto sétimo oitavo nono décimo",
-        "cardinals": """
-um dois três quatro cinco seis sete oito nove dez onze doze treze catorze quinze dezesseis dezessete
-dezoito dezenove vinte
-""",
-        "more": {
-            "uma": 1,
-            "duas": 2,
-            "dezasseis": 16,
-            "dezassete": 17,
-            "dezanove": 19,
-            "quatorze": 14,
-            "trinta": 30,
-            "quarenta": 40,
-            "cinquenta": 50,
-            "cem": 100,
-            "mil": 1000,
-        },
-    },
-    calendar={
-        "months": (
-            "janeiro|jan",
-            "fevereiro|fev",
-            "março|marco|mar",
-            "abril|abr",
-            "maio|mai",
-            "junho|jun",
-            "julho|jul",
-            "agosto|ago",
-            "setembro|set",
-            "outubro|out",
-            "novembro|nov",
-            "dezembro|dez",
-        ),
-        "weekdays": (
-            "segunda(?:-feira)?",
-            "terça(?:-feira)?",
-            "quarta(?:-feira)?",
-            "quinta(?:-feira)?",
-            "sexta(?:-feira)?",
-            "sábado|sabado",
-            "domingo",
-        ),
-        "seasons": (
-            "primavera",
-            "verão|verao",
-            "outono",
-            "inverno",
-        ),
-        "units": {
+    calendar=Calendar(
+        months=names("""
+janeiro|jan fevereiro|fev março|marco|mar abril|abr maio|mai junho|jun julho|jul agosto|ago setembro|set
+outubro|out novembro|nov dezembro|dez
+"""),
+        weekdays=names("""
+segundas?(?:-feiras?)? terças?(?:-feiras?)? quartas?(?:-feiras?)? quintas?(?:-feiras?)?
+sextas?(?:-feiras?)? sábados?|sabados? domingos?
+"""),
+        units={
             "day": "dias?",
             "week": "semanas?",
             "weekend": "fi(?:m|ns) de semana|fds",
@@ -233,43 +153,30 @@ dezoito dezenove vinte
             "quarter": "trimestres?",
             "year": "anos?",
         },
-        "numbers": {
-            "um": 1,
-            "uma": 1,
-            "dois": 2,
-            "duas": 2,
-            "três": 3,
-            "quatro": 4,
-            "cinco": 5,
-            "seis": 6,
-            "sete": 7,
-            "oito": 8,
-            "nove": 9,
-            "dez": 10,
-            "onze": 11,
-            "doze": 12,
-            "um par de": 2,
-            "alguns": 3,
-            "algumas": 3,
-            "uns": 3,
-            "umas": 3,
-        },
-        "named_days": {"anteontem": 2, "ontem": 1, "hoje": 0},
-        "last": "passad[oa]|últim[oa]|ultim[oa]|anterior",
-        "this": "n?est[ea]",
-        "in": "em|no|na|o|a|desde|durante|até|do|da",
-        "of": "de|do",
-        "and": "e|a|até",
-        "ordinals": (
-            "primeiro",
-            "segundo",
-            "terceiro",
-            "quarto",
+        days=counts("anteontem -2, ontem -1, hoje 0, amanhã 1, depois de amanhã 2"),
+        cardinals=names("""
+um dois três quatro cinco seis sete oito nove dez onze doze treze catorze quinze dezesseis dezessete
+dezoito dezenove vinte
+"""),
+        ordinals=names("primeiro segundo terceiro quarto quinto sexto sétimo oitavo nono décimo"),
+        numbers=counts("""
+uma 1, duas 2, dezasseis 16, dezassete 17, dezanove 19, quatorze 14, trinta 30, quarenta 40, cinquenta
+50, cem 100, mil 1000
+"""),
+        next="próxim[oa]s?|que vem",
+        last="passad[oa]|últim[oa]|ultim[oa]|anterior",
+        ahead=("(?:em|daqui a|dentro de) {count} {unit}",),
+        ago=("há {count} {unit}", "{count} {unit} atrás"),
+        bare_day=r"\b(?:dia|no|ao|para o|pro) (?P<day>\d{1,2})\b(?!:|h\b)",
+        periods=Periods(
+            seasons=names("primavera verão|verao outono inverno"),
+            quarters=names("primeiro segundo terceiro quarto"),
+            about="cerca de |quase |mais de ",
+            rough=counts("um par de 2, alguns 3, algumas 3, uns 3, umas 3"),
+            this="n?est[ea]",
+            within="em|no|na|o|a|desde|durante|até|do|da",
+            of="de|do",
+            joins="e|a|até",
         ),
-        "ago": (
-            "há (?:cerca de |quase |mais de )?{count} {unit}",
-            "{count} {unit} atrás",
-        ),
-        "bare_years": False,
-    },
+    ),
 )

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nexus.memory.recall import dates
+from nexus.memory.languages import dates
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)  # a Sunday
 
@@ -23,7 +23,7 @@ LATE_2025 = ("2025-11-01", "2026-03-01")
 
 
 def days(text: str, language: str) -> tuple[str, str] | None:
-    found = dates.window(text, NOW, language)
+    found = dates.find_window(text, NOW, language)
     return None if found is None else (found[0].date().isoformat(), found[1].date().isoformat())
 
 
@@ -35,6 +35,7 @@ def days(text: str, language: str) -> tuple[str, str] | None:
         ("de", "Was war im März?", MARCH),
         ("de", "Was geschah zwischen Mai und Juli?", MAY_TO_JULY),
         ("de", "Wen habe ich vor zwei Wochen getroffen?", TWO_WEEKS_AGO),
+        ("de", "Wen habe ich vor etwa dreizehn Tagen getroffen?", ("2026-11-01", "2026-11-04")),
         ("de", "Was habe ich letzte Woche gesagt?", LAST_WEEK),
         ("de", "Wie viel Honig war es letztes Jahr?", LAST_YEAR),
         ("de", "Wie viel Honig war es im vergangenen Jahr?", LAST_YEAR),

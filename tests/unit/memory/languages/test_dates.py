@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from nexus.memory.languages import moments, speech
+from nexus.memory.languages import dates, speech
 
 SAID_ON = date(2026, 11, 15)
 
@@ -27,7 +27,7 @@ SAID_ON = date(2026, 11, 15)
     ],
 )
 def test_a_written_date_is_read(text: str, expected: tuple[int | None, ...]) -> None:
-    found = moments.moments(text, speech.languages(text))[0]
+    found = dates.find_moments(text, speech.languages(text))[0]
 
     assert (found.year, found.month, found.day) == expected
 
@@ -47,4 +47,4 @@ def test_a_written_date_is_read(text: str, expected: tuple[int | None, ...]) -> 
     ],
 )
 def test_a_day_that_means_something_only_today_gets_its_date(text: str, expected: str) -> None:
-    assert moments.absolute(text, SAID_ON) == expected
+    assert dates.add_dates(text, SAID_ON) == expected

@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nexus.memory.recall import dates
+from nexus.memory.languages import dates
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)  # a Sunday
 
 
 def days(text: str) -> tuple[str, str] | None:
-    found = dates.window(text, NOW)
+    found = dates.find_window(text, NOW)
     return None if found is None else (found[0].date().isoformat(), found[1].date().isoformat())
 
 
@@ -24,6 +24,10 @@ def days(text: str) -> tuple[str, str] | None:
         ("on 7 May 2023", "2023-05-07", "2023-05-08"),
         ("on May 7th, 2023", "2023-05-07", "2023-05-08"),
         ("in August 2023", "2023-08-01", "2023-09-01"),
+        ("on 10 Sept 2025", "2025-09-10", "2025-09-11"),
+        ("on 7. May 2023", "2023-05-07", "2023-05-08"),
+        ("the day before yesterday", "2026-11-13", "2026-11-14"),
+        ("thirteen days ago", "2026-11-01", "2026-11-04"),
         ("between May 2023 and July 2023", "2023-05-01", "2023-08-01"),
         ("from March to May", "2026-03-01", "2026-06-01"),
         ("since 2024-02-29", "2024-02-29", "2024-03-01"),
@@ -62,6 +66,6 @@ def test_what_names_no_time_gives_none(text: str) -> None:
 
 
 def test_ago_leaves_some_room() -> None:
-    found = dates.window("two weeks ago", NOW)
+    found = dates.find_window("two weeks ago", NOW)
     assert found is not None
     assert found[0] < datetime(2026, 11, 1, tzinfo=UTC) < found[1]
