@@ -14,6 +14,8 @@ from nexus.errors import NexusError, UsageError
 
 MAX_TEXT_BYTES: Final = 1_000_000
 MAX_ID_BYTES: Final = 1_000
+THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Where secrets may be sent unencrypted."""
 Capability = Literal["attachments", "edits", "markdown", "reactions", "threads", "typing"]
 """`edits`: what was sent can be changed. `typing` and `reactions`: see `ShowsWork`."""
 

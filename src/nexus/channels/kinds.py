@@ -9,7 +9,7 @@ import httpx
 
 from nexus import secrets, signatures
 from nexus.channels import quiet
-from nexus.channels.adapter import Adapter, Message, kind_of
+from nexus.channels.adapter import THIS_MACHINE, Adapter, Message, kind_of
 from nexus.config import CHANNEL_KINDS, ChannelConfig
 from nexus.errors import ConfigError, UsageError
 from nexus.history.mail_addresses import normalize_address
@@ -25,7 +25,6 @@ _TAKEN: Final = frozenset({"api", "cli", "schedule", "web"})
 """Names of what Nexus offers itself."""
 _IMAP_PORT: Final = 993
 _SMTP_PORT: Final = 465
-_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(kw_only=True)
@@ -137,7 +136,7 @@ class Adapters:
             raise ConfigError(
                 f"[channels.{name}] needs `url`, the homeserver", hint="Write `https://matrix.example.org`."
             )
-        if url.scheme == "http" and url.host not in _THIS_MACHINE:
+        if url.scheme == "http" and url.host not in THIS_MACHINE:
             raise ConfigError(
                 f"[channels.{name}] would send the password to {url.host} unencrypted",
                 hint="Write `https://`; `http://` is allowed only for servers on this machine.",
@@ -226,10 +225,10 @@ def _read_server(name: str, settings: ChannelConfig, key: str, default_port: int
             f"[channels.{name}] {key} is not a server",
             hint="Write `mail.example.org` or `mail.example.org:587`.",
         )
-    if not settings.tls and host not in _THIS_MACHINE:
+    if not settings.tls and host not in THIS_MACHINE:
         raise ConfigError(
             f"[channels.{name}] would send the password to {host} unencrypted",
-            hint="Remove `tls = false`; it is allowed only for servers on this machine.",
+            hint="Only a server on this machine may be used without encryption.",
         )
     return Server(host=host, port=int(port), tls=settings.tls, starttls=int(port) != default_port)
 

@@ -5,13 +5,16 @@ commands and the dashboard read it.
 """
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import apsw
 
@@ -31,6 +34,7 @@ from nexus.channels.adapter import (
 )
 from nexus.config import ChannelConfig
 from nexus.errors import AccessError, LedgerBusyError, LedgerFullError, NexusError
+from nexus.home import PRIVATE_DIRECTORY
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import channels as ledger
 from nexus.ledgers.runtime.channels import Status
@@ -72,10 +76,35 @@ _DELIVERY_ATTEMPTS: Final = 12
 _log = logging.getLogger(__name__)
 
 
+class _SentNotes:
+    """The progress notes of a channel that still stand, in a file: what a crash leaves is removed later."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.threads: dict[str, str] = {}
+        """By what `deliver` returned for a note."""
+        with suppress(OSError, ValueError):
+            self.threads = json.loads(path.read_bytes())
+
+    def add(self, sent: str, thread: str) -> None:
+        self.threads[sent] = thread
+        self._save()
+
+    def discard(self, sent: str) -> None:
+        if self.threads.pop(sent, None) is not None:
+            self._save()
+
+    def _save(self) -> None:
+        with suppress(OSError):  # The note is shown also when the disk is full.
+            self._path.parent.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+            self._path.write_text(json.dumps(self.threads), encoding="utf-8")
+
+
 @dataclass(kw_only=True)
 class _Channel:
     name: str
     adapter: Adapter
+    notes: _SentNotes
     status: Status = "stopped"
     is_connected: asyncio.Event = field(default_factory=asyncio.Event)
     has_more: asyncio.Event = field(default_factory=asyncio.Event)
@@ -114,7 +143,11 @@ class Channels:
         self._zone = zone
         self._redact = redact
         self._let_pass = let_pass
-        self._channels = {name: _Channel(name=name, adapter=each) for name, each in adapters.items()}
+        folder = ledgers.home.run / "notes"
+        self._channels = {
+            name: _Channel(name=name, adapter=each, notes=_SentNotes(folder / f"{quote(name, safe='')}.json"))
+            for name, each in adapters.items()
+        }
         self._watch: Watch | None = None
         self.changed: Callable[[str, Status], None] = lambda name, status: None
         """Called when a channel's status has changed."""
@@ -254,7 +287,8 @@ class Channels:
         """Let people see that they will be answered, where the channel has a way to."""
         shown = channel.adapter.capabilities & {"typing", "reactions"}
         if shown and isinstance(channel.adapter, ShowsWork):
-            work = _show_until_done(channel.adapter, message, progress, again="typing" in shown)
+            note = _ProgressNote(channel.adapter, message, channel.notes)
+            work = _show_until_done(channel.adapter, message, progress, note, again="typing" in shown)
             task = asyncio.create_task(work)
             channel.showing.add(task)
             task.add_done_callback(channel.showing.discard)
@@ -310,6 +344,7 @@ class Channels:
     async def _send_due(self, channel: _Channel) -> None:
         """Send what waits, of each thread in order, while the adapter is connected."""
         await channel.is_connected.wait()
+        await _remove_left_notes(channel)
         while True:
             channel.has_more.clear()
             await self._queue_recorded(channel.name)
@@ -484,19 +519,29 @@ def _cut_texts(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value[:4_000] if isinstance(value, str) else value for name, value in body.items()}
 
 
-async def _show_until_done(adapter: ShowsWork, message: Message, progress: Progress, *, again: bool) -> None:
-    """Show that a message is worked on, while it is. If that fails, the answer comes all the same."""
-    note = _ProgressNote(adapter, message)
+async def _remove_left_notes(channel: _Channel) -> None:
+    """Remove the notes of a process that died, or of a connection that was lost."""
+    for sent, thread in [*channel.notes.threads.items()]:
+        if isinstance(channel.adapter, Removes):
+            await _attempt(channel.adapter.remove(thread, sent))
+        channel.notes.discard(sent)
 
-    async def attempt(work: Awaitable[None]) -> None:
-        try:
-            async with asyncio.timeout(_DELIVERY_TIMEOUT_S):
-                await work
-        except Exception as error:  # Whatever a service has against it.
-            _log.info("work on a message can't be shown: %s", _describe_error(error))
+
+async def _attempt(work: Awaitable[None]) -> None:
+    try:
+        async with asyncio.timeout(_DELIVERY_TIMEOUT_S):
+            await work
+    except Exception as error:  # Whatever a service has against it.
+        _log.info("work on a message can't be shown: %s", _describe_error(error))
+
+
+async def _show_until_done(
+    adapter: ShowsWork, message: Message, progress: Progress, note: "_ProgressNote", *, again: bool
+) -> None:
+    """Show that a message is worked on, while it is. If that fails, the answer comes all the same."""
 
     async def show(*, ended: bool) -> None:
-        await attempt(adapter.show_work(message.thread, message.edits or message.id, ended=ended))
+        await _attempt(adapter.show_work(message.thread, message.edits or message.id, ended=ended))
 
     await show(ended=False)
     # A ledger that can't be read has said so elsewhere.
@@ -507,8 +552,8 @@ async def _show_until_done(adapter: ShowsWork, message: Message, progress: Progr
                 break
             if again:
                 await show(ended=False)
-            await attempt(note.update(doing))
-    await attempt(note.remove())
+            await _attempt(note.update(doing))
+    await _attempt(note.remove())
     await show(ended=True)
 
 
@@ -518,8 +563,9 @@ class _ProgressNote:
     Only where the service lets it be changed and removed, and not where others read along.
     """
 
-    def __init__(self, adapter: object, message: Message) -> None:
+    def __init__(self, adapter: object, message: Message, notes: _SentNotes) -> None:
         self._adapter = adapter
+        self._notes = notes
         self._message = message
         self._next_at = time.monotonic() + _NOTE_AFTER_S
         self._sent: str | None = None
@@ -537,10 +583,13 @@ class _ProgressNote:
             edits=self._sent,
         )
         self._sent = await self._adapter.deliver(note) or self._sent
+        if self._sent is not None:
+            self._notes.add(self._sent, self._message.thread)
 
     async def remove(self) -> None:
         if self._sent is not None and isinstance(self._adapter, Removes):
             await self._adapter.remove(self._message.thread, self._sent)
+            self._notes.discard(self._sent)
 
 
 def _load_delivery(

@@ -507,6 +507,29 @@ async def test_who_waits_long_is_told_what_is_done_and_the_note_goes_with_the_an
     assert adapter.removed == ([] if is_group else [("t", "note")])
 
 
+async def test_a_note_that_a_dead_process_left_is_removed_by_the_next_one(
+    ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_SHOWN_S", "_NOTE_AFTER_S", "_NOTE_EVERY_S"):
+        monkeypatch.setattr(supervisor, name, 0.01)
+    first, second, third = _Noting(_HELLO), _Noting(), _Noting()
+
+    async def working() -> str | None:
+        return "reading 1,100 tokens"
+
+    async def receive(name: str, message: Message) -> Any:
+        return working
+
+    async with _running(ledgers, first, receive):
+        await _until(lambda: len(first.notes) > 1)
+    assert first.removed == []
+    async with _running(ledgers, second):
+        await _until(lambda: second.removed)
+    async with _running(ledgers, third):
+        await _connected(ledgers)
+    assert (second.removed, third.removed) == ([("t", "note")], [])
+
+
 async def test_what_takes_too_long_is_no_longer_shown(
     ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,12 +9,13 @@ from typing import Any, Final, Literal, cast
 import aiosmtplib
 import imap_tools
 
-from nexus.channels.adapter import DeliveryError
+from nexus.channels.adapter import THIS_MACHINE, DeliveryError
 from nexus.channels.email.mailbox import Login, Server
 
 Protocol = Literal["IMAP", "SMTP"]
 _PORTS: Final = {"IMAP": "993 (TLS) or 143 (STARTTLS)", "SMTP": "465 (TLS) or 587 (STARTTLS)"}
-_NO_TLS: Final = "TLS not supported"
+_WITHOUT: Final = "On this machine it also works without encryption: choose that, or set `tls = false`."
+_NO_TLS: Final = ("TLS not supported", "Couldn't establish TLS session")
 # How OpenSSL calls a first answer that is not TLS.
 _ANSWERS_WITHOUT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
 _UNTRUSTED: Final = "The certificate isn't signed by a trusted authority."
@@ -32,6 +33,7 @@ def explain(error: Exception, server: Server, login: Login, protocol: Protocol) 
     named = f"the {protocol} server {server.host}"
     unreachable = f"Can't reach {named}"
     ports = f"Check the port: {protocol} servers use {_PORTS[protocol]}."
+    encrypts = f"{ports} {_WITHOUT}" if server.host in THIS_MACHINE else ports
     for each in _walk_causes(error):
         match each:
             case socket.gaierror():
@@ -51,9 +53,9 @@ def explain(error: Exception, server: Server, login: Login, protocol: Protocol) 
             case ssl.SSLError() if each.reason not in _ANSWERS_WITHOUT_TLS:
                 why = (each.reason or str(each)).replace("_", " ").lower()
                 return DeliveryError(f"The TLS handshake with {named} failed: {why}", hint=ports)
-            case ssl.SSLError() | imap_tools.MailboxStarttlsError():
+            case ssl.SSLError():
                 return DeliveryError(
-                    f"Can't encrypt the connection: {named} has no TLS on port {server.port}", hint=ports
+                    f"Can't encrypt the connection: {named} has no TLS on port {server.port}", hint=encrypts
                 )
             case aiosmtplib.SMTPConnectResponseError():
                 return DeliveryError(
@@ -69,12 +71,12 @@ def explain(error: Exception, server: Server, login: Login, protocol: Protocol) 
                 return DeliveryError(
                     f"Can't open the mail folder on {named}: {_server_words(each)}", hint="Check `folder`."
                 )
+            case imaplib.IMAP4.error() if any(said in str(each) for said in _NO_TLS):
+                return DeliveryError(
+                    f"Can't encrypt the connection: {named} has no TLS on port {server.port}", hint=encrypts
+                )
             case imaplib.IMAP4.abort():
                 continue
-            case imaplib.IMAP4.error() if _NO_TLS in str(each):
-                return DeliveryError(
-                    f"Can't encrypt the connection: {named} has no TLS on port {server.port}", hint=ports
-                )
             case (
                 aiosmtplib.SMTPAuthenticationError() | imap_tools.MailboxLoginError() | imaplib.IMAP4.error()
             ):

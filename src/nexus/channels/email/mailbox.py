@@ -165,13 +165,32 @@ class Mailbox:
         return self._box.client
 
 
+class _StartTls(imap_tools.BaseMailBox):
+    """Unlike the library's own, hangs up if the server can't encrypt."""
+
+    def __init__(self, server: Server, context: ssl.SSLContext) -> None:
+        self._server = server
+        self._context = context
+        super().__init__()
+
+    def _get_mailbox_client(self) -> imaplib.IMAP4:
+        client = imaplib.IMAP4(self._server.host, self._server.port, timeout=_TIMEOUT_S)
+        try:
+            client.starttls(self._context)
+        except BaseException:
+            with suppress(OSError):
+                client.shutdown()
+            raise
+        return client
+
+
 def _connect(server: Server) -> imap_tools.BaseMailBox:
     if not server.tls:
         return imap_tools.MailBoxUnencrypted(server.host, server.port, timeout=_TIMEOUT_S)
     context = ssl.create_default_context()
     if not server.starttls:
         return imap_tools.MailBox(server.host, server.port, timeout=_TIMEOUT_S, ssl_context=context)
-    return imap_tools.MailBoxStartTls(server.host, server.port, timeout=_TIMEOUT_S, ssl_context=context)
+    return _StartTls(server, context)
 
 
 def _is_ascii(login: Login) -> bool:

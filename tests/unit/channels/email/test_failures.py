@@ -85,7 +85,11 @@ async def _plain(folder: Path) -> AsyncGenerator[Server]:
         (_silent, "Can't reach the {} server 127.0.0.1: no answer on port {}", "firewall"),
         (_untrusted, "Can't trust the {} server 127.0.0.1: self", "isn't signed by a trusted authority"),
         (_alerting, "The TLS handshake with the {} server 127.0.0.1 failed: sslv3 alert handshake", "port"),
-        (_plain, "Can't encrypt the connection: the {} server 127.0.0.1 has no TLS on port {}", "STARTTLS"),
+        (
+            _plain,
+            "Can't encrypt the connection: the {} server 127.0.0.1 has no TLS on port {}",
+            "without encr",
+        ),
     ],
     ids=[
         "unknown host",

@@ -1,7 +1,8 @@
 """Channels in the browser: their state, and what can be done about it."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 
 import apsw
 import httpx
@@ -19,6 +20,7 @@ from nexus.ledgers.identity import access, senders
 from nexus.ledgers.identity.access import Granted
 from nexus.ledgers.identity.senders import Seen
 from nexus.ledgers.runtime import channels as ledger
+from ports import free_port
 from telegram_server import TOKEN, TelegramServer
 from unit.gateway.dashboard.conftest import URL
 
@@ -88,6 +90,35 @@ async def test_a_channel_is_added_and_tested(app: App, keys: Keys, home: Home) -
             assert "Connected as @nexus_agent_bot" in (await client.post("/channels/telegram/test")).text
     finally:
         telegram.close()
+
+
+async def test_a_mail_server_on_this_machine_may_be_used_without_tls(app: App, keys: Keys) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with closing(writer):
+            writer.write(b"* OK hello\r\n")
+            while line := await reader.readline():
+                tag, command, *_ = line.split()
+                offers = b"* CAPABILITY IMAP4rev1\r\n" if command == b"CAPABILITY" else b""
+                writer.write(offers + tag + (b" OK done\r\n" if offers else b" NO not today\r\n"))
+
+    async with AsyncExitStack() as stack:
+        port = free_port()
+        await stack.enter_async_context(await asyncio.start_server(refuse, "127.0.0.1", port))
+        served = Served(app, keys, stack, restart=lambda: None)
+        transport = httpx.ASGITransport(build(served))
+        client = await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url=URL))
+        place = f"127.0.0.1:{port}"
+        typed = {"address": "a@b.example", "secret": "env:HOME", "imap": place, "smtp": place}
+        refused = (await client.post("/channels/new/email", data=typed)).text
+        assert "encrypt the connection" in refused
+        assert "also works without encryption" in refused
+        answered = (await client.post("/channels/new/email", data={**typed, "no_tls": "1"})).text
+        assert "refused the password" in answered
+        assert 'name="no_tls" value="1" checked' in answered
+        elsewhere = {**typed, "imap": "imap.example.org", "no_tls": "1"}
+        assert (
+            "Only a server on this machine" in (await client.post("/channels/new/email", data=elsewhere)).text
+        )
 
 
 async def test_a_message_that_was_set_aside_can_be_removed(client: httpx.AsyncClient, app: App) -> None:

@@ -103,6 +103,8 @@ async def add(request: Request, app: App) -> Response:
         values: dict[str, Any] = {"kind": kind}
         if given.text("url"):
             values["url"] = given.text("url")
+        if given.text("no_tls"):
+            values["tls"] = False
         for need in KINDS[kind].needs:
             values[need.key] = given.text(need.key) or ("" if need.is_secret else propose_value(need, values))
             if not values[need.key]:
