@@ -2,7 +2,7 @@
 
 To add a language, add its module: the name of its Snowball stemmer, letters that give it away, its
 function words, time words and number words in every inflection, the cues by which people ask, agree,
-deny or suppose, and how it names dates.
+deny or suppose, how it names dates and people, and the words that tell topics and changes.
 """
 
 import pkgutil
@@ -68,6 +68,18 @@ def counts(text: str) -> dict[str, int]:
     return {" ".join(said): int(number) for *said, number in pairs}
 
 
+def phrases(text: str) -> tuple[str, ...]:
+    """The phrases of a list with commas."""
+    return tuple(" ".join(phrase.split()) for phrase in text.split(","))
+
+
+def unions(**verbs: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Each phrase that makes a pair, as its words, with the relation."""
+    return tuple(
+        (relation, tuple(phrase.split())) for relation, said in verbs.items() for phrase in said.split("|")
+    )
+
+
 Forms = tuple[tuple[tuple[str, str], ...], ...]
 """How times are written, by stages: where one stage finds any, the later ones aren't looked for."""
 
@@ -112,6 +124,36 @@ class Calendar:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class People:
+    """The words that say who belongs to whom, and what one person is to another, by relation."""
+
+    common: frozenset[str]
+    first: frozenset[str]  # I, me, my, we
+    possessive: frozenset[str]  # my, our
+    third: frozenset[str]  # his, her
+    of: frozenset[str]
+    copula: frozenset[str]  # is, was, called, as
+    conjunction: frozenset[str]
+    unions: tuple[tuple[str, tuple[str, ...]], ...]  # relations with the verbs that make them: married to
+    definite: frozenset[str]  # the
+    neutral: frozenset[str]  # articles and titles
+    men: Mapping[str, str] = field(default_factory=dict[str, str])  # phrases between bars
+    women: Mapping[str, str] = field(default_factory=dict[str, str])
+    anybody: Mapping[str, str] = field(default_factory=dict[str, str])
+    needs_holder: frozenset[str] = frozenset()  # mean something else as well, without "my" or "Nora's"
+    needs_language: frozenset[str] = frozenset()  # ordinary words or names in another language
+    called: frozenset[str] = frozenset()  # what children call their own: "Ask Grandma"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Topic:
+    """A kind of work, by the beginnings of words: of a task, and of a fact that matters for it."""
+
+    task: frozenset[str]
+    fact: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Lexicon:
     """The words of one language that say something about a sentence, not about the world."""
 
@@ -123,6 +165,12 @@ class Lexicon:
     number_words: frozenset[str] = frozenset()
     cues: Mapping[str, str] = field(default_factory=dict[str, str])  # patterns
     calendar: Calendar = field(default_factory=Calendar)
+    people: People | None = None
+    topics: Mapping[str, Topic] = field(default_factory=dict[str, Topic])
+    # What speaks for one fact replacing another. These words have no accents.
+    changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    fillers: frozenset[str] = frozenset()
 
     @property
     def is_full(self) -> bool:

@@ -1,12 +1,13 @@
 """What kind of work a task is, and for what kind of work a fact matters, by the words that they use.
 
-The words are in `topics.toml`, as beginnings of words of all languages together.
+The words are the topics of `lexicons/<code>.py`, as beginnings of words; all languages count together.
 """
 
 import re
-import tomllib
 from functools import cache, lru_cache
-from importlib.resources import files
+from typing import Literal
+
+from nexus.memory.languages.lexicon import lexicons
 
 _LONGEST_WHOLE = 4
 _NONE: frozenset[str] = frozenset()
@@ -25,7 +26,7 @@ def of_fact(text: str) -> frozenset[str]:
     return _found(text, "fact")
 
 
-def _found(text: str, side: str) -> frozenset[str]:
+def _found(text: str, side: Literal["task", "fact"]) -> frozenset[str]:
     whole, beginnings = _topics(side)
     found: set[str] = set()
     for word in {word.lower() for word in _WORD.findall(text)}:
@@ -36,16 +37,15 @@ def _found(text: str, side: str) -> frozenset[str]:
 
 
 @cache
-def _topics(side: str) -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
+def _topics(side: Literal["task", "fact"]) -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
     """The kinds of work by whole words and by beginnings.
 
     Short words stand for themselves and their plural; longer ones also for what begins with them.
     """
-    read = tomllib.loads(files("nexus.memory.languages").joinpath("topics.toml").read_text("utf-8"))
     whole: dict[str, frozenset[str]] = {}
     beginnings: dict[str, frozenset[str]] = {}
-    for topic, words in read.items():
-        for stem in words[side].split():
+    for topic, words in (each for known in lexicons().values() for each in known.topics.items()):
+        for stem in words.task if side == "task" else words.fact:
             if len(stem) > _LONGEST_WHOLE:
                 beginnings[stem] = beginnings.get(stem, _NONE) | {topic}
                 continue

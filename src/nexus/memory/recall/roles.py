@@ -1,39 +1,44 @@
 """Words for what one person is to another, in five languages: "husband", "Chefin", "mi hermana".
 
-`roles.json` lists the words by relation, gender and language; `grammar.json` the small words around them.
+The words are the people of `lexicons/<code>.py`.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from nexus.memory.languages.lexicon import People, lexicons, names
 
 LONGEST_ROLE_WORDS: Final = 3
 
-# Words that mean something else as well: only "my", "Nora's" or "of Nora" makes them a role.
-_NEED_HOLDER = """
-mann frau freund freundin mädchen jungs boy boys girl girls mujer mulher femme fille filles chico chica
-compañero compañera segundo segunda mate pop pal partner partnerin patient patients patientin patiente
-student students studentin étudiant étudiante animal animaux liebste liebster schatz pate meister
-meisterin ama twin eldest youngest älteste ältester jüngste jüngster aîné aînée cadet cadette asesor
-responsable maître maîtresse propriétaire gestor gestora monitor specialist ex vet miúdo miúda
-"""
-# Words that are ordinary words or names in another of the languages.
-_NEED_LANGUAGE = """
-son kind chat prima primo primas primos neto neta nora ama mate pop pal gran mari pais pai chef mama tia
-tias bru hase pote patron pate segundo base nan mam ami amis papi tata nana patient patients animal
-client clients monitor boy boys girl girls tutor coach parents cousin cousins kids baby partner trainer
-student builder responsable mayor contador matrona frau mann
-"""
-# What children call their own, which needs no article: "Ask Grandma."
-_CALLED = """
-mum mom mummy mommy mam mama dad daddy papa grandma grandpa granny gran nan nana granddad grandad auntie
-mami papi mutti paps oma opa omi opi mamá papá yaya yayo maman papy mamie mémé pépé tata tatie tonton
-mamã papai mamãe vovó vovô
-"""
+# Every relation, with what the other person is to this one where that has a word.
+_RELATIONS: Final[dict[str, str]] = {
+    relation: inverse
+    for relation, _, inverse in (
+        pair.partition("/")
+        for pair in names("""
+spouse/spouse partner/partner ex/ex child/parent parent/child sibling/sibling grandparent/grandchild
+grandchild/grandparent uncle_aunt/niece_nephew niece_nephew/uncle_aunt cousin/cousin
+parent_in_law/child_in_law child_in_law/parent_in_law sibling_in_law/sibling_in_law godchild/godparent
+godparent/godchild friend/friend boss/report report/boss colleague/colleague mentor/mentee mentee/mentor
+pupil/teacher neighbor/neighbor roommate/roommate landlord/tenant tenant/landlord doctor/patient
+patient/doctor dentist vet therapist midwife teacher/pupil coach lawyer accountant tradesperson
+hairdresser sitter cleaner client supplier dog cat pet
+""")
+    )
+}
+# What else people call it.
+_WIDER: Final = {
+    "spouse": ("partner",),
+    "partner": ("spouse",),
+    "teacher": ("mentor",),
+    "coach": ("teacher",),
+    "dog": ("pet",),
+    "cat": ("pet",),
+    "pet": ("dog", "cat"),
+}
 # Roles that a company can have.
 _ANYBODY: Final = frozenset({"client", "supplier", "landlord"})
 
@@ -54,53 +59,19 @@ class Role:
     @property
     def inverse(self) -> "Role | None":
         """What the other person is to this one."""
-        relation = _data()[self.relation]["inverse"]
+        relation = _RELATIONS[self.relation]
         return Role(relation) if relation else None
 
     @property
     def wider(self) -> "list[Role]":
         """What else people call it."""
-        return [Role(relation, self.gender) for relation in _data()[self.relation]["wider"]]
-
-
-@dataclass(frozen=True, slots=True)
-class Language:
-    """The small words of a language that say who belongs to whom."""
-
-    common: frozenset[str]
-    first: frozenset[str]  # I, me, my, we
-    possessive: frozenset[str]  # my, our
-    third: frozenset[str]  # his, her
-    of: frozenset[str]
-    copula: frozenset[str]  # is, was, called, as
-    conjunction: frozenset[str]
-    unions: tuple[tuple[str, tuple[str, ...]], ...]  # relations with the verbs that make them: married to
-    definite: frozenset[str]  # the
-    neutral: frozenset[str]  # articles and titles
+        return [Role(relation, self.gender) for relation in _WIDER.get(self.relation, ())]
 
 
 @cache
-def grammar() -> dict[str, Language]:
-    """Each language's small words."""
-    return {
-        name: Language(
-            common=frozenset(words["common"].split()),
-            first=frozenset(words["first"].split()),
-            possessive=frozenset(words["possessive"].split()),
-            third=frozenset(words["third"].split()),
-            of=frozenset(words["of"].split()),
-            copula=frozenset(words["is"].split()),
-            conjunction=frozenset(words["and"].split()),
-            unions=tuple(
-                (relation, tuple(phrase.split()))
-                for relation, phrases in words["unions"].items()
-                for phrase in phrases.split("|")
-            ),
-            definite=frozenset(words["definite"].split()),
-            neutral=frozenset(words["neutral"].split()),
-        )
-        for name, words in _read("grammar.json").items()
-    }
+def grammar() -> dict[str, People]:
+    """Each language's words for people."""
+    return {code: known.people for code, known in lexicons().items() if known.people}
 
 
 def languages(words: Iterable[str]) -> frozenset[str]:
@@ -114,7 +85,7 @@ def languages(words: Iterable[str]) -> frozenset[str]:
 def roles_called(phrase: str, spoken: Collection[str]) -> tuple[Role, ...]:
     """The roles that a word or phrase stands for in a text of these languages."""
     found = _lexicon().get(phrase, {})
-    if phrase in _set(_NEED_LANGUAGE) and found.keys().isdisjoint(spoken):
+    if phrase in _collect("needs_language") and found.keys().isdisjoint(spoken):
         return ()
     said = [role for language, roles in found.items() if language in spoken for role in roles]
     return tuple(dict.fromkeys(said or [role for roles in found.values() for role in roles]))
@@ -122,12 +93,12 @@ def roles_called(phrase: str, spoken: Collection[str]) -> tuple[Role, ...]:
 
 def needs_holder(phrase: str) -> bool:
     """Whether the word is a role only next to whose it is."""
-    return phrase in _set(_NEED_HOLDER)
+    return phrase in _collect("needs_holder")
 
 
 def is_name(phrase: str) -> bool:
     """Whether people use the word like a name: Mum, Oma."""
-    return phrase in _set(_CALLED)
+    return phrase in _collect("called")
 
 
 def for_people(roles: Iterable[Role]) -> bool:
@@ -160,28 +131,21 @@ def words_for(roles: Iterable[Role]) -> list[str]:
 
 @cache
 def _lexicon() -> dict[str, dict[str, tuple[Role, ...]]]:
-    lexicon: dict[str, dict[str, tuple[Role, ...]]] = {}
-    for relation, entry in _data().items():
-        for key, gender in (("m", "m"), ("f", "f"), ("any", None)):
-            for language, phrases in entry[key].items():
-                for phrase in phrases.split("|"):
-                    called = lexicon.setdefault(phrase, {})
+    found: dict[str, dict[str, tuple[Role, ...]]] = {}
+    for relation in _RELATIONS:
+        for gender, field in (("m", "men"), ("f", "women"), (None, "anybody")):
+            for language, people in grammar().items():
+                said: str = getattr(people, field).get(relation, "")
+                for phrase in filter(None, said.split("|")):
+                    called = found.setdefault(phrase, {})
                     called[language] = (*called.get(language, ()), Role(relation, gender))
-    return lexicon
+    return found
 
 
 @cache
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-@cache
-def _data() -> dict[str, dict[str, Any]]:
-    return _read("roles.json")
-
-
-def _read(name: str) -> dict[str, Any]:
-    return json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+def _collect(field: str) -> frozenset[str]:
+    """The words of one kind in every language."""
+    return frozenset[str]().union(*(getattr(people, field) for people in grammar().values()))
 
 
 LONGEST_NAME_WORDS = 4
@@ -469,13 +433,13 @@ def _joined(span: list[_Unit], said: str, ids: frozenset[str], *, genitive: bool
 
 
 @cache
-def _together(names: frozenset[str]) -> Language:
+def _together(names: frozenset[str]) -> People:
     spoken = [grammar()[name] for name in sorted(names)]
 
     def every(name: str) -> frozenset[str]:
         return frozenset[str]().union(*(getattr(language, name) for language in spoken))
 
-    return Language(
+    return People(
         common=every("common"),
         first=every("first"),
         possessive=every("possessive"),

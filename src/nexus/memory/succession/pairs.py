@@ -1,19 +1,18 @@
 """Two facts side by side, as numbers: what speaks for the later one replacing the earlier one."""
 
-import json
 import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from nexus import clock
 from nexus.ledgers.memory import How
+from nexus.memory.languages.dates import list_month_names, list_weekday_names
+from nexus.memory.languages.lexicon import lexicons
 
-_WORDS: Final = cast("dict[str, Any]", json.loads(Path(__file__).with_name("cues.json").read_text("utf-8")))
 # Of a list of beginnings, words up to this length are whole words.
 _WHOLE_UP_TO: Final = 4
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -55,7 +54,8 @@ class _Phrases:
 
     @cached_property
     def search(self) -> Callable[[str], re.Match[str] | None]:
-        longest_first = sorted(map(re.escape, cast("list[str]", _WORDS[self._name])), key=len, reverse=True)
+        said = {phrase for known in lexicons().values() for phrase in known.changes.get(self._name, ())}
+        longest_first = sorted(map(re.escape, said), key=len, reverse=True)
         return re.compile(rf"(?<!\S)(?:{'|'.join(longest_first)})(?!\S)").search
 
 
@@ -85,22 +85,49 @@ HEARSAY: Final = _Phrases("hearsay")
 """Something was joked, rumored, considered or offered."""
 PAST: Final = _Phrases("past")
 """Something was so before, and is told again."""
-WEEKDAYS: Final = frozenset(cast("list[str]", _WORDS["weekdays"]))
-MONTHS: Final = frozenset(cast("list[str]", _WORDS["months"]))
-FUNCTION_WORDS: Final = frozenset(cast("list[str]", _WORDS["function_words"]))
-_DATE_WORDS: Final = frozenset(word[:_STEM] for word in WEEKDAYS | MONTHS)
 
-# "From 13 November on", "ab März", "desde 2026": not the hours of "from 9 to 5".
-_FROM_DATE: Final = re.compile(
-    rf"\b(?:from|as of|starting|ab|desde|a partir de|a partir du|depuis) (?:the |dem |el |le )?(?:next|"
-    rf"(?:\d{{1,2}} (?:de )?)?(?:{'|'.join(sorted(MONTHS))})|(?:19|20)\d\d)\b"
-)
+
+@cache
+def _weekdays() -> frozenset[str]:
+    return frozenset(fold(name) for code in _codes() for name in list_weekday_names(code))
+
+
+@cache
+def _months() -> frozenset[str]:
+    # The weights were learned without the Portuguese November.
+    return frozenset(fold(name) for code in _codes() for name in list_month_names(code)) - {"novembro"}
+
+
+@cache
+def _date_stems() -> frozenset[str]:
+    return frozenset(map(stem, _weekdays() | _months()))
+
+
+@cache
+def _fillers() -> frozenset[str]:
+    return frozenset[str]().union(*(known.fillers for known in lexicons().values()))
+
+
+def _codes() -> list[str]:
+    return [code for code, known in lexicons().items() if known.changes]
+
+
+@cache
+def _from_date() -> re.Pattern[str]:
+    """ "From 13 November on", "ab März", "desde 2026": not the hours of "from 9 to 5"."""
+    return re.compile(
+        rf"\b(?:from|as of|starting|ab|desde|a partir de|a partir du|depuis) (?:the |dem |el |le )?(?:next|"
+        rf"(?:\d{{1,2}} (?:de )?)?(?:{'|'.join(sorted(_months()))})|(?:19|20)\d\d)\b"
+    )
 
 
 # What somebody or something has one of at a time, by the beginnings of the words that speak of it.
 @cache
 def _attribute_patterns() -> dict[str, re.Pattern[str]]:
-    words_of = cast("dict[str, list[str]]", _WORDS["attributes"])
+    words_of: dict[str, list[str]] = {}
+    for known in lexicons().values():
+        for name, words in known.attributes.items():
+            words_of.setdefault(name, []).extend(words)
     return {name: _beginnings(words) for name, words in words_of.items()}
 
 
@@ -188,13 +215,13 @@ def read(text: str) -> Text:
     return Text(
         stems=frozenset(stem(word) for word in words if _tells(word)),
         numbers=numbers,
-        weekdays=frozenset(word.rstrip("s") for word in words if word in WEEKDAYS),
-        dates=frozenset(word for word in words if word in MONTHS),
+        weekdays=frozenset(word.rstrip("s") for word in words if word in _weekdays()),
+        dates=frozenset(word for word in words if word in _months()),
         years=frozenset(number for number in numbers if _YEAR.fullmatch(number)),
         attributes=attributes(words),
         money=_MONEY.search(text) is not None,
         clock=_CLOCK.search(text) is not None,
-        changes=CHANGE.search(running) is not None or _FROM_DATE.search(running) is not None,
+        changes=CHANGE.search(running) is not None or _from_date().search(running) is not None,
         ends=END.search(running) is not None,
         adds=ADDITION.search(running) is not None,
         plans=PLAN.search(running) is not None,
@@ -218,7 +245,7 @@ def features(old: Statement, new: Statement, near: Nearness) -> dict[str, float]
     value_differs = _differ(one, two)
     is_same_month = bool(one.dates) and one.dates == two.dates
     other_day = float(is_same_month and bool(one.numbers and two.numbers) and not one.numbers & two.numbers)
-    if value_differs and not first - _DATE_WORDS:
+    if value_differs and not first - _date_stems():
         share = 1.0  # the old one says nothing but a value of what both are about
     overlap = len(both) / max(1, len(first | second))
     closeness = min(near.closeness, 6.0)
@@ -388,7 +415,7 @@ def opening_names(text: str) -> tuple[str, ...]:
 
 
 def _tells(word: str) -> bool:
-    return word.isalpha() and len(word) >= _SHORTEST and word not in FUNCTION_WORDS
+    return word.isalpha() and len(word) >= _SHORTEST and word not in _fillers()
 
 
 def _numbers(text: str) -> list[str]:

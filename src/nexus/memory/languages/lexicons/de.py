@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from nexus.memory.languages.lexicon import Calendar, Lexicon, Periods, counts, names, words
+from nexus.memory.languages.lexicon import (
+    Calendar,
+    Lexicon,
+    People,
+    Periods,
+    Topic,
+    counts,
+    names,
+    phrases,
+    unions,
+    words,
+)
 
 LEXICON: Final = Lexicon(
     code="de",
@@ -151,6 +162,297 @@ mehrere einmal zweimal dreimal
             r"|dahin)\b"
         ),
         "me": "ich|mich|mir|mein|meine|wir|uns|besitzer|besitzerin|der besitzer|eigentümer|nutzer|benutzer",
+    },
+    people=People(
+        common=words("""
+aber als am an auch auf aus bei beim bin bis das dem den der des die du ein eine einem einen einer er es
+für hat habe haben ich ihm ihn ihr ihre ihren im in ist kann man mein meine meinem meinen meiner mich
+mir mit muss nach nicht noch oder sein seine seit sich sie sind über um und uns unser unsere von vom vor
+war warum wann was wem wen wer wie wieder wir wird wo wurde zu zum zur
+"""),
+        first=words("""
+ich mich mir mein meine meinem meinen meiner meines wir uns unser unsere unserem unseren unserer unseres
+"""),
+        possessive=words("""
+mein meine meinem meinen meiner meines unser unsere unserem unseren unserer unseres
+"""),
+        third=words("sein seine seinem seinen seiner seines ihr ihre ihrem ihren ihrer ihres"),
+        of=words("von vom bei des der"),
+        copula=words("ist war sind waren wird wurde bleibt heißt hieß namens als"),
+        conjunction=words("und"),
+        definite=words("der die das dem den"),
+        neutral=words("der die das dem den des ein eine einen einer einem dr herr frau prof"),
+        unions=unions(
+            spouse="verheiratet mit|verheiratet|heirateten|heiratete",
+            partner="verlobt mit|verlobt|liiert mit|zusammen mit",
+        ),
+        men={
+            "spouse": "mann|ehemann|gatte",
+            "partner": "freund|lebensgefährte|lebenspartner|verlobter|partner",
+            "ex": "ex-mann|exmann|ex-freund|exfreund",
+            "child": "sohn|söhne|jungs|stiefsohn|pflegesohn",
+            "parent": "vater|papa|papi|stiefvater|paps",
+            "sibling": "bruder|brüder|halbbruder",
+            "grandparent": "großvater|opa|opi",
+            "grandchild": "enkel|enkelsohn",
+            "uncle_aunt": "onkel",
+            "niece_nephew": "neffe|neffen",
+            "cousin": "cousin|vetter",
+            "parent_in_law": "schwiegervater",
+            "child_in_law": "schwiegersohn",
+            "sibling_in_law": "schwager",
+            "godchild": "patensohn",
+            "godparent": "patenonkel|pate",
+            "friend": "freund|kumpel|freunde",
+            "boss": "chef|vorgesetzter|teamleiter|abteilungsleiter|chefs",
+            "report": "mitarbeiter|angestellter|geselle|gesellen|assistent",
+            "colleague": "kollege|kollegen|arbeitskollege",
+            "mentor": "betreuer|doktorvater|ausbilder|meister",
+            "mentee": "azubi|lehrling|auszubildender|praktikant",
+            "pupil": "schüler|student",
+            "neighbor": "nachbar|nachbarn",
+            "roommate": "mitbewohner",
+            "landlord": "vermieter|hausbesitzer",
+            "tenant": "mieter|untermieter",
+            "doctor": "arzt|hausarzt|kinderarzt|frauenarzt|doktor",
+            "patient": "patient",
+            "dentist": "zahnarzt|kieferorthopäde",
+            "vet": "tierarzt",
+            "therapist": "therapeut|psychologe|physiotherapeut|krankengymnast",
+            "teacher": "lehrer|klassenlehrer|erzieher|dozent",
+            "coach": "trainer",
+            "lawyer": "anwalt|rechtsanwalt|notar",
+            "accountant": "steuerberater|buchhalter",
+            "tradesperson": (
+                "klempner|elektriker|schreiner|maler|gärtner|mechaniker|handwerker|hausmeister"
+                "|schornsteinfeger"
+            ),
+            "hairdresser": "friseur",
+            "client": "kunde|kunden|auftraggeber",
+            "supplier": "lieferant",
+            "dog": "hund|rüde|hunde",
+            "cat": "kater",
+        },
+        women={
+            "spouse": "frau|ehefrau|gattin",
+            "partner": "freundin|lebensgefährtin|lebenspartnerin|verlobte|partnerin",
+            "ex": "ex-frau|exfrau|ex-freundin|exfreundin",
+            "child": "tochter|töchter|mädchen|mädels|stieftochter|pflegetochter",
+            "parent": "mutter|mama|mami|stiefmutter|mutti",
+            "sibling": "schwester|schwestern|halbschwester",
+            "grandparent": "großmutter|oma|omi",
+            "grandchild": "enkelin|enkelinnen|enkeltochter",
+            "uncle_aunt": "tante|tanten",
+            "niece_nephew": "nichte|nichten",
+            "cousin": "cousine",
+            "parent_in_law": "schwiegermutter",
+            "child_in_law": "schwiegertochter",
+            "sibling_in_law": "schwägerin",
+            "godchild": "patentochter",
+            "godparent": "patentante|patin",
+            "friend": "freundin|freundinnen",
+            "boss": "chefin|vorgesetzte|teamleiterin|abteilungsleiterin",
+            "report": "mitarbeiterin|angestellte|gesellin|assistentin",
+            "colleague": "kollegin|kolleginnen|arbeitskollegin",
+            "mentor": "betreuerin|doktormutter|ausbilderin|meisterin",
+            "mentee": "azubine|auszubildende|praktikantin",
+            "pupil": "schülerin|studentin",
+            "neighbor": "nachbarin|nachbarinnen",
+            "roommate": "mitbewohnerin",
+            "landlord": "vermieterin|hausbesitzerin",
+            "tenant": "mieterin|untermieterin",
+            "doctor": "ärztin|hausärztin|kinderärztin|frauenärztin",
+            "patient": "patientin",
+            "dentist": "zahnärztin|kieferorthopädin",
+            "vet": "tierärztin",
+            "therapist": "therapeutin|psychologin|physiotherapeutin|krankengymnastin",
+            "teacher": "lehrerin|klassenlehrerin|erzieherin|dozentin",
+            "coach": "trainerin",
+            "lawyer": "anwältin|rechtsanwältin|notarin",
+            "accountant": "steuerberaterin|buchhalterin",
+            "tradesperson": "klempnerin|elektrikerin|schreinerin|malerin|gärtnerin|mechanikerin",
+            "hairdresser": "friseurin",
+            "sitter": "tagesmutter",
+            "cleaner": "putzfrau",
+            "client": "kundin|auftraggeberin",
+            "supplier": "lieferantin",
+            "dog": "hündin",
+            "cat": "katze|katzen",
+        },
+        anybody={
+            "spouse": "ehepartner",
+            "partner": "liebste|liebster|schatz",
+            "ex": "ex|ex-partner|ex-partnerin",
+            "child": "kind|kinder|kids|baby|älteste|ältester|jüngste|jüngster|zwillinge|pflegekind",
+            "parent": "eltern|elternteil",
+            "sibling": "geschwister|zwilling",
+            "grandparent": "großeltern",
+            "grandchild": "enkelkind|enkelkinder|enkel",
+            "parent_in_law": "schwiegereltern",
+            "godchild": "patenkind",
+            "godparent": "paten",
+            "friend": "freunde",
+            "boss": "vorgesetzten",
+            "report": "mitarbeitende|stellvertreter|stellvertreterin",
+            "mentor": "mentor|mentorin",
+            "pupil": "schülern",
+            "doctor": "chirurg|chirurgin|orthopäde|orthopädin|kardiologe|kardiologin|neurologe|neurologin",
+            "therapist": "physio|osteopath|osteopathin",
+            "midwife": "hebamme",
+            "teacher": "chorleiter|chorleiterin",
+            "sitter": "babysitter|babysitterin|hundesitter|hundesitterin",
+            "cleaner": "putzhilfe|reinigungskraft",
+            "supplier": "lieferanten",
+            "dog": "welpe|dackel|pudel|terrier",
+            "pet": (
+                "haustier|haustiere|pferd|kaninchen|hase|hamster|papagei|meerschweinchen"
+                "|wellensittich|schildkröte"
+            ),
+        },
+        needs_holder=words("""
+mann frau freund freundin mädchen jungs partner partnerin patient patientin student studentin liebste
+liebster schatz pate meister meisterin älteste ältester jüngste jüngster ex
+"""),
+        needs_language=words("""
+kind chef mama hase pate papi patient cousin kids baby partner trainer student frau mann
+"""),
+        called=words("mama papa mami papi mutti paps oma opa omi opi"),
+    ),
+    changes={
+        "change": phrases("""
+jetzt, nun, inzwischen, mittlerweile, kunftig, neu, neue, neuer, neues, neuen, seit, ab, statt,
+stattdessen, anstatt, anstelle, verschoben, verlegt, umgezogen, gewechselt, wechselt, umbenannt,
+ersetzt, gestiegen, steigt, erhoht, gesenkt, geandert, wieder, heisst, nachfolger, nachfolgerin,
+vorgezogen, verlangert, endgultig, endgultige, endgultiger, bestanden
+"""),
+        "end": phrases("""
+nicht mehr, kein, keine, keinen, keiner, nur noch, aufgehort, aufgegeben, beendet, abgesagt, gekundigt,
+zuruckgezahlt, zuruckgegeben, verkauft, getrennt, geschlossen, abgemeldet
+"""),
+        "correction": phrases("""
+korrektur, ich meinte, meinte, tippfehler, verschrieben, vertippt, versprochen, falsch, moment, warte,
+nein, eigentlich, doch, entschuldigung, pardon
+"""),
+        "cancellation": phrases("""
+abgesagt, fallt aus, findet nicht statt, storniert, gestrichen, doch nicht
+"""),
+        "reschedule": phrases("verschoben, verlegt, vorgezogen"),
+        "addition": phrases("""
+auch, ausserdem, zusatzlich, weitere, weiterer, weiteres, zweite, zweiter, zweites
+"""),
+        "exception": phrases("""
+diese woche, dieses mal, diesmal, ausnahmsweise, nur heute, vorubergehend, solange, bis
+"""),
+        "many": phrases("""
+mochte, mag, liebt, hat gelesen, besuchte, kaufte, kocht, kennt, spricht, spielt, besitzt, hat ein, hat
+eine, ist allergisch
+"""),
+        "plan": phrases("plant, geplant, mochte, will, soll, sollen, muss, voraussichtlich, hofft"),
+        "hearsay": phrases("scherz, gerucht, vielleicht, uberlegt, konnte, wenn"),
+        "past": phrases("fruher, damals, letztes jahr, letzten, ehemals, ursprunglich"),
+    },
+    attributes={
+        "home": names("wohn umgezog zuhaus adresse"),
+        "work": names("arbeit angestell beruf firma praxis"),
+        "phone": names("telefon handy nummer festnetz"),
+        "debt": names("schulde geliehen"),
+        "price": names("kostet preis miete stundensatz verdien gehalt"),
+        "name": names("heisst namen umbenannt"),
+        "doctor": names("hausarzt hausarztin arzt zahnarzt tierarzt"),
+        "vehicle": names("auto wagen fahrt"),
+        "diet": names("isst vegetarier vegetarierin fleisch trinkt"),
+        "deadline": names("fertigstellung termin frist"),
+        "schedule": names("unterricht probe kurs"),
+        "school": names("schule klasse studiert"),
+        "partner": names("freund freundin partnerin verlobt"),
+        "size": names("schuhgrosse grosse wiegt"),
+        "health": names("nimmt tablette medikament"),
+        "holder": names("zustandig leitet ansprech"),
+        "tool": names("benutzt"),
+        "account": names("konto"),
+        "birthday": names("geburtstag"),
+        "dose": names("dosis"),
+        "time": names("beginnt offnet"),
+        "color": names("farbe"),
+        "pet": names("hund katze"),
+    },
+    fillers=words("""
+aber als auch auf aus bei das dass dem den der des die ein eine einem einen einer eines fur haben hat
+hatte ihr ihre ihrem ihren ist kann mit nach nicht noch nur oder schon sehr sein seine seinem seinen
+seiner sich sie sind uber und uns unter vom von vor war waren weil wenn werden wie wird wurde zum zur
+"""),
+    topics={
+        "food": Topic(
+            task=words("""
+abendessen mittagessen frühstück essen menü koch koche kocht rezept kuchen backe grill picknick
+einkaufszettel snack lokal
+"""),
+            fact=words("""
+allergi unverträg vegetari vegan isst trinkt essen fleisch fisch nüsse laktose zöliak alkohol schmeckt
+"""),
+        ),
+        "reach": Topic(
+            task=words("""
+besuch paket päckchen etikett überweis schreib mail ruf rufe anruf sag sage nachricht schick einlad
+antwort frag frage melde brief bescheid
+"""),
+            fact=words("telefon nummer handy mail adresse erreich anruf schreibt spricht"),
+        ),
+        "travel": Topic(
+            task=words("""
+flug flüge flieg zug züge reise hotel urlaub fahrkarte ticket flughafen fähre koffer ausflug wochenende
+abgeholt abhol
+"""),
+            fact=words("""
+sitz gang fenster flug pass reisepass gültig abgelaufen bahncard vielflieger koffer reise zug fähre
+aufzug treppe seekrank
+"""),
+        ),
+        "gift": Topic(
+            task=words("""
+geschenk geburtstag blumen überrasch feier fest hochzeit weihnacht dankeschön einladung
+"""),
+            fact=words("mag liebt liebling wünscht größe geburtstag geboren sammelt hasst"),
+        ),
+        "wear": Topic(
+            task=words("schuhe stiefel jacke mantel kleid hose hemd helm handschuh paar"),
+            fact=words("größe trägt schuh"),
+        ),
+        "health": Topic(
+            task=words("""
+arzt klinik krankenhaus gesundheit zahnarzt rezept apotheke fragebogen aufnahmebogen kur notfall
+"""),
+            fact=words("""
+allergi tablette blut medikament operation arzt diagnose versicher nimmt asthma herz rücken penicillin
+"""),
+        ),
+        "time": Topic(
+            task=words("termin kalender treffen woche plan einsatzplan verabred festleg"),
+            fact=words("""
+montag dienstag mittwoch donnerstag freitag samstag sonntag termin immer jeden jede bis schicht
+"""),
+        ),
+        "money": Topic(
+            task=words("rechnung angebot bezahl steuer bank kosten preis gebühr anteil"),
+            fact=words("berechnet stundensatz rechnung zahlt schuldet steuer konto preis kostet miete"),
+        ),
+        "home": Topic(
+            task=words("liefer reparier handwerk heizung vermieter klempner fahrer"),
+            fact=words("wohnt straße wohnung stock schlüssel vermieter aufzug klingel"),
+        ),
+        "animal": Topic(
+            task=words("hund katze haustier gassi füttern aufpass"),
+            fact=words("hund katze tierarzt futter leine"),
+        ),
+        "phone": Topic(
+            task=words("ruf anrufen telefon"),
+        ),
+        "account": Topic(
+            task=words("überweis bezahl miete konto"),
+        ),
+        "address": Topic(
+            task=words("paket päckchen etikett liefer besuch adresse postkarte"),
+        ),
     },
     calendar=Calendar(
         months=names("""

@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from nexus.memory.languages.lexicon import Calendar, Lexicon, Periods, counts, names, words
+from nexus.memory.languages.lexicon import (
+    Calendar,
+    Lexicon,
+    People,
+    Periods,
+    Topic,
+    counts,
+    names,
+    phrases,
+    unions,
+    words,
+)
 
 LEXICON: Final = Lexicon(
     code="en",
@@ -155,6 +166,341 @@ may june july august september october november december
         ),
         "me": (
             "i|me|my|mine|myself|we|us|our|owner|user|the owner|the user|speaker|the speaker|self|person|you"
+        ),
+    },
+    people=People(
+        common=words("""
+a about am an and are at be been can could did do does for from had has have he her him his how if in is
+it me my of on or our she should so that the their them they this to us was we were what when where
+which who whose why will with would you
+"""),
+        first=words("i me my mine myself we us our ours i'm i've i'd i'll"),
+        possessive=words("my our mine ours"),
+        third=words("his her their its"),
+        of=words("of to at"),
+        copula=words("is was are were be been being became becomes remains called named as"),
+        conjunction=words("and"),
+        definite=words("the"),
+        neutral=words("the a an dr mr mrs ms miss prof"),
+        unions=unions(
+            spouse="married to|married|got married|are married",
+            partner="dating|engaged to|engaged|in a relationship with|going out with",
+        ),
+        men={
+            "spouse": "husband|hubby",
+            "partner": "boyfriend|fiancé|fiance",
+            "ex": "ex-husband|ex husband|ex-boyfriend|ex boyfriend",
+            "child": "son|sons|boy|boys|stepson|foster son",
+            "parent": "father|dad|daddy|stepfather|pop|papa",
+            "sibling": "brother|brothers|half-brother|stepbrother",
+            "grandparent": "grandfather|grandpa|granddad|grandad|gramps",
+            "grandchild": "grandson|grandsons",
+            "uncle_aunt": "uncle|uncles|great-uncle",
+            "niece_nephew": "nephew|nephews",
+            "parent_in_law": "father-in-law|father in law",
+            "child_in_law": "son-in-law|son in law",
+            "sibling_in_law": "brother-in-law|brother in law",
+            "godchild": "godson",
+            "godparent": "godfather",
+            "landlord": "landlord",
+        },
+        women={
+            "spouse": "wife",
+            "partner": "girlfriend|fiancée|fiancee",
+            "ex": "ex-wife|ex wife|ex-girlfriend|ex girlfriend",
+            "child": "daughter|daughters|girl|girls|stepdaughter|foster daughter",
+            "parent": "mother|mum|mom|mummy|mommy|stepmother|mam|mama",
+            "sibling": "sister|sisters|half-sister|stepsister",
+            "grandparent": "grandmother|grandma|granny|gran|nan|nana",
+            "grandchild": "granddaughter|granddaughters",
+            "uncle_aunt": "aunt|auntie|aunts|aunty|great-aunt",
+            "niece_nephew": "niece|nieces",
+            "parent_in_law": "mother-in-law|mother in law",
+            "child_in_law": "daughter-in-law|daughter in law",
+            "sibling_in_law": "sister-in-law|sister in law",
+            "godchild": "goddaughter",
+            "godparent": "godmother",
+            "landlord": "landlady",
+        },
+        anybody={
+            "spouse": "spouse",
+            "partner": "partner|significant other|other half|better half",
+            "ex": "ex|ex-partner|ex partner|former partner",
+            "child": (
+                "child|children|kid|kids|baby|toddler|eldest|youngest|little one|little ones|twins"
+                "|twin|foster child|teenager"
+            ),
+            "parent": "parent|parents|folks",
+            "sibling": "sibling|siblings|twin",
+            "grandparent": "grandparent|grandparents",
+            "grandchild": "grandchild|grandchildren|grandkids|grandkid",
+            "cousin": "cousin|cousins",
+            "parent_in_law": "in-laws|parents-in-law",
+            "godchild": "godchild|godchildren",
+            "godparent": "godparents",
+            "friend": "friend|friends|best friend|mate|buddy|pal|bff",
+            "boss": "boss|manager|line manager|supervisor|team lead|head of department",
+            "report": (
+                "employee|employees|direct report|assistant|deputy|second in command|sous-chef|sous chef"
+            ),
+            "colleague": "colleague|colleagues|coworker|co-worker|coworkers|teammate",
+            "mentor": "mentor|advisor|adviser|phd supervisor|thesis supervisor|tutor",
+            "mentee": "mentee|apprentice|trainee|intern|protégé",
+            "pupil": "pupil|pupils|student|students",
+            "neighbor": (
+                "neighbor|neighbour|neighbors|neighbours|next door|next-door neighbor|next-door neighbour"
+            ),
+            "roommate": "roommate|roommates|flatmate|flatmates|housemate|housemates",
+            "tenant": "tenant|tenants|lodger|subtenant",
+            "doctor": (
+                "doctor|gp|physician|family doctor|surgeon|pediatrician|paediatrician|gynecologist"
+                "|cardiologist|neurologist|dermatologist|allergist|specialist"
+            ),
+            "patient": "patient|patients",
+            "dentist": "dentist|orthodontist|dental hygienist",
+            "vet": "vet|veterinarian",
+            "therapist": (
+                "therapist|psychologist|counselor|counsellor|physio|physiotherapist"
+                "|physical therapist|osteopath|chiropractor|shrink"
+            ),
+            "midwife": "midwife|doula",
+            "teacher": (
+                "teacher|class teacher|homeroom teacher|instructor|professor|conductor|choir leader"
+                "|choirmaster|choirmistress"
+            ),
+            "coach": "coach|trainer|personal trainer",
+            "lawyer": "lawyer|attorney|solicitor|notary",
+            "accountant": "accountant|bookkeeper|tax adviser|tax advisor",
+            "tradesperson": (
+                "plumber|electrician|carpenter|joiner|painter|gardener|mechanic|handyman|roofer"
+                "|builder|contractor|janitor|caretaker"
+            ),
+            "hairdresser": "hairdresser|barber|hairstylist",
+            "sitter": "babysitter|nanny|childminder|au pair|dog walker|dog sitter|cat sitter|pet sitter",
+            "cleaner": "cleaner|cleaning lady|housekeeper",
+            "client": "client|clients|customer|customers",
+            "supplier": "supplier|suppliers|vendor|vendors|fishmonger|greengrocer",
+            "dog": "dog|dogs|puppy|hound|pooch|terrier|labrador|spaniel|poodle|dachshund|collie|mutt",
+            "cat": "cat|cats|kitten|kitty|tomcat",
+            "pet": "pet|pets|horse|pony|rabbit|hamster|parrot|guinea pig|tortoise|budgie",
+        },
+        needs_holder=words("""
+boy boys girl girls mate pop pal partner patient patients student students twin eldest youngest
+specialist ex vet
+"""),
+        needs_language=words("""
+son mate pop pal gran mama nan mam nana patient patients client clients boy boys girl girls tutor coach
+parents cousin cousins kids baby partner trainer student builder
+"""),
+        called=words("""
+mum mom mummy mommy mam mama dad daddy papa grandma grandpa granny gran nan nana granddad grandad auntie
+"""),
+    ),
+    changes={
+        "change": phrases("""
+now, from now on, nowadays, currently, moved, moves, switched, changed, changes, replaced, replaces,
+instead, renamed, new, upgraded, updated, rises, rose, raised, lowered, reduced, increased, postponed,
+brought forward, rescheduled, delayed, extended, since, renewed, has been on, took over, succeeds,
+succeeded, corrected, has become, went live, passed, again, final, finally, still
+"""),
+        "end": phrases("""
+no longer, not any more, not anymore, any longer, stopped, quit, gave up, given up, left, ended,
+cancelled, canceled, returned, paid back, sold, broke up, called off, retired, closed, dropped,
+withdrew, died, has not, have not, without
+"""),
+        "correction": phrases("""
+sorry, scratch that, i meant, i mean, meant to say, correction, typo, mistyped, misspoke, my mistake, my
+bad, my fault, oops, whoops, wait, no wait, hang on, hold on, actually, not quite, that was wrong, got
+that wrong, got it wrong, wrong, i was wrong, misread, misheard, mixed up, mixing up, confused, turns
+out, it s not, it is not, that s not, isn t, not a, rather, strike that, ignore that, forget that,
+forget what i said, i stand corrected, should be, should have said, make that, to be precise,
+apparently, double checked, just checked, checked again, looked it up, no it s, no that s, no she, no
+he, no they, nope, fat fingers, autocorrect
+"""),
+        "cancellation": phrases("""
+cancelled, canceled, cancel, cancels, called off, call off, is off, are off, off the table, not
+happening, isn t happening, fell through, falls through, pulled out, backed out, backs out, dropped out,
+won t happen, not going after all, not coming after all, not going, not coming, scrapped, shelved,
+abandoned, no longer going, no longer coming, withdrew, withdrawn, bailed, postponed indefinitely
+"""),
+        "reschedule": phrases("""
+moved to, moves to, is moved, been moved, was moved, got moved, postponed, pushed to, pushed back, put
+back, brought forward, rescheduled, delayed, slipped, slips, bumped to, shifted to, shifted, extended to
+"""),
+        "addition": phrases("""
+also, another, second, additional, as well, too, in addition, besides, other, both
+"""),
+        "exception": phrases("""
+this week, this time, this once, just this, only this, just for, only for, just today, only today, for
+now, for the week, for the time being, temporarily, temporary, until, except, exceptionally, for once,
+one off, on holiday, while, during, over easter, over christmas, over the holidays, this month only, on
+the day, next week only
+"""),
+        "many": phrases("""
+wants to, want to, would like, likes, loves, enjoys, hates, dislikes, prefers not, read, reads, has
+read, watched, visited, has been to, went to, bought, ordered, cooked, baked, made, met, knows, speaks,
+collects, plays, owns, has a, has an, is allergic to, can t eat, avoids, mentioned, asked, told,
+recommended, suggested, wrote, sent, gave, got, received, found, learned, saw
+"""),
+        "plan": phrases("""
+plans, planned, wants, want, hopes, expected, is to, due, scheduled, going to, intends
+"""),
+        "hearsay": phrases("""
+joked, jokes, joking, kidding, just kidding, rumour, rumor, rumours, supposedly, might, maybe, perhaps,
+wondered, wonders, wishes, wish, dreams, would love, would like, considering, considers, thinking about,
+thinking of, thought about, if, unless, suggested, proposed, offered, asked whether, not sure
+"""),
+        "past": phrases("""
+used to, last year, last summer, last winter, last spring, last autumn, last fall, years ago, back then,
+back in, previously, formerly, originally, as a child, as a kid, growing up, once, in the past, at the
+time, before that, the old
+"""),
+    },
+    attributes={
+        "home": names("""
+live lives living home house apartment flat condo address moved rents renting sublet based staying lodg
+"""),
+        "work": names("""
+works working job employ teach taught engineer manager head company unemploy freelance joined joins
+hired role position promoted freelanc intern
+"""),
+        "phone": names("phone mobile number"),
+        "debt": names("owe owes debt lent borrow repaid"),
+        "price": names("""
+cost costs price rent rate charge charges pays salary earn retainer fee quote insured
+"""),
+        "name": names("called named renamed"),
+        "doctor": names("doctor dentist surgeon physician vet physiotherap"),
+        "vehicle": names("drives car drive"),
+        "diet": names("vegan vegetarian eats meat alcohol drinks"),
+        "deadline": names("deadline due live opening scheduled operation surgery replacement concert"),
+        "schedule": names("rehearse lesson lessons class classes swim session meets training surf"),
+        "school": names("school grade studies studying study degree"),
+        "partner": names("dating girlfriend boyfriend partner engaged married"),
+        "size": names("size shoe weighs"),
+        "health": names("takes medication tablet dose"),
+        "holder": names("responsible charge contact"),
+        "tool": names("laptop server runs database uses version computer"),
+        "email": names("email mail inbox"),
+        "account": names("iban account berth locker pin code password membership policy"),
+        "birthday": names("birthday born"),
+        "age": names("turns turned aged"),
+        "dose": names("mg ml units milligram drops twice"),
+        "time": names("""
+starts begins opens closes leaves arrives departs boards meet pickup appointment flight train
+"""),
+        "color": names("color colour painted paint"),
+        "venue": names("venue held restaurant booked reservation hotel"),
+        "pet": names("dog cat puppy kitten rabbit"),
+    },
+    fillers=words("""
+about after all and any are been before being but can could did does each for from had has have her here
+hers him his how into its may might must nor not our shall she should some than that the their them then
+there these they this those was were what when where which who why will with would you your done every
+onto
+"""),
+    topics={
+        "food": Topic(
+            task=words("""
+dinner lunch breakfast brunch supper meal menu cook recipe restaurant snack cake bake barbecue bbq
+picnic cater grocer food eat drinks tea party cookout treat feed
+"""),
+            fact=words("""
+allerg intoleran vegetarian vegan diabet coeliac celiac gluten lactose dairy peanut nut nuts cashew
+shellfish eats eat drink drunk alcohol food dish cook meat fish spicy mushroom aubergine diet kosher
+halal grapefruit sugar salt fussy taste flavour milk cheese egg pork
+"""),
+        ),
+        "reach": Topic(
+            task=words("""
+email e-mail mail write text message call ring phone invite reply respond tell let send ask letter
+remind contact draft notify answer inform confirm visit post parcel package ship label reach chase
+"""),
+            fact=words("""
+phone number mobile email e-mail address reachable rung ring called call calls text texts whatsapp
+signal reply writes answers time-zone behind ahead hears hearing speaks language sleeps bed
+"""),
+        ),
+        "travel": Topic(
+            task=words("""
+flight fly train trip travel hotel journey holiday vacation ticket airport ferry cottage visa passport
+pack getaway cruise weekend tour hostel airbnb drive lift pick
+"""),
+            fact=words("""
+seat aisle window flight red-eye passport expires aeroplan railcard bahncard miles loyalty visa hotel
+luggage motion carsick elevator lift stairs ferry airport lands travels travel trip train drive driving
+licence license steep
+"""),
+        ),
+        "gift": Topic(
+            task=words("""
+gift present birthday flowers surprise card celebrate celebration anniversary wedding christmas thank
+"""),
+            fact=words("""
+likes loves favourite favorite wants wishes wish size birthday born turns collects mad keen fan hates
+dislikes already allerg gift present spends
+"""),
+        ),
+        "wear": Topic(
+            task=words("""
+shoes sneakers boots trainers jacket coat clothes dress shirt trousers helmet gloves outfit pair
+"""),
+            fact=words("size wears wear shoe fitting feet"),
+        ),
+        "health": Topic(
+            task=words("""
+doctor clinic hospital medical intake health dentist physio prescription pharmacy first-aid
+questionnaire pre-op medicine emergency carer gp vet insurance birth
+"""),
+            fact=words("""
+allerg mg tablet pill blood medication medicine operation surgery disc mri diagnos doctor gp asthma
+patient insurance takes ulcer diabet pressure arthritis eczema anaesthetic epipen pregnan inhaler injury
+sick heart vaccin
+"""),
+        ),
+        "time": Topic(
+            task=words("""
+schedule calendar slot appointment meeting book arrange week plan propose date block rota roster session
+rehearsal
+"""),
+            fact=words("""
+mondays tuesdays wednesdays thursdays fridays saturdays sundays every until appointment away busy
+available weekdays mornings evenings shift rehears weekly noon
+"""),
+        ),
+        "money": Topic(
+            task=words("""
+invoice budget pay quote bill bank tax price cost expense loan rent payment estimate
+"""),
+            fact=words("""
+charges rate hour invoices invoice pays pay owes owe owed tax account price costs cost rent salary
+budget deposit limit euro eur usd cad gbp £ € $
+"""),
+        ),
+        "home": Topic(
+            task=words("""
+deliver repair fix plumber electrician landlord heating boiler leak tap installer carers key gouttière
+"""),
+            fact=words("""
+lives address street apartment flat floor key code landlord elevator stairs parking delivery bell gate
+avenue
+"""),
+        ),
+        "animal": Topic(
+            task=words("dog cat puppy kitten pet feed walker kennel sitter mind minding"),
+            fact=words("dog cat pet kibble vet walks lunges leash feed litter"),
+        ),
+        "email": Topic(
+            task=words("email e-mail emails"),
+        ),
+        "phone": Topic(
+            task=words("text texts call ring phone sms whatsapp telephone"),
+        ),
+        "account": Topic(
+            task=words("pay transfer rent invoice account payment"),
+        ),
+        "address": Topic(
+            task=words("post parcel package ship label deliver visit card address"),
         ),
     },
     calendar=Calendar(

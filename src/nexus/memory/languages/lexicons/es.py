@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from nexus.memory.languages.lexicon import Calendar, Lexicon, Periods, counts, names, words
+from nexus.memory.languages.lexicon import (
+    Calendar,
+    Lexicon,
+    People,
+    Periods,
+    Topic,
+    counts,
+    names,
+    phrases,
+    unions,
+    words,
+)
 
 LEXICON: Final = Lexicon(
     code="es",
@@ -125,6 +136,280 @@ vez veces
             r"|ambos)\b"
         ),
         "me": "yo|me|mí|mi|nosotros|nos|dueñ[oa]|el dueño|la dueña|usuari[oa]|propietari[oa]",
+    },
+    people=People(
+        common=words("""
+a al con como cuál cuándo cuánto cuántos de del desde dónde el ella en era es esta está este fue ha hay
+la las le les lo los más me mi mis muy no nos nuestra nuestro o para pero por qué que quién se ser si
+sin sobre son su sus también te tengo tiene un una y ya yo
+"""),
+        first=words("""
+yo me mi mis mí mío mía míos mías conmigo nosotros nosotras nos nuestro nuestra nuestros nuestras tengo
+puedo debo soy estoy voy quiero hago he tenemos podemos debemos somos estamos vamos hemos
+"""),
+        possessive=words("mi mis nuestro nuestra nuestros nuestras mío mía"),
+        third=words("su sus"),
+        of=words("de del"),
+        copula=words("es era fue son eran será llama llamaba como llamado llamada"),
+        conjunction=words("y e"),
+        definite=words("el la los las al del"),
+        neutral=words("el la los las un una al dr dra doctor doctora don doña señor señora"),
+        unions=unions(
+            spouse="casado con|casada con|casados|se casaron|se casó con",
+            partner="prometida con|prometido con|sale con|pareja de hecho",
+        ),
+        men={
+            "spouse": "marido|esposo",
+            "partner": "novio|chico|prometido|compañero",
+            "ex": "exmarido|ex marido|exnovio|ex novio",
+            "child": "hijo",
+            "parent": "padre|papá|papa|padrastro",
+            "sibling": "hermano",
+            "grandparent": "abuelo|yayo",
+            "grandchild": "nieto",
+            "uncle_aunt": "tío",
+            "niece_nephew": "sobrino",
+            "cousin": "primo",
+            "parent_in_law": "suegro",
+            "child_in_law": "yerno",
+            "sibling_in_law": "cuñado",
+            "godchild": "ahijado",
+            "godparent": "padrino",
+            "friend": "amigo",
+            "boss": "jefe|encargado",
+            "report": "empleado|asistente|ayudante",
+            "colleague": "compañero de trabajo",
+            "mentor": "tutor|director de tesis",
+            "mentee": "aprendiz|becario",
+            "pupil": "alumno",
+            "neighbor": "vecino",
+            "roommate": "compañero de piso",
+            "landlord": "casero|arrendador",
+            "tenant": "inquilino",
+            "doctor": "médico|doctor|pediatra|ginecólogo",
+            "vet": "veterinario",
+            "therapist": "terapeuta|psicólogo|fisioterapeuta|fisio",
+            "teacher": "profesor|maestro|profe",
+            "coach": "entrenador|monitor",
+            "lawyer": "abogado|notario",
+            "accountant": "asesor|contable|gestor",
+            "tradesperson": "fontanero|electricista|carpintero|pintor|jardinero|mecánico|conserje",
+            "hairdresser": "peluquero",
+            "supplier": "proveedor",
+            "dog": "perro|galgo",
+            "cat": "gato",
+        },
+        women={
+            "spouse": "mujer|esposa",
+            "partner": "novia|chica|prometida|compañera",
+            "ex": "exmujer|ex mujer|exnovia|ex novia",
+            "child": "hija|hijas",
+            "parent": "madre|mamá|mama|madrastra",
+            "sibling": "hermana|hermanas",
+            "grandparent": "abuela|yaya",
+            "grandchild": "nieta|nietas",
+            "uncle_aunt": "tía|tías",
+            "niece_nephew": "sobrina|sobrinas",
+            "cousin": "prima|primas",
+            "parent_in_law": "suegra",
+            "child_in_law": "nuera",
+            "sibling_in_law": "cuñada",
+            "godchild": "ahijada",
+            "godparent": "madrina",
+            "friend": "amiga|amigas",
+            "boss": "jefa|encargada|dueña",
+            "report": "empleada",
+            "colleague": "compañera de trabajo",
+            "mentor": "tutora|directora de tesis",
+            "mentee": "aprendiza|becaria",
+            "pupil": "alumna",
+            "neighbor": "vecina|vecinas",
+            "roommate": "compañera de piso",
+            "landlord": "casera|arrendadora",
+            "tenant": "inquilina",
+            "doctor": "médica|doctora|ginecóloga|gine",
+            "vet": "veterinaria",
+            "therapist": "psicóloga",
+            "teacher": "profesora|maestra|profe",
+            "coach": "entrenadora|monitora",
+            "lawyer": "abogada|notaria",
+            "accountant": "asesora|gestora",
+            "hairdresser": "peluquera",
+            "sitter": "canguro|niñera",
+            "cleaner": "limpiadora|asistenta",
+            "supplier": "proveedora",
+            "dog": "perra",
+            "cat": "gata",
+        },
+        anybody={
+            "spouse": "cónyuge",
+            "partner": "pareja",
+            "ex": "ex|expareja",
+            "child": "hijos|niño|niña|niños|niñas|bebé|crío|cría|críos|mellizos|gemelos",
+            "parent": "padres",
+            "sibling": "hermanos|mellizo|melliza|gemelo|gemela",
+            "grandparent": "abuelos",
+            "grandchild": "nietos",
+            "uncle_aunt": "tíos",
+            "niece_nephew": "sobrinos",
+            "cousin": "primos",
+            "parent_in_law": "suegros",
+            "sibling_in_law": "cuñados",
+            "godchild": "ahijados",
+            "godparent": "padrinos",
+            "friend": "amigos",
+            "report": "segundo|segunda",
+            "colleague": "colega|colegas|compañeros",
+            "mentor": "mentor|mentora",
+            "mentee": "pupilo|pupila",
+            "pupil": "alumnos",
+            "neighbor": "vecinos",
+            "roommate": "compañeros de piso",
+            "doctor": "cirujano|cirujana|cardiólogo|cardióloga|neurólogo|neuróloga",
+            "patient": "paciente",
+            "dentist": "dentista|ortodoncista",
+            "midwife": "matrona|comadrona",
+            "client": "cliente|clienta|clientes",
+            "supplier": "proveedores|pescadero|pescadera|frutero|frutera",
+            "dog": "cachorro",
+            "cat": "gatito|gatita",
+            "pet": "mascota|mascotas|caballo|conejo|loro|tortuga",
+        },
+        needs_holder=words("""
+mujer chico chica compañero compañera segundo segunda asesor gestor gestora monitor ex
+"""),
+        needs_language=words("prima primo primas primos mama segundo monitor tutor matrona"),
+        called=words("mama papa mamá papá yaya yayo"),
+    ),
+    changes={
+        "change": phrases("""
+ahora, actualmente, desde, a partir, nuevo, nueva, nuevos, nuevas, cambio, cambia, cambiado, se mudo,
+mudado, en lugar, en vez, paso a, pasa a, pasado a, aplazo, aplazado, aplazada, retraso, retrasado,
+subio, subido, sube, bajo, bajado, sustituye, sustituido, sustituyo, corregida, corregido, de nuevo,
+vuelve a, volvio a, renovo, renovado, adelanto, adelantado, ya, definitivamente, solo
+"""),
+        "end": phrases("""
+ya no, dejo de, ha dejado, dejado de, cancelo, cancelado, cancelada, devolvio, devuelto, vendio,
+vendido, rompio, cerro, cerrado, termino, renuncio
+"""),
+        "correction": phrases("""
+perdon, quise decir, queria decir, correccion, me equivoque, equivocado, error, espera, en realidad,
+mejor dicho, no era
+"""),
+        "cancellation": phrases("""
+cancelado, cancelada, cancelo, suspendido, suspendida, anulado, no se hace
+"""),
+        "reschedule": phrases("aplazado, aplazada, aplazo, retrasado, adelantado, pospuesto, pospuesta"),
+        "addition": phrases("tambien, ademas, otro, otra, segundo, segunda, adicional"),
+        "exception": phrases("""
+esta semana, esta vez, solo por, provisionalmente, temporalmente, mientras, hasta
+"""),
+        "many": phrases("""
+quiere, le gusta, le gustan, ha leido, visito, compro, cocino, conoce, habla, toca, tiene un, tiene una,
+es alergico, es alergica
+"""),
+        "plan": phrases("""
+planea, planean, previsto, prevista, quiere, quieren, espera, piensa, tiene que, si
+"""),
+        "hearsay": phrases("broma, quiza, quizas, tal vez, si, podria"),
+        "past": phrases("antes, el ano pasado, hace anos, de nina, de nino, antiguamente, originalmente"),
+    },
+    attributes={
+        "home": names("vive viven vivir piso domicil mudo"),
+        "work": names("trabaj puesto empleo"),
+        "phone": names("telefono movil numero"),
+        "debt": names("debe deuda devolv prest"),
+        "price": names("cuesta precio alquiler paga sueldo gana"),
+        "name": names("llama llaman llamarse nombre"),
+        "doctor": names("medico medica doctora ginecol veterin"),
+        "vehicle": names("coche conduce moto"),
+        "diet": names("come carne bebe vegana"),
+        "deadline": names("estreno estrena plazo fecha"),
+        "schedule": names("clase clases ensayo"),
+        "school": names("estudia colegio curso"),
+        "partner": names("novio novia pareja"),
+        "size": names("talla calza pesa"),
+        "health": names("toma pastilla pastillas"),
+        "holder": names("encarg responsable proveedor mecanico"),
+        "tool": names("usa"),
+        "email": names("correo"),
+        "account": names("cuenta"),
+        "birthday": names("cumpleanos"),
+        "time": names("empieza abre"),
+        "pet": names("perro gato"),
+    },
+    fillers=words("""
+como con cuando del donde entre era esa ese esta estar estas este estos fue hay las les los mas muy nos
+para pero por porque que ser sin sobre son sus tiene tienen una unas uno unos
+"""),
+    topics={
+        "food": Topic(
+            task=words("""
+cena comida almuerzo desayuno menú cocin receta restaurante tarta pastel merienda picoteo comer
+"""),
+            fact=words("""
+alérgi alergi intoleran come bebe comida carne pescado celiac celíac azúcar sal picante leche embutido
+"""),
+        ),
+        "reach": Topic(
+            task=words("""
+visita paquete etiqueta escrib escríb llama manda mánda mensaje correo carta invita avisa responde
+contesta confirma recordatorio
+"""),
+            fact=words("teléfono móvil correo dirección llama escribe whatsapp contesta habla"),
+        ),
+        "travel": Topic(
+            task=words("vuelo tren viaje hotel vacaciones billete aeropuerto maleta escapada"),
+            fact=words("""
+asiento pasillo ventan vuelo pasaporte caduca tarjeta maleta viaje tren marea ascensor
+"""),
+        ),
+        "gift": Topic(
+            task=words("regalo cumpleaños flores sorpresa celebra boda navidad detalle bonito"),
+            fact=words("gusta encanta favorit quiere desea talla cumple nació colecciona odia"),
+        ),
+        "wear": Topic(
+            task=words("zapat botas chaqueta abrigo vestido pantal camisa casco"),
+            fact=words("talla calza número"),
+        ),
+        "health": Topic(
+            task=words("""
+médic clínica hospital salud dentista receta farmacia formulario ingreso parto operación urgenc
+"""),
+            fact=words("""
+alérgi alergi pastilla sangre medic operación médic diagnóst toma asma anemia embaraz seguro
+"""),
+        ),
+        "time": Topic(
+            task=words("cita calendario reunión semana planifica cuadrante agenda organiza fecha reserva"),
+            fact=words("""
+lunes martes miércoles jueves viernes sábado domingo cita cada hasta turno cierra libra
+"""),
+        ),
+        "money": Topic(
+            task=words("factura presupuesto pagar banco impuesto precio coste deuda"),
+            fact=words("cobra tarifa factura paga debe impuesto cuenta precio cuesta alquiler euros"),
+        ),
+        "home": Topic(
+            task=words("arregl repar calentador casero traigan entrega fontanero"),
+            fact=words("vive calle piso llave casero ascensor portal timbre"),
+        ),
+        "animal": Topic(
+            task=words("perro gato mascota cuide paseo"),
+            fact=words("perro gato pienso veterinari correa"),
+        ),
+        "email": Topic(
+            task=words("correo"),
+        ),
+        "phone": Topic(
+            task=words("llama"),
+        ),
+        "account": Topic(
+            task=words("paga transfer alquiler cuenta"),
+        ),
+        "address": Topic(
+            task=words("paquete etiqueta entrega visita dirección"),
+        ),
     },
     calendar=Calendar(
         months=names("""

@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from nexus.memory.languages.lexicon import Calendar, Lexicon, Periods, counts, names, words
+from nexus.memory.languages.lexicon import (
+    Calendar,
+    Lexicon,
+    People,
+    Periods,
+    Topic,
+    counts,
+    names,
+    phrases,
+    unions,
+    words,
+)
 
 LEXICON: Final = Lexicon(
     code="fr",
@@ -120,6 +131,275 @@ un deux trois quatre cinq six sept huit neuf dix onze douze vingt trente cent mi
             r"\b(?:il|elle|ils|elles|le|la|les|lui|leur|son|sa|ses|ce|cet|cette|cela|ça|c'est|y|là)\b"
         ),
         "me": "je|j'|moi|mon|ma|mes|nous|propriétaire|le propriétaire|la propriétaire|utilisat(?:eur|rice)",
+    },
+    people=People(
+        common=words("""
+à au aux avec c ce ces cette combien comme comment dans de depuis des donc du elle en est et était fait
+il ils j je l la le les leur lui ma mais me mes moi mon n ne nos notre nous on ont ou où par pas plus
+pour pourquoi qu quand que quel quelle quelles quels qui s sa se ses si son sont sur ta ton tu un une
+vos votre vous y
+"""),
+        first=words("je j moi me m mon ma mes mien mienne nous notre nos"),
+        possessive=words("mon ma mes notre nos"),
+        third=words("son sa ses leur leurs"),
+        of=words("de du d des chez"),
+        copula=words("est était sont étaient sera fut appelle appelait comme nommé nommée devient"),
+        conjunction=words("et"),
+        definite=words("le la les l au aux du"),
+        neutral=words("le la les l un une au aux dr docteur docteure m mme monsieur madame maître"),
+        unions=unions(
+            spouse="marié à|mariée à|marié avec|mariée avec|sont mariés|a épousé",
+            partner="fiancé à|fiancée à|fiancés|pacsés|pacsée avec|pacsé avec|en couple avec",
+        ),
+        men={
+            "spouse": "mari|époux",
+            "partner": "petit ami|copain|compagnon|fiancé|chéri",
+            "ex": "ex-mari|ex mari|ex-copain",
+            "child": "fils|beau-fils",
+            "parent": "père|papa|beau-père",
+            "sibling": "frère|frères|frangin|demi-frère",
+            "grandparent": "grand-père|papi|papy|pépé",
+            "grandchild": "petit-fils",
+            "uncle_aunt": "oncle|tonton",
+            "niece_nephew": "neveu|neveux",
+            "cousin": "cousin",
+            "parent_in_law": "beau-père",
+            "child_in_law": "gendre|beau-fils",
+            "sibling_in_law": "beau-frère",
+            "godchild": "filleul",
+            "godparent": "parrain",
+            "friend": "ami|copain|pote",
+            "boss": "chef|patron|responsable|supérieur",
+            "report": "employé|assistant|subordonné",
+            "colleague": "collègue",
+            "mentor": "tuteur|directeur de thèse|maître de stage",
+            "mentee": "apprenti",
+            "pupil": "élève|étudiant",
+            "neighbor": "voisin",
+            "roommate": "colocataire|coloc",
+            "landlord": "propriétaire|proprio|bailleur",
+            "tenant": "locataire",
+            "doctor": "médecin|docteur|généraliste|gynéco|pédiatre",
+            "therapist": "thérapeute|psy|psychologue|kiné|kinésithérapeute|ostéopathe|ostéo",
+            "teacher": "professeur|prof|instituteur|maître",
+            "coach": "entraîneur|coach",
+            "lawyer": "avocat|notaire",
+            "accountant": "comptable|expert-comptable",
+            "tradesperson": (
+                "plombier|électricien|menuisier|maçon|peintre|jardinier|garagiste|couvreur|gardien|concierge"
+            ),
+            "hairdresser": "coiffeur",
+            "client": "client",
+            "supplier": "fournisseur",
+            "dog": "chien",
+            "cat": "chat",
+        },
+        women={
+            "spouse": "femme|épouse",
+            "partner": "petite amie|copine|compagne|fiancée|chérie",
+            "ex": "ex-femme|ex femme|ex-copine",
+            "child": "fille|filles|belle-fille",
+            "parent": "mère|maman",
+            "sibling": "sœur|soeur|sœurs|frangine|demi-sœur",
+            "grandparent": "grand-mère|mamie|mémé",
+            "grandchild": "petite-fille|petites-filles",
+            "uncle_aunt": "tante|tata|tatie",
+            "niece_nephew": "nièce|nièces",
+            "cousin": "cousine|cousines",
+            "parent_in_law": "belle-mère",
+            "child_in_law": "belle-fille|bru",
+            "sibling_in_law": "belle-sœur",
+            "godchild": "filleule",
+            "godparent": "marraine",
+            "friend": "amie|copine|amies",
+            "boss": "cheffe|patronne|supérieure",
+            "report": "employée|assistante",
+            "colleague": "collègue",
+            "mentor": "tutrice|directrice de thèse",
+            "mentee": "apprentie",
+            "pupil": "étudiante",
+            "neighbor": "voisine",
+            "roommate": "colocataire|coloc",
+            "landlord": "propriétaire|proprio",
+            "tenant": "locataire",
+            "doctor": "doctoresse|gynécologue",
+            "teacher": "professeure|prof|institutrice|maîtresse",
+            "coach": "entraîneuse",
+            "lawyer": "avocate",
+            "accountant": "comptable",
+            "hairdresser": "coiffeuse",
+            "sitter": "nounou|nourrice|assistante maternelle",
+            "cleaner": "femme de ménage",
+            "client": "cliente",
+            "dog": "chienne",
+            "cat": "chatte",
+        },
+        anybody={
+            "spouse": "conjoint|conjointe",
+            "partner": "partenaire",
+            "ex": "ex|ex-conjoint|ex-conjointe",
+            "child": "enfant|enfants|gamin|gamine|gamins|bébé|aîné|aînée|cadet|cadette|jumeaux|jumelles",
+            "parent": "parents",
+            "sibling": "frères et sœurs|jumeau|jumelle",
+            "grandparent": "grands-parents",
+            "grandchild": "petits-enfants",
+            "cousin": "cousins",
+            "parent_in_law": "beaux-parents",
+            "godchild": "filleuls",
+            "friend": "amis|copains",
+            "boss": "manager",
+            "report": "adjoint|adjointe",
+            "colleague": "collègues",
+            "mentor": "mentor|mentore",
+            "mentee": "stagiaire|stagiaires",
+            "pupil": "élèves",
+            "neighbor": "voisins",
+            "roommate": "colocataires|colocs",
+            "doctor": "chirurgien|chirurgienne|cardiologue|neurologue",
+            "patient": "patient|patiente",
+            "dentist": "dentiste|orthodontiste",
+            "vet": "vétérinaire|véto",
+            "midwife": "sage-femme",
+            "sitter": "baby-sitter",
+            "client": "clients",
+            "dog": "toutou|chiot",
+            "cat": "chaton",
+            "pet": "animal|animaux|cheval|lapin|perroquet|tortue",
+        },
+        needs_holder=words("""
+femme fille filles patient patiente étudiant étudiante animal animaux aîné aînée cadet cadette
+responsable maître maîtresse propriétaire ex
+"""),
+        needs_language=words("""
+chat mari chef bru pote patron ami amis papi tata patient animal client clients coach parents cousin
+cousins responsable
+"""),
+        called=words("papa papi maman papy mamie mémé pépé tata tatie tonton"),
+    ),
+    changes={
+        "change": phrases("""
+maintenant, desormais, dorenavant, actuellement, depuis, nouveau, nouvel, nouvelle, au lieu, a la place,
+passe a, est passe, est passee, reporte, reportee, repousse, repoussee, demenage, s installe,
+finalement, remplace, remplacee, renomme, augmente, baisse, change, a nouveau, avance, avancee,
+prolonge, renouvele, encore, remange
+"""),
+        "end": phrases("""
+ne plus, n est plus, n a plus, plus de, plus d, a renonce, a arrete, a cesse, annule, annulee, a rendu,
+rembourse, a vendu, a rompu, a quitte, a ferme, efface
+"""),
+        "correction": phrases("""
+je voulais dire, erreur, me suis trompe, trompee, attends, en fait, plutot, desole
+"""),
+        "cancellation": phrases("annule, annulee, tombe a l eau, n a plus lieu"),
+        "reschedule": phrases("reporte, reportee, repousse, repoussee, avance, avancee, decale, decalee"),
+        "addition": phrases("aussi, egalement, autre, deuxieme, seconde, en plus, supplementaire"),
+        "exception": phrases("""
+cette semaine, cette fois, exceptionnellement, provisoirement, pendant, jusqu
+"""),
+        "many": phrases("""
+veut, aime, a lu, a visite, a achete, a cuisine, connait, parle, joue, possede, a un, a une, est
+allergique
+"""),
+        "plan": phrases("prevoit, prevoient, prevu, prevue, veut, espere, doit, compte, inscrit, inscrite"),
+        "hearsay": phrases("blague, rumeur, peut etre, pourrait"),
+        "past": phrases("avant, autrefois, l annee derniere, l an dernier, a l epoque"),
+    },
+    attributes={
+        "home": names("habit demeur install appart studio"),
+        "work": names("travaill emploi profess metier chomage"),
+        "phone": names("telephone portable"),
+        "debt": names("doit dette rembou"),
+        "price": names("coute prix loyer tarif gagne touche devis salaire"),
+        "name": names("appell nomme"),
+        "doctor": names("medecin dentiste traitant"),
+        "vehicle": names("voiture conduit"),
+        "diet": names("mange viande boit vegetarienne"),
+        "deadline": names("echeance remise"),
+        "schedule": names("cours reunit repetition"),
+        "school": names("etudie lycee formation"),
+        "partner": names("copain copine compagn sort rompu"),
+        "size": names("taille pointure chausse pese"),
+        "health": names("prend comprime"),
+        "holder": names("fournisseur proviseur mecanicien"),
+        "tool": names("utilise"),
+        "email": names("courriel"),
+        "account": names("compte"),
+        "birthday": names("anniversaire"),
+        "dose": names("dosage"),
+        "time": names("ouvre commence"),
+        "pet": names("chien chat"),
+    },
+    fillers=words("""
+aux avec chez dans dont elle elles est etait ils leur leurs mais ont par pas plus pour qui ses sont sous
+sur tres une
+"""),
+    topics={
+        "food": Topic(
+            task=words("""
+dîner déjeuner menu cuisin recette resto gâteau goûter apéro pique-nique courses repas colis gourmand
+"""),
+            fact=words("""
+intoléran végétarien mange boit viande poisson noix sucre alcool plat cœliaque fromage
+"""),
+        ),
+        "reach": Topic(
+            task=words("""
+visite colis étiquette écri appel envoi message courrier lettre invite préviens répon rédige
+"""),
+            fact=words("téléphone numéro portable adresse mail joign appel écrit parle"),
+        ),
+        "travel": Topic(
+            task=words("""
+vol train voyage hôtel vacances billet aéroport valise escapade séjour trajet transport
+"""),
+            fact=words("""
+siège couloir fenêtre vol passeport expire carte billet voyage train mal ascenseur
+"""),
+        ),
+        "gift": Topic(
+            task=words("cadeau anniversaire fleurs surprise fête mariage noël offrir"),
+            fact=words("aime adore préfér veut souhait taille anniversaire collectionn déteste"),
+        ),
+        "wear": Topic(
+            task=words("chaussure bottes veste manteau robe pantalon chemise paire baskets"),
+            fact=words("taille pointure chausse"),
+        ),
+        "health": Topic(
+            task=words("""
+médecin clinique hôpital santé médical dentiste ordonnance pharmacie fiche urgence
+"""),
+            fact=words("allergi comprimé sang médic opération traitement prend asthme cœur mutuelle"),
+        ),
+        "time": Topic(
+            task=words("rendez-vous calendrier réunion semaine planning cale organise date créneau"),
+            fact=words("""
+lundi mardi mercredi jeudi vendredi samedi dimanche rendez-vous chaque jusqu absent
+"""),
+        ),
+        "money": Topic(
+            task=words("facture budget payer devis banque impôt prix argent"),
+            fact=words("facture tarif paie doit impôt compte prix coûte loyer euros"),
+        ),
+        "home": Topic(
+            task=words("répar plombier chaudière propriétaire livr maçon chantier fuit"),
+            fact=words("habite rue appartement étage clé propriétaire ascenseur code sonnette"),
+        ),
+        "animal": Topic(
+            task=words("chien chat animal garde promen"),
+            fact=words("chien chat croquettes vétérinaire laisse"),
+        ),
+        "email": Topic(
+            task=words("courriel"),
+        ),
+        "phone": Topic(
+            task=words("appelle téléphone"),
+        ),
+        "account": Topic(
+            task=words("paie payer virement loyer compte"),
+        ),
+        "address": Topic(
+            task=words("colis étiquette livr visite adresse"),
+        ),
     },
     calendar=Calendar(
         months=names("""

@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from nexus.memory.languages.lexicon import Calendar, Lexicon, Periods, counts, names, words
+from nexus.memory.languages.lexicon import (
+    Calendar,
+    Lexicon,
+    People,
+    Periods,
+    Topic,
+    counts,
+    names,
+    phrases,
+    unions,
+    words,
+)
 
 LEXICON: Final = Lexicon(
     code="pt",
@@ -135,6 +146,254 @@ várias vez vezes
             r"|esta|isto|ali|lá)\b"
         ),
         "me": "eu|me|mim|meu|minha|nós|don[oa]|[oa] don[oa]|usuári[oa]|utilizador[a]?|proprietári[oa]",
+    },
+    people=People(
+        common=words("""
+a à ao aos às as até com como da das de dela dele do dos e é ela ele em era essa esse esta está este eu
+foi há isso já lhe mais mas me meu meus minha minhas na não nas no nos nós nossa nosso o onde os ou para
+pela pelo por porque porquê qual quais quando quanto quantos que quem são se sem ser seu seus sobre sua
+suas também tem tenho um uma você
+"""),
+        first=words("""
+eu me mim comigo meu minha meus minhas nós nosso nossa nossos nossas connosco conosco tenho posso devo
+sou estou vou quero faço temos podemos devemos somos estamos vamos
+"""),
+        possessive=words("meu minha meus minhas nosso nossa nossos nossas"),
+        third=words("seu sua seus suas"),
+        of=words("de do da dos das"),
+        copula=words("é era foi são eram será chama chamava chama-se como chamado chamada"),
+        conjunction=words("e"),
+        definite=words("o a os as ao à aos às do da pelo pela"),
+        neutral=words("o a os as um uma ao à dr dra doutor doutora dona senhor senhora sr sra"),
+        unions=unions(
+            spouse="casado com|casada com|casaram|casados|casou com",
+            partner="namora com|namoram|noivo de|noiva de",
+        ),
+        men={
+            "spouse": "marido|esposo",
+            "partner": "namorado|noivo|companheiro",
+            "ex": "ex-marido|ex-namorado",
+            "child": "filho",
+            "parent": "pai|papá|papai|padrasto",
+            "sibling": "irmão|meio-irmão",
+            "grandparent": "avô|vovô",
+            "grandchild": "neto",
+            "uncle_aunt": "tio",
+            "niece_nephew": "sobrinho",
+            "cousin": "primo",
+            "parent_in_law": "sogro",
+            "child_in_law": "genro",
+            "sibling_in_law": "cunhado",
+            "godchild": "afilhado",
+            "godparent": "padrinho",
+            "friend": "amigo",
+            "boss": "chefe|patrão",
+            "report": "empregado|funcionário|assistente",
+            "colleague": "colega",
+            "mentor": "orientador|tutor",
+            "mentee": "aprendiz|estagiário|orientando",
+            "pupil": "aluno",
+            "neighbor": "vizinho",
+            "roommate": "colega de casa|colega de quarto",
+            "landlord": "senhorio",
+            "tenant": "inquilino",
+            "doctor": "médico|doutor|pediatra|ginecologista",
+            "vet": "veterinário",
+            "therapist": "terapeuta|psicólogo|fisioterapeuta|fisio",
+            "teacher": "professor",
+            "coach": "treinador",
+            "lawyer": "advogado|notário",
+            "accountant": "contabilista|contador",
+            "tradesperson": (
+                "canalizador|encanador|eletricista|carpinteiro|pintor|jardineiro|mecânico|porteiro"
+            ),
+            "hairdresser": "cabeleireiro",
+            "supplier": "fornecedor",
+            "dog": "cão|cachorro",
+            "cat": "gato",
+        },
+        women={
+            "spouse": "mulher|esposa",
+            "partner": "namorada|noiva|companheira",
+            "ex": "ex-mulher|ex-namorada",
+            "child": "filha|filhas",
+            "parent": "mãe|mamã|mamãe|madrasta",
+            "sibling": "irmã|irmãs|meia-irmã",
+            "grandparent": "avó|vovó",
+            "grandchild": "neta|netas",
+            "uncle_aunt": "tia|tias",
+            "niece_nephew": "sobrinha|sobrinhas",
+            "cousin": "prima|primas",
+            "parent_in_law": "sogra",
+            "child_in_law": "nora",
+            "sibling_in_law": "cunhada",
+            "godchild": "afilhada",
+            "godparent": "madrinha",
+            "friend": "amiga|amigas",
+            "boss": "chefa|patroa",
+            "report": "empregada|funcionária",
+            "colleague": "colega",
+            "mentor": "orientadora|tutora",
+            "mentee": "estagiária|orientanda",
+            "pupil": "aluna",
+            "neighbor": "vizinha",
+            "roommate": "companheira de casa",
+            "landlord": "senhoria",
+            "tenant": "inquilina",
+            "doctor": "médica|doutora",
+            "vet": "veterinária",
+            "therapist": "psicóloga",
+            "teacher": "professora|educadora",
+            "coach": "treinadora",
+            "lawyer": "advogada|notária",
+            "accountant": "contadora",
+            "hairdresser": "cabeleireira",
+            "sitter": "ama|babá",
+            "cleaner": "empregada de limpeza|faxineira",
+            "dog": "cadela|cachorra",
+            "cat": "gata",
+        },
+        anybody={
+            "spouse": "cônjuge",
+            "partner": "parceiro|parceira",
+            "ex": "ex",
+            "child": (
+                "filhos|criança|crianças|miúdo|miúda|miúdos|bebé|bebê|mais velho|mais velha"
+                "|mais novo|mais nova|caçula|gémeos|gêmeos"
+            ),
+            "parent": "pais",
+            "sibling": "irmãos|gémeo|gémea|gêmeo|gêmea",
+            "grandparent": "avós",
+            "grandchild": "netos",
+            "uncle_aunt": "tios",
+            "niece_nephew": "sobrinhos",
+            "cousin": "primos",
+            "parent_in_law": "sogros",
+            "sibling_in_law": "cunhados",
+            "godchild": "afilhados",
+            "godparent": "padrinhos",
+            "friend": "amigos",
+            "boss": "gerente",
+            "report": "adjunto|adjunta",
+            "colleague": "colegas",
+            "mentor": "mentor|mentora",
+            "pupil": "alunos",
+            "neighbor": "vizinhos",
+            "roommate": "colegas de casa",
+            "doctor": "cirurgião|cirurgiã|cardiologista|neurologista",
+            "patient": "paciente",
+            "dentist": "dentista|ortodontista",
+            "midwife": "parteira",
+            "sitter": "babysitter",
+            "client": "cliente|clientes",
+            "dog": "cãozinho",
+            "cat": "gatinho|gatinha",
+            "pet": "animal de estimação|cavalo|coelho|papagaio|tartaruga",
+        },
+        needs_holder=words("mulher ama ex miúdo miúda"),
+        needs_language=words("""
+prima primo primas primos neto neta nora ama pais pai tia tias tutor contador
+"""),
+        called=words("papá mamã papai mamãe vovó vovô"),
+    ),
+    changes={
+        "change": phrases("""
+agora, atualmente, novo, nova, novos, novas, mudou, mudaram, mudadas, em vez, passou a, passou para,
+adiado, adiada, adiou, alargado, subiu, baixou, substituiu, substituido, trocou, voltou a, renovou,
+antecipado, prolongado, doravante
+"""),
+        "end": phrases("""
+ja nao, deixou de, deixou, cancelou, devolveu, pagou, vendeu, terminou, fechou, despediu, acabou,
+cortado, ja so
+"""),
+        "correction": phrases("""
+desculpa, queria dizer, enganei, erro, na verdade, alias, ou melhor, afinal
+"""),
+        "cancellation": phrases("cancelou, desmarcado, desmarcada, ja nao ha"),
+        "reschedule": phrases("adiado, adiada, adiou, antecipado, remarcado, remarcada"),
+        "addition": phrases("tambem, alem disso, outro, outra"),
+        "exception": phrases("so desta vez, temporariamente, enquanto, ate"),
+        "many": phrases("""
+quer, gosta, leu, visitou, comprou, cozinhou, conhece, fala, tem um, tem uma, e alergico, e alergica
+"""),
+        "plan": phrases("pretende, quer, querem, tenciona, marcada, marcado, tem de"),
+        "hearsay": phrases("brincadeira, boato, talvez, poderia, se"),
+        "past": phrases("dantes, no ano passado, antigamente"),
+    },
+    attributes={
+        "home": names("mora moram resid"),
+        "work": names("trabalh emprego despedi"),
+        "phone": names("telemovel telefone fixo"),
+        "debt": names("deve divida"),
+        "price": names("custa preco renda bolsa salario ordenado"),
+        "name": names("chama chamar nome"),
+        "doctor": names("familia"),
+        "vehicle": names("carro conduz carrinha"),
+        "diet": names("comer"),
+        "deadline": names("prazo entrega entregar casamento"),
+        "schedule": names("ensaia aula reune"),
+        "school": names("estuda escola"),
+        "partner": names("namorad namora"),
+        "size": names("tamanho calca"),
+        "holder": names("fornecedor"),
+        "account": names("conta"),
+        "birthday": names("aniversario"),
+        "time": names("comeca"),
+        "pet": names("cao"),
+    },
+    fillers=words("com dos foi lhe muito nao nas pela pelo quando sao sem seu seus sua suas tem uma umas"),
+    topics={
+        "food": Topic(
+            task=words("jantar almoço pequeno-almoço lanche cozinh receita bolo compras ementa petisco"),
+            fact=words("intolerân intolerant comida peixe glúten álcool açúcar leite queijo marisco"),
+        ),
+        "reach": Topic(
+            task=words("""
+visita encomenda etiqueta escrev liga manda mensagem carta convida avisa responde telefona combina
+"""),
+            fact=words("telefone telemóvel número morada email liga escreve fala"),
+        ),
+        "travel": Topic(
+            task=words("voo comboio viagem hotel férias bilhete aeroporto mala alojamento ida"),
+            fact=words("lugar corredor janela voo passaporte caduca cartão viagem comboio enjoa elevador"),
+        ),
+        "gift": Topic(
+            task=words("prenda presente anos aniversário flores surpresa casamento natal"),
+            fact=words("gosta adora favorit quer deseja tamanho anos nasceu coleciona detesta"),
+        ),
+        "wear": Topic(
+            task=words("sapat botas casaco vestido calças camisa par"),
+            fact=words("tamanho calça número"),
+        ),
+        "health": Topic(
+            task=words("médic clínica hospital saúde dentista receita farmácia ficha consulta urgência"),
+            fact=words("alérgi comprimido sangue medic operação toma asma seguro"),
+        ),
+        "time": Topic(
+            task=words("marcação calendário reunião semana marca planeia agenda combina data ensaio"),
+            fact=words("segunda terça quarta quinta sexta sábado domingo consulta cada até turno"),
+        ),
+        "money": Topic(
+            task=words("fatura orçamento pagar banco imposto preço"),
+            fact=words("cobra fatura paga deve imposto conta preço custa renda euros"),
+        ),
+        "home": Topic(
+            task=words("arranj repar senhorio entrega canalizador"),
+            fact=words("vive mora rua andar chave senhorio elevador"),
+        ),
+        "animal": Topic(
+            task=words("cão gato animal passear"),
+            fact=words("cão gato ração veterinári trela"),
+        ),
+        "phone": Topic(
+            task=words("liga telefona"),
+        ),
+        "account": Topic(
+            task=words("paga transfer renda conta"),
+        ),
+        "address": Topic(
+            task=words("encomenda etiqueta entrega visita morada"),
+        ),
     },
     calendar=Calendar(
         months=names("""
