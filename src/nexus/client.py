@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 from httpx_sse import ServerSentEvent, aconnect_sse
 
-from nexus import ids
+from nexus import errors, ids
 from nexus.attachments import File
 from nexus.errors import (
     AccessError,
@@ -131,7 +131,8 @@ class Client:
         accepted = await self._http.post("/api/messages", message, key=key or ids.new("key"))
         request_id, execution_id = accepted["request_id"], accepted["execution_id"]
         if execution_id is None:
-            return Receipt(request_id=request_id, run=FinishedRun.of(request_id, accepted["content"] or ""))
+            run = FinishedRun.of(request_id, accepted["content"] or "")
+            return Receipt(request_id=request_id, run=run, reason=accepted.get("reason") or "")
         return Receipt(request_id=request_id, run=self.run(execution_id), execution_id=execution_id)
 
     def run(self, execution_id: str) -> Run:
@@ -391,7 +392,15 @@ def _check_status(response: httpx.Response) -> httpx.Response:
         return response
     try:
         problem: dict[str, str] = response.json()
-        message, hint = problem["message"], problem.get("hint", "")
+        kind, message, hint = problem.get("type", ""), problem["detail"], problem.get("hint", "")
     except (ValueError, KeyError, TypeError):
-        message, hint = f"The gateway responded with status {response.status_code}", "Check `nexus logs`."
-    raise _ERRORS.get(response.status_code, GatewayError)(message, hint=hint)
+        kind, message = "", f"The gateway responded with status {response.status_code}"
+        hint = "Check `nexus logs`."
+    usual = _ERRORS.get(response.status_code, GatewayError)
+    raise _find_error(kind, usual)(message, hint=hint)
+
+
+def _find_error(type_: str, usual: type[NexusError]) -> type[NexusError]:
+    """The error of that type; the usual one of its status if this version doesn't know it."""
+    known = (each for each in vars(errors).values() if isinstance(each, type))
+    return next((each for each in known if issubclass(each, NexusError) and each.type == type_), usual)

@@ -35,12 +35,28 @@ NexusError
 ├── CareError                a backup, restore, export, import or deletion failed
 └── UsageError               an invalid argument
 
-`message` says what failed; `hint` says what to do.
+`message` says what failed; `hint` says what to do; `type` names the error over HTTP, and is stable.
 """
+
+import re
+from typing import ClassVar, Final
+
+_TYPES: Final = "urn:nexus:error:"
+_WORDS: Final = re.compile(r"[A-Z][a-z]*")
+
+
+def type_of(name: str) -> str:
+    """The type of a problem over HTTP, by its name: `urn:nexus:error:ledger-busy`."""
+    return f"{_TYPES}{name.lower().replace(' ', '-')}"
 
 
 class NexusError(Exception):
     """Base class of all expected errors."""
+
+    type: ClassVar[str] = f"{_TYPES}nexus"
+
+    def __init_subclass__(cls) -> None:
+        cls.type = type_of("-".join(_WORDS.findall(cls.__name__.removesuffix("Error"))))
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)

@@ -166,7 +166,9 @@ class Receipt:
     request_id: str
     run: Run
     execution_id: str | None = None
-    """None if an automation answered instead of an agent."""
+    """None if no agent was asked."""
+    reason: str = ""
+    """Why none was, if so: such as `an automation answered`."""
 
 
 class FinishedRun:

@@ -81,3 +81,16 @@ def test_an_error_without_a_hint_is_its_message() -> None:
 
 def test_every_error_says_when_it_is_raised() -> None:
     assert all((kind.__doc__ or "").strip().endswith(".") for kind in _classes())
+
+
+_TYPES = """
+access agent automation budget care config fenced gateway home home-busy home-missing ledger ledger-busy
+ledger-closed ledger-corrupt ledger-full limit missing model model-file model-refused nexus sandbox schema
+script script-changed secret stopped tool unknown-automation unknown-hook-point unusable-answer usage
+workspace
+"""
+
+
+def test_the_types_of_errors_over_http_stay_the_same() -> None:
+    types = [kind.type.removeprefix("urn:nexus:error:") for kind in _classes()]
+    assert sorted(types) == sorted(_TYPES.split())

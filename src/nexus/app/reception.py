@@ -103,7 +103,8 @@ class Reception:
                 raise refusal(journey)
             id_ = journey.request.request_id
             if journey.run is None:
-                return Receipt(request_id=id_, run=FinishedRun.of(id_, journey.response or ""))
+                run = FinishedRun.of(id_, journey.response or "")
+                return Receipt(request_id=id_, run=run, reason=journey.reason)
             return Receipt(request_id=id_, run=journey.run, execution_id=journey.run.id)
 
     async def from_channel(self, channel: str, message: Message) -> Progress | None:
@@ -305,7 +306,8 @@ async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Receipt | No
     said = await ledgers.events.read(
         events.find_delivered, channel=request.channel or "", external_id=external_id
     )
-    return Receipt(request_id=request.id, run=FinishedRun.of(request.id, said.content if said else ""))
+    run = FinishedRun.of(request.id, said.content if said else "")
+    return Receipt(request_id=request.id, run=run, reason="it was answered without an agent before")
 
 
 async def read_edit(ledgers: Ledgers, channel: str, message: Message) -> Edit | None:

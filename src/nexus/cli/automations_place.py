@@ -71,6 +71,9 @@ def print_invocation(invocation: Invocation) -> None:
     if invocation.error:
         label = "flagged" if invocation.status == "flagged" else "error"
         click.echo(f"    {label}: {_shorten(invocation.error)}")
+    if invocation.retry_at is not None:
+        attempts = f"attempt {invocation.attempts + 1} of {invocation.attempts + invocation.retries_left + 1}"
+        click.echo(f"    {attempts} at {invocation.retry_at}")
     for line in (invocation.output or "").splitlines():
         click.echo(f"    | {line}")
 

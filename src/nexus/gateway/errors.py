@@ -1,4 +1,4 @@
-"""How errors are told over HTTP: a status, what happened and what to do next."""
+"""How errors are told over HTTP: as problem details (RFC 9457) with a stable type and what to do next."""
 
 from typing import Any, cast
 
@@ -16,12 +16,16 @@ from nexus.engine.errors import (
     EngineUnreachableError,
     UnknownExecutionError,
 )
+from nexus.gateway.refusals import MEDIA_TYPE, problem
 
 
 class Problem(BaseModel):
-    """What every answer that is no success holds."""
+    """What every answer that is no success holds, as `application/problem+json` (RFC 9457)."""
 
-    message: str = Field(description="What failed.")
+    type: str = Field(description="Names the kind of error, and stays the same: see the reference of errors.")
+    title: str = Field(description="The kind of error in words.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What failed.")
     hint: str = Field(default="", description="What to do.")
 
 
@@ -45,18 +49,14 @@ _STATUS: tuple[tuple[type[errors.NexusError], int], ...] = (
     (EngineStateError, 409),
     (errors.NexusError, 409),
 )
+_PROBLEM = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    401: {"model": Problem, "description": "Missing or invalid API token"},
-    429: {"model": Problem, "description": "Too many requests"},
-    "4XX": {"model": Problem, "description": "The request is invalid"},
-    "5XX": {"model": Problem, "description": "Server error"},
+    401: {**_PROBLEM, "description": "Missing or invalid API token"},
+    429: {**_PROBLEM, "description": "Too many requests"},
+    "4XX": {**_PROBLEM, "description": "The request is invalid"},
+    "5XX": {**_PROBLEM, "description": "Server error"},
 }
 """What any endpoint may answer beside a success."""
-_PROBLEM = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-JSON_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {**_PROBLEM, "description": told["description"]} for status, told in RESPONSES.items()
-}
-"""The same for one whose success is no JSON, while its errors are."""
 
 
 def install(server: FastAPI) -> None:
@@ -71,9 +71,15 @@ def status_of(error: errors.NexusError) -> int:
     return next(status for kind, status in _STATUS if isinstance(error, kind))
 
 
+def document(schema: dict[str, Any]) -> dict[str, Any]:
+    """The OpenAPI document with the shape of a problem, to which every endpoint refers."""
+    schema["components"]["schemas"]["Problem"] = Problem.model_json_schema()
+    return schema
+
+
 async def _nexus(request: Request, error: Exception) -> JSONResponse:
     told = cast("errors.NexusError", error)
-    return _answer(status_of(told), told.message, told.hint)
+    return _answer(status_of(told), told.message, told.hint, type(told))
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
@@ -91,6 +97,8 @@ async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     return _answer(500, "Internal error", "See `nexus logs`.")
 
 
-def _answer(status: int, message: str, hint: str) -> JSONResponse:
+def _answer(
+    status: int, message: str, hint: str, kind: type[errors.NexusError] | None = None
+) -> JSONResponse:
     headers = {"Retry-After": _RETRY_AFTER_S} if status == _UNAVAILABLE else None
-    return JSONResponse(Problem(message=message, hint=hint).model_dump(), status_code=status, headers=headers)
+    return problem(status, message, hint, kind=kind, headers=headers)

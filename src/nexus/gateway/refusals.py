@@ -1,4 +1,4 @@
-"""Answers that say why nothing is done, in JSON or, for a person's browser, in a plain page.
+"""Answers that say why nothing is done: problem details (RFC 9457) or, for a person's browser, a plain page.
 
 Whoever is not logged in gets no style sheet either, so the page brings the little that it needs.
 """
@@ -7,10 +7,13 @@ import hashlib
 import re
 from base64 import b64encode
 from html import escape
+from http import HTTPStatus
 from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from nexus.errors import NexusError, type_of
 
 _STYLE: Final = (
     ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:34em;margin:18vh auto 0;"
@@ -23,8 +26,31 @@ _POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+MEDIA_TYPE: Final = "application/problem+json"
+# As RFC 9110 has them; Python's own changed from one version to the next.
+_PHRASES: Final = {413: "Content Too Large", 422: "Unprocessable Content"}
 _RETRY_AFTER_S: Final = 2
 _TICKED: Final = re.compile(r"`([^`]+)`")
+
+
+def problem(
+    status: int,
+    detail: str,
+    hint: str = "",
+    *,
+    kind: type[NexusError] | None = None,
+    headers: dict[str, str] | None = None,
+) -> JSONResponse:
+    """Say what went wrong as problem details. Without a kind of error, its type is that of the status."""
+    phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
+    content = {
+        "type": type_of(phrase) if kind is None else kind.type,
+        "title": phrase if kind is None else (kind.__doc__ or phrase).partition("\n")[0].rstrip("."),
+        "status": status,
+        "detail": detail,
+        "hint": hint,
+    }
+    return JSONResponse(content, status, headers, MEDIA_TYPE)
 
 
 def refusal(status: int, message: str, hint: str, headers: Headers | None = None) -> Response:
@@ -34,7 +60,7 @@ def refusal(status: int, message: str, hint: str, headers: Headers | None = None
         closing["www-authenticate"] = 'Bearer realm="nexus"'
     if headers is not None and "text/html" in headers.get("accept", ""):
         return plain_page(status, message, hint, closing)
-    return JSONResponse({"message": message, "hint": hint}, status_code=status, headers=closing)
+    return problem(status, message, hint, headers=closing)
 
 
 def try_later(message: str, hint: str = "Try again in a moment.") -> Response:

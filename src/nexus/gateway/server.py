@@ -41,7 +41,8 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _ABOUT: Final = """Everything that a home can do, for programs of its owner.
 
 Every request carries the home's token, `Authorization: Bearer …`, which `nexus login --token` prints; without
-it every path answers 401. Errors are JSON with a `message` (what happened) and a `hint` (what to do next)."""
+it every path answers 401. Errors are problem details (RFC 9457, `application/problem+json`): `type` names the
+kind of error and is stable, `detail` says what happened and `hint` what to do next."""
 
 Room = Callable[[FastAPI], None]
 # Routes are tried in order: what may be sent by the thousand comes first.
@@ -69,8 +70,13 @@ def document() -> dict[str, Any]:
     return server.openapi()
 
 
+class _Server(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        return errors.document(super().openapi())
+
+
 def _application() -> FastAPI:
-    return FastAPI(
+    return _Server(
         title="Nexus",
         version=__version__,
         description=_ABOUT,

@@ -97,6 +97,8 @@ class Journey:
     """Why it goes no further."""
     handled: bool = False
     """Whether an automation answered, so that no agent runs."""
+    reason: str = "it was recorded only"
+    """Why no agent runs, where none does."""
     spans: list[Span] = field(default_factory=list[Span])
     agent_ended: tuple[str, str] | None = None
     """When the agent's run ended, and with which outcome."""

@@ -304,7 +304,7 @@ class Pipeline:
         if journey.incoming.is_command:
             journey.response = await self._run_command(request)
         if journey.response is not None:
-            journey.handled = True
+            journey.handled, journey.reason = True, "a command was carried out"
             return
         if request.access.level == "owner":
             decided = await self._broker.approvals.reply(
@@ -312,11 +312,12 @@ class Pipeline:
             )
             if decided is not None:
                 journey.handled, journey.response = True, decided
+                journey.reason = "an approval was decided"
                 return
         returned = await self._runner.fire("runAutomations", journey.occasion)
         journey.handled = returned.handled
         if returned.handled:
-            journey.response = returned.response or ""
+            journey.response, journey.reason = returned.response or "", "an automation answered"
 
     def _make_context(self, journey: Journey) -> AssembledContext:
         """What a message's run begins with. The rest of its context is put together then."""

@@ -269,7 +269,7 @@ async def test_the_circuit_opens_is_tried_after_a_while_and_closes(opened: Ledge
         for _ in range(5):
             await stage.fire()
         row = await stage.row("shaky")
-        assert (row.circuit_state, row.consecutive_errors) == ("open", 3)
+        assert (row.circuit_state, row.consecutive_errors, bool(row.last_error)) == ("open", 3, True)
         assert [each.status for each in await stage.rows("shaky")] == ["failed"] * 3 + ["skipped"] * 2
 
         moment[0] += timedelta(milliseconds=QUICK.circuit_cooldown_ms + 1)
@@ -282,7 +282,7 @@ async def test_the_circuit_opens_is_tried_after_a_while_and_closes(opened: Ledge
         healthy[0] = True
         await stage.fire()
         row = await stage.row("shaky")
-        assert (row.circuit_state, row.consecutive_errors) == ("closed", 0)
+        assert (row.circuit_state, row.consecutive_errors, row.last_error) == ("closed", 0, None)
         await stage.fire()
         assert (await stage.rows("shaky"))[-1].status == "done"
 

@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field
 from nexus.broker.run import Run
 from nexus.engine.errors import EndedError
 from nexus.gateway.dependencies import Home, api_router
-from nexus.gateway.errors import JSON_PROBLEMS
 from nexus.gateway.views import sessions as views
 from nexus.ledgers.runtime.executions import Status
 from nexus.runs import Result
@@ -87,7 +86,7 @@ async def get_result(run: Known) -> Result:
     return await run.result()
 
 
-@router.get("/{execution_id}/stream", response_class=EventSourceResponse, responses=JSON_PROBLEMS)
+@router.get("/{execution_id}/stream", response_class=EventSourceResponse)
 async def stream_answer(
     home: Home,
     run: Known,

@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 
 from nexus import __version__
 from nexus.gateway.dependencies import Home, HomeMetrics, api_router
-from nexus.gateway.errors import JSON_PROBLEMS
 from nexus.gateway.metrics import TYPE as METRICS_TYPE
 from nexus.gateway.views import settings, usage
 from nexus.gateway.views.settings import Section
@@ -30,7 +29,7 @@ async def get_home(home: Home) -> Standing:
     return Standing(home=home.home.identity(), version=__version__)
 
 
-@router.get("/metrics", response_class=PlainTextResponse, responses=JSON_PROBLEMS)
+@router.get("/metrics", response_class=PlainTextResponse)
 async def get_metrics(home: Home, metrics: HomeMetrics) -> Response:
     """Metrics in Prometheus text format."""
     return Response(await metrics.text(home), media_type=METRICS_TYPE)

@@ -60,7 +60,10 @@ class Accepted(BaseModel):
 
     request_id: str = Field(description="See /api/requests/{request_id}.")
     execution_id: str | None = Field(
-        description="See /api/executions/{execution_id}/stream. Null if an automation answered."
+        description="See /api/executions/{execution_id}/stream. Null if no agent was asked: see `reason`."
+    )
+    reason: str | None = Field(
+        default=None, description="Why there is no run, such as `an automation answered`."
     )
     content: str | None = Field(default=None, description="The answer, if already available.")
 
@@ -93,4 +96,9 @@ async def send_message(
         external_id=None if idempotency_key is None else f"key:{idempotency_key}",
     )
     content = None if receipt.execution_id else (await receipt.run.result()).response.content
-    return Accepted(request_id=receipt.request_id, execution_id=receipt.execution_id, content=content)
+    return Accepted(
+        request_id=receipt.request_id,
+        execution_id=receipt.execution_id,
+        reason=receipt.reason or None,
+        content=content,
+    )

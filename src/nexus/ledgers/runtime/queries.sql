@@ -692,7 +692,7 @@ UPDATE automations SET script_hash = :hash, updated_at = strftime('%Y-%m-%dT%H:%
 
 -- name: automation_succeeded
 UPDATE automations
-SET trigger_count = trigger_count + 1, last_triggered = :at, consecutive_errors = 0,
+SET trigger_count = trigger_count + 1, last_triggered = :at, last_error = NULL, consecutive_errors = 0,
     circuit_state = 'closed', circuit_opened_at = NULL,
     status = iif(mode IN ('once', 'oneshot'), 'disabled', status),
     disabled_at = iif(mode IN ('once', 'oneshot'), :at, disabled_at),

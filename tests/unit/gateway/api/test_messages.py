@@ -131,6 +131,24 @@ async def test_an_unknown_run_is_not_found(client: httpx.AsyncClient) -> None:
     assert (await client.post("/api/executions/exe_none/cancel")).status_code == 404
 
 
+async def test_an_error_is_a_problem_of_a_stable_type(client: httpx.AsyncClient) -> None:
+    unknown = await client.get("/api/requests/req_none")
+    assert unknown.headers["content-type"] == "application/problem+json"
+    problem = unknown.json()
+    assert problem["type"] == "urn:nexus:error:missing"
+    assert (problem["title"], problem["status"]) == ("Nothing with that name or id", 404)
+    invalid = (await client.post("/api/messages", json={})).json()
+    assert (invalid["type"], invalid["status"]) == ("urn:nexus:error:unprocessable-content", 422)
+
+
+async def test_a_message_that_no_agent_answers_says_why(client: httpx.AsyncClient) -> None:
+    accepted = await sent(client, "/help", key="h")
+    assert (accepted["execution_id"], accepted["reason"]) == (None, "a command was carried out")
+    again = await sent(client, "/help", key="h")
+    assert (again["request_id"], again["execution_id"]) == (accepted["request_id"], None)
+    assert again["reason"] == "it was answered without an agent before"
+
+
 async def test_what_is_no_message_is_refused_with_what_is_wrong(client: httpx.AsyncClient) -> None:
     blank = {"text": "x", "session": " "}
     bodies: list[dict[str, Any]] = [
@@ -144,7 +162,7 @@ async def test_what_is_no_message_is_refused_with_what_is_wrong(client: httpx.As
     for body in bodies:
         answer = await client.post("/api/messages", json=body)
         assert answer.status_code == 422, body
-        assert answer.json()["message"].startswith("body")
+        assert answer.json()["detail"].startswith("body")
         assert answer.json()["hint"]
 
 

@@ -107,7 +107,7 @@ async def test_automations_that_are_not_there_are_not_found(http: httpx.AsyncCli
         headers = {"content-type": "application/json"}
         answer = await http.post(f"/api/automations/none/{act}", content=body, headers=headers)
         assert answer.status_code == 404, act
-        assert answer.json()["message"]
+        assert answer.json()["detail"]
 
 
 async def test_a_client_says_what_is_wrong_with_the_way_in(home: Home, http: httpx.AsyncClient) -> None:
@@ -157,4 +157,4 @@ async def test_a_client_says_that_the_process_does_not_respond_and_waits_for_it(
 async def test_what_is_not_there_is_not_found(http: httpx.AsyncClient, path: str) -> None:
     answer = await http.get(path)
     assert answer.status_code == 404, answer.text
-    assert answer.json()["message"]
+    assert answer.json()["detail"]

@@ -154,7 +154,7 @@ async def test_what_could_not_run_is_refused_and_changes_nothing(
         headers={"content-type": "application/json"},
     )
     assert answer.status_code == status, answer.text
-    assert told in answer.json()["message"]
+    assert told in answer.json()["detail"]
     assert (await client.get(PLACE)).status_code == 404
     assert not app.home.scripts.joinpath("tea.py").exists()
 
@@ -182,7 +182,7 @@ async def test_what_waits_for_approval_is_not_run(app: App, client: httpx.AsyncC
     await put(client, script=TEA)
     await client.post(f"{PLACE}/disable", json={"reason": "imported: waits for approval"})
     refused = await client.post(f"{PLACE}/run", json={})
-    assert (refused.status_code, refused.json()["message"]) == (409, "`tea` waits for approval")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "`tea` waits for approval")
 
 
 async def test_nobody_without_the_owners_token_registers_changes_or_runs_anything(

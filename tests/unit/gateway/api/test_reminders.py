@@ -56,7 +56,7 @@ async def test_words_are_drafted_saved_listed_paused_resumed_and_deleted(client:
         await client.post("/api/reminders/reminder-1/pause"),
         await client.delete("/api/reminders/reminder-1"),
     ):
-        assert (unknown.status_code, unknown.json()["message"]) == (404, "No reminder named `reminder-1`")
+        assert (unknown.status_code, unknown.json()["detail"]) == (404, "No reminder named `reminder-1`")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ async def test_what_makes_no_reminder_is_refused_with_the_reason(
 ) -> None:
     refused = await client.post(f"/api/reminders{path}", json=given)
     assert 400 <= refused.status_code < 500
-    assert told in refused.json()["message"]
+    assert told in refused.json()["detail"]
     assert await _names(client) == []
 
 

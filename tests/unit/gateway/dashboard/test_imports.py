@@ -79,7 +79,7 @@ async def test_an_upload_that_is_too_large_is_refused(client: httpx.AsyncClient,
     app.imports.uploads.max_bytes = 10
     answer = await client.post("/api/uploads", params={"name": "a"}, content=b"x" * 11)
     assert answer.status_code == 400
-    assert answer.json()["message"] == "The file is larger than 10 bytes"
+    assert answer.json()["detail"] == "The file is larger than 10 bytes"
     assert (await client.get("/api/uploads")).json() == []
 
 

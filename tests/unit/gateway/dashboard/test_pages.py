@@ -204,4 +204,4 @@ async def test_a_browser_is_told_on_a_page_that_there_is_none(client: httpx.Asyn
         assert "Page not found" in told.text
     for path, headers in (("/nowhere", {}), ("/api/nowhere", browser)):
         told = await client.get(path, headers=headers)
-        assert (told.status_code, told.headers["content-type"]) == (404, "application/json")
+        assert (told.status_code, told.headers["content-type"]) == (404, "application/problem+json")

@@ -29,7 +29,7 @@ document.querySelectorAll("[data-drop]").forEach((form) => {
       let answer = {};
       try { answer = JSON.parse(request.responseText); } catch { /* told below */ }
       if (request.status === 201) location.assign(`/import/${answer.id}`);
-      else refuse(`${answer.message || "The upload failed"}. ${answer.hint || ""}`);
+      else refuse(`${answer.detail || "The upload failed"}. ${answer.hint || ""}`);
     });
     for (const end of ["error", "abort", "timeout"]) {
       request.addEventListener(end, () => refuse("The upload broke off. Try again."));
