@@ -61,12 +61,12 @@ def kill_when(server: ModelServer, process: subprocess.Popen[str], condition: Ca
     assert process.returncode == -signal.SIGKILL
 
 
-def until(done: Callable[[], object]) -> None:
-    """Wait for something that another process does."""
+def until(done: Callable[[], object], *, every_s: float = 0.05) -> None:
+    """Wait for something that another process does. A costly look is taken less often."""
     end = time.monotonic() + PATIENCE_S
     while not done():
         assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
+        time.sleep(every_s)
 
 
 def rows(home: Home, ledger: str, query: str) -> list[tuple[Any, ...]]:

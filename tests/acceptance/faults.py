@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from acceptance.agents import PATIENCE_S
-from acceptance.program import NEXUS
+from acceptance.program import NEXUS, typed
 
 # Root may read everything; without these two capabilities it may what the modes say, like anybody else.
 _LIKE_ANYBODY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.getuid() == 0 else ()
@@ -22,23 +22,10 @@ class Refusal:
     hint: str
 
 
-def refusal(
-    home: Path,
-    *arguments: str,
-    env: dict[str, str] | None = None,
-) -> Refusal:
+def refusal(home: Path, *arguments: str, env: dict[str, str] | None = None, apart: bool = False) -> Refusal:
     """Run a command that must fail, and in the way that people can do something about."""
-    command = [*_LIKE_ANYBODY, str(NEXUS), "--home", str(home), *arguments]
-    done = subprocess.run(
-        command,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
+    done = _run(home, *arguments, env=env, apart=apart)
     assert done.returncode == 1, done
-    assert "Traceback" not in done.stderr
     first, *rest = done.stderr.splitlines()
     assert first.startswith("nexus: "), done.stderr
     *more, hint = rest
@@ -46,20 +33,35 @@ def refusal(
     return Refusal("\n".join([first.removeprefix("nexus: "), *more]), hint.strip())
 
 
-def found(home: Path, check: str, *options: str) -> list[dict[str, Any]]:
+def found(home: Path, check: str, *options: str, apart: bool = False) -> list[dict[str, Any]]:
     """What the doctor finds fault with, in one of its checks."""
-    findings = json.loads(_doctor(home, "--json", *options).stdout)["findings"]
+    findings = json.loads(_run(home, "doctor", "--json", *options, apart=apart).stdout)["findings"]
     return [each for each in findings if each["check"] == check and each["level"] not in {"ok", "off"}]
 
 
-def mended(home: Path) -> list[str]:
+def mended(home: Path, *, apart: bool = False) -> list[str]:
     """What `nexus doctor --fix` says that it did."""
-    lines = _doctor(home, "--fix").stdout.splitlines()
+    lines = _run(home, "doctor", "--fix", apart=apart).stdout.splitlines()
     return [line.removeprefix("fixed").strip() for line in lines if line.startswith("fixed")]
 
 
-def _doctor(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [*_LIKE_ANYBODY, str(NEXUS), "--home", str(home), "doctor", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+def _run(
+    home: Path, *arguments: str, env: dict[str, str] | None = None, apart: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run a command; `apart`, in a process that may read what anybody may and has its own locks."""
+    words = ["--home", str(home), *arguments]
+    env = dict(os.environ) if env is None else env
+    done = (
+        subprocess.run(
+            [*_LIKE_ANYBODY, str(NEXUS), *words],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        if apart
+        else typed(*words, env=env)
+    )
     assert "Traceback" not in done.stderr, done.stderr
     return done

@@ -19,6 +19,8 @@ import httpx
 from acceptance.program import NEXUS, typed
 from contract.postgres import Postgres
 
+LOOK_S = 1.0
+"""Between two looks at a copy: each restores it."""
 _ANSWERED = {
     "agents": "SELECT 1 FROM agent_turns WHERE status = 'done'",
     "events": "SELECT 1 FROM events LIMIT 1",

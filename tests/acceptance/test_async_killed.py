@@ -14,7 +14,7 @@ from long_form import times
 from nexus.home import Home
 
 _COUNT = times(400, long=1_000)
-_KILLS = times(3, long=10)
+_KILLS = times(2, long=10)
 _PATIENCE_S = 400
 _PROGRAM = Path(__file__).with_name("invoking.py")
 

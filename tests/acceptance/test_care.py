@@ -22,7 +22,7 @@ from long_form import times
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import health
 
-_KILLS_OF_RESTORE = times(3, long=8)
+_KILLS_OF_RESTORE = times(2, long=8)
 _TEXT = {"events": "SELECT content FROM events", "memory": "SELECT fact FROM facts",
          "runtime": "SELECT name FROM spans"}  # fmt: skip
 

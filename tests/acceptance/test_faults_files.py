@@ -198,7 +198,7 @@ def test_a_ledger_that_another_process_does_not_let_go(home: Home, tmp_path: Pat
         env = {**os.environ, "NEXUS_LEDGERS_BUSY_TIMEOUT_MS": "200"}
         script = tmp_path / "quiet.py"
         script.write_text("def handle(context):\n    return None\n")
-        told = refusal(home.root, "automations", "register", str(script), env=env)
+        told = refusal(home.root, "automations", "register", str(script), env=env, apart=True)
     finally:
         holder.close()
     assert told.message == "The runtime ledger is locked by another process"
@@ -219,10 +219,10 @@ def test_modes_that_shut_you_out_are_mended(home: Home, what: str) -> None:
     right = path.stat().st_mode & 0o777
     path.chmod(0o000)
     try:
-        told = refusal(home.root, "status")
+        told = refusal(home.root, "status", apart=True)
         assert "Permission denied" in told.message or "unable to open database file" in told.message
         assert "nexus doctor" in told.hint
-        [line] = mended(home.root)
+        [line] = mended(home.root, apart=True)
         assert f"No read and write access to {path} " in line
         assert path.stat().st_mode & 0o777 == right
     finally:
@@ -239,7 +239,7 @@ def test_several_layers_of_trouble_are_mended_in_one_go(home: Home) -> None:
         left.bind(str(stale)) if len(str(stale)) < 100 else stale.touch()
     home.root.chmod(0o000)
     try:
-        lines = mended(home.root)
+        lines = mended(home.root, apart=True)
     finally:
         home.root.chmod(0o700)
     assert f"No read and write access to {home.root}" in lines[0], "behind it, the rest was found"

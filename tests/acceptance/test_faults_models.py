@@ -70,7 +70,7 @@ def test_a_file_with_a_key_that_cannot_be_read_or_that_others_can(home: Home, tm
         f'[models]\nmanager = "anthropic/x"\n[providers.anthropic]\napi_key = "file:{key}"\n'
     )
     key.chmod(0o000)
-    [finding] = found(home.root, "models")
+    [finding] = found(home.root, "models", apart=True)
     assert finding["message"] == f"anthropic/x: Can't read the secret in {key}: Permission denied"
     assert finding["remedy"] == f"Run `chmod 600 '{key}'`."
     key.chmod(0o644)

@@ -109,7 +109,7 @@ def test_a_home_that_another_process_holds(home: Home, tmp_path: Path) -> None:
     backup = tmp_path / "backup"
     assert nexus(home.root, "backup", str(backup)).returncode == 0
     with HomeLock(home, "shared"):
-        told = refusal(home.root, "restore", str(backup), "--replace")
+        told = refusal(home.root, "restore", str(backup), "--replace", apart=True)
     assert told.message.startswith(f"The home at {home.root} is in use by process {os.getpid()} (")
     assert told.hint == "Stop it or wait, then try again."
 

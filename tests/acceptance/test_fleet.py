@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.fleet import holds_second, litestream_of
+from acceptance.fleet import LOOK_S, holds_second, litestream_of
 from acceptance.program import NEXUS, typed
 from acceptance.test_host import answers, said, until
 from contract.postgres import Postgres
@@ -117,7 +117,7 @@ def test_homes_of_a_killed_host_go_on_elsewhere_and_what_only_it_had_is_salvaged
                 said(port, name, tokens[name], "Question 0", f"{name}-0")
                 said(port, name, tokens[name], "Question 1", f"{name}-1")
                 until(lambda name=name: answers(fleet.home("one", name)) == ["Answer 0"])
-                until(lambda name=name: fleet.copied(name))
+                until(lambda name=name: fleet.copied(name), every_s=LOOK_S)
             # From now on nothing reaches the copies.
             for copying in litestream_of(one):
                 os.kill(copying, signal.SIGSTOP)
@@ -175,7 +175,7 @@ def test_a_host_that_was_frozen_beyond_its_lease_writes_nothing(tmp_path: Path, 
             said(port, "ada", token, "Question 1", "1")
             until(lambda: answers(fleet.home("one", "ada")) == ["Answer 0"])
             until(lambda: server.gate("held").waiting > 0)
-            until(lambda: fleet.copied("ada"))
+            until(lambda: fleet.copied("ada"), every_s=LOOK_S)
             copying = litestream_of(one)
             for process in (one.pid, *copying):
                 os.kill(process, signal.SIGSTOP)

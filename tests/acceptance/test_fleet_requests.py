@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from acceptance.agents import until
-from acceptance.fleet import RunningFleet, RunningHost, ask
+from acceptance.fleet import LOOK_S, RunningFleet, RunningHost, ask
 from contract.postgres import Postgres
 from hosts import write_settings
 from nexus.gateway.forwarding import FORWARDED_BY, FORWARDED_TO
@@ -131,7 +131,7 @@ def test_a_home_whose_host_was_killed_is_answered_by_another(fleet: RunningFleet
         assert "I see." in answered(client, "Hello")
     owner = fleet.host_of("ada")
     assert owner is not None
-    until(lambda: fleet.copied("ada"))
+    until(lambda: fleet.copied("ada"), every_s=LOOK_S)
     left = next(host for name, host in hosts.items() if name != owner)
     hosts[owner].kill()
     refused: set[int] = set()
@@ -162,7 +162,7 @@ def test_an_operator_lists_moves_and_evacuates(fleet: RunningFleet, settings: Pa
     ]
     refused = fleet.command("evacuate", "host-1")
     assert (refused.returncode, "host-1 is alive" in refused.stderr) == (1, True)
-    until(lambda: fleet.copied("ada"))
+    until(lambda: fleet.copied("ada"), every_s=LOOK_S)
     hosts["host-1"].kill()
     moved = fleet.command("evacuate", "host-1", "--force")
     assert moved.returncode == 0, moved.stderr

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from acceptance.agents import until
-from acceptance.fleet import RunningFleet, ask, holds
+from acceptance.fleet import LOOK_S, RunningFleet, ask, holds
 from acceptance.halting_host import STEPS
 from contract.postgres import Postgres
 from hosts import write_settings
@@ -65,7 +65,7 @@ def test_no_home_is_lost_wherever_its_next_owner_dies(
     for name in names:
         with fleet.client(one, name, tokens[name]) as client:
             say(client, "Hello")
-    until(lambda: all(map(fleet.copied, names)))
+    until(lambda: all(map(fleet.copied, names)), every_s=LOOK_S)
     with FleetRegistry(tmp_path, fleet.url) as registry:
         ids = {name: registry.get_named(name).id for name in names}
         halts, reached = tmp_path / "halts", tmp_path / "halts.reached"
@@ -78,7 +78,7 @@ def test_no_home_is_lost_wherever_its_next_owner_dies(
         with fleet.client(two, served, tokens[served]) as client:
             say(client, "And now?")
         newest = tmp_path / "copies" / ids[served] / "2"
-        until(lambda: holds(newest / "events", "SELECT count(*) = 4 FROM events"))
+        until(lambda: holds(newest / "events", "SELECT count(*) = 4 FROM events"), every_s=LOOK_S)
         one.signal(signal.SIGCONT)
         # It goes through what it set aside in the order of the names, and may delete the last.
         until(lambda: not any((one.root / "homes").iterdir()))
@@ -88,7 +88,7 @@ def test_no_home_is_lost_wherever_its_next_owner_dies(
         shutil.rmtree(newest / "memory")
         # Why it can't be opened is told; then it begins with the older copy, and the rest is salvaged.
         problem = f"The copy at file://{newest}/memory can't be read"
-        until(lambda: problem in fleet.command("list").stdout)
+        until(lambda: problem in fleet.command("list").stdout, every_s=LOOK_S)
         assert any(problem in line for line in logs.read(Home(one.root)))
         for name in names:
             with fleet.client(one, name, tokens[name]) as client:

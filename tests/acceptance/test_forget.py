@@ -18,7 +18,7 @@ from nexus.home import Home
 @pytest.fixture(scope="module")
 def marked(tmp_path_factory: pytest.TempPathFactory) -> MarkedHome:
     """Many events and facts, of which each target has a fiftieth. Every test has a copy."""
-    count = times(20_000, long=100_000)
+    count = times(5_000, long=100_000)
     return built(tmp_path_factory.mktemp("large"), count, count // 50)
 
 

@@ -365,7 +365,7 @@ async def test_in_random_groups_no_run_holds_what_is_not_its_own(
     assert told
 
 
-SCENES = times(8, long=240)
+SCENES = times(5, long=240)
 _ROOMS = 24
 _MODES: tuple[Mode, ...] = ("followup", "followup", "collect", "steer", "interrupt")
 _ACTS = ("talk", "read", "recall", "dispatch")

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 
 from acceptance.agents import rows
-from acceptance.fleet import holds_second
+from acceptance.fleet import LOOK_S, holds_second
 from acceptance.program import NEXUS, typed
 from delegated import delegated
 from hosts import write_settings
@@ -67,11 +67,11 @@ def said(port: int, name: str, token: str, text: str, key: str) -> str:
     return str(answer.json()["execution_id"])
 
 
-def until(met: Callable[[], bool]) -> None:
+def until(met: Callable[[], bool], *, every_s: float = 0.2) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while not met():
         assert time.monotonic() < deadline
-        time.sleep(0.2)
+        time.sleep(every_s)
 
 
 def answers(home: Home) -> list[str]:
@@ -153,7 +153,7 @@ def test_a_host_whose_disk_is_lost_goes_on_from_its_copies(tmp_path: Path) -> No
                 until(lambda text=refusal: any(text in line for line in logs.read(Home(root))))
                 folder.unlink()
                 aside.rename(folder)
-                until(lambda name=name: holds_second(folder / ids[name], "I see", last))
+                until(lambda name=name: holds_second(folder / ids[name], "I see", last), every_s=LOOK_S)
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
         shutil.rmtree(root)

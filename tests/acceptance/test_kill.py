@@ -25,9 +25,9 @@ from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers, migrate
 
 _KILLS_WHILE_WRITING = times(6, long=20)
-_KILLS_FROM_THE_START = times(3, long=10)
-_KILLS_OF_INIT = times(3, long=10)
-_KILLS_OF_MIGRATION = times(3, long=10)
+_KILLS_FROM_THE_START = times(2, long=10)
+_KILLS_OF_INIT = times(2, long=10)
+_KILLS_OF_MIGRATION = times(2, long=10)
 _SEED = 35
 
 _WRITING = [sys.executable, str(Path(__file__).with_name("writing.py"))]

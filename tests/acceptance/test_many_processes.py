@@ -23,7 +23,7 @@ from nexus.home import LEDGERS, Home
 from nexus.ledgers import attach
 
 _log = logging.getLogger(__name__)
-_SECONDS = times(5, long=30)
+_SECONDS = times(3, long=30)
 _WRITERS = 4
 _WRITING = str(Path(__file__).with_name("writing.py"))
 _TEXT = {"events": "SELECT content FROM events", "memory": "SELECT fact FROM facts",

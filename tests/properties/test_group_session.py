@@ -29,7 +29,7 @@ from nexus.ledgers.runtime.dispatches import NewDispatch
 from nexus.ledgers.runtime.executions import Execution, Mode, NewExecution
 from nexus.request import Access, Agent, Event, Grant, Request
 
-SCENES = times(200, long=2_000)
+SCENES = times(100, long=2_000)
 AT_ONCE = 100
 STEPS = 18
 MODES: tuple[Mode, ...] = ("followup", "collect", "steer", "interrupt")

@@ -18,7 +18,7 @@ from nexus.memory import merging, references
 from nexus.memory.operations import parse
 from nexus.memory.writing import Provenance, Scope
 
-_SEQUENCES = times(80, long=10_000)
+_SEQUENCES = times(40, long=10_000)
 _TABLES = ("entities", "entity_aliases", "alias_keys", "persons", "merge_candidates")
 
 # Few and near, so that names collide, resemble each other and differ in a number.
