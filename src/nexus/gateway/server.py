@@ -1,9 +1,9 @@
 """The gateway's application, and how it is served.
 
-The gateway is made of rooms: `api` under /api, `hooks` under /hooks, `dashboard` under / and `mcp` under
-/mcp. A room has a function `def join(server: FastAPI) -> None`, named in `ROOMS` below, which adds its routes
-(`server.router.routes.extend(…)`, `server.mount(…)`). One application serves any number of homes: an endpoint
-asks `dependencies.served_by` for the home of its request.
+The gateway is made of rooms: `api` under /api, `openai_format` under /v1, `hooks` under /hooks, `dashboard`
+under / and `mcp` under /mcp. A room has a function `def join(server: FastAPI) -> None`, named in `ROOMS`
+below, which adds its routes (`server.router.routes.extend(…)`, `server.mount(…)`). One application serves any
+number of homes: an endpoint asks `dependencies.served_by` for the home of its request.
 
 A room need not ask who is there: `Guard` stands in front of everything, so a request that reaches a room came
 from the owner, by the token or by a browser's session, with a body that is whole and small enough. Endpoints
@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nexus import __version__
 from nexus.app import App
 from nexus.config import GatewayConfig
-from nexus.gateway import api, dashboard, errors, hooks, mcp, push
+from nexus.gateway import api, dashboard, errors, hooks, mcp, openai_format, push
 from nexus.gateway.api.login import login_url
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served, served_of
@@ -46,7 +46,7 @@ kind of error and is stable, `detail` says what happened and `hint` what to do n
 
 Room = Callable[[FastAPI], None]
 # Routes are tried in order: what may be sent by the thousand comes first.
-ROOMS: tuple[Room, ...] = (hooks.join, api.join, dashboard.join, mcp.join)
+ROOMS: tuple[Room, ...] = (hooks.join, api.join, openai_format.join, dashboard.join, mcp.join)
 
 
 def build(served: Served | None = None) -> FastAPI:

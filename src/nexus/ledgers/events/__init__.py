@@ -167,6 +167,19 @@ def find_delivered(connection: apsw.Connection, *, channel: str, external_id: st
     return None if found is None else get(connection, cast("str", found))
 
 
+def list_delivered(
+    connection: apsw.Connection, *, channel: str, beginning: str, limit: int = 20
+) -> list[str]:
+    """List the newest events that a channel delivered under ids that begin so, newest first."""
+    values: dict[str, Any] = {
+        "channel": channel,
+        "from": beginning,
+        "to": f"{beginning}\U0010ffff",
+        "limit": limit,
+    }
+    return [id_ for (id_,) in connection.execute(sql.queries("events")["delivered_newest"], values)]
+
+
 @dataclass(frozen=True, slots=True)
 class ChangedAnswer:
     """An answer that an automation changed or withheld before it was delivered."""

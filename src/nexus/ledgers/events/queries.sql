@@ -9,6 +9,10 @@ SELECT id FROM threads WHERE channel = ? AND external_id = ?
 -- name: recorded
 SELECT id FROM events WHERE channel = ? AND external_id = ?
 
+-- name: delivered_newest
+SELECT id FROM events WHERE channel = :channel AND external_id >= :from AND external_id < :to
+ORDER BY seq DESC LIMIT :limit
+
 -- name: append
 INSERT INTO events (
   id, thread_id, channel, direction, kind, external_id, sender, content, content_type,
