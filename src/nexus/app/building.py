@@ -18,21 +18,18 @@ from nexus.automations.services import BrokerServices
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
-from nexus.broker.queue import Outbox, SessionQueue
-from nexus.broker.running import Hooks
+from nexus.broker.queue import AGENT, Outbox, SessionQueue
+from nexus.broker.running import AgentRuns
 from nexus.broker.streams import Streams
 from nexus.channels.kinds import Adapters
 from nexus.channels.supervisor import Channels
 from nexus.config import Config
-from nexus.context import AssembledContext
 from nexus.engine import Engine, Settings
 from nexus.errors import ModelFileError
 from nexus.history import ImportJobs
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.fencing import Fence
-from nexus.ledgers.runtime.approvals import Approval
-from nexus.ledgers.runtime.executions import Execution
 from nexus.ledgers.threads import Workers
 from nexus.memory.embedding import Vectors, choose_model_id, make_opener
 from nexus.memory.embedding.background import Background, Open, Turns
@@ -45,12 +42,11 @@ from nexus.memory.writing import Provenance
 from nexus.pipeline import Pipeline
 from nexus.pipeline.delivery import Delivery
 from nexus.pipeline.timetable import Reminding, Timetable
-from nexus.request import EVERYTHING, Request, Visibility
+from nexus.request import EVERYTHING, Visibility
 from nexus.roles.backfill.backfill import Backfilling
 from nexus.roles.conclusions import Conclusions
 from nexus.roles.memory_writer.sweep import Sweep
 from nexus.roles.services import Services
-from nexus.runs import Result
 from nexus.skills.commands import Commands
 from nexus.skills.memory_socket import OWNER, MemorySocket
 
@@ -113,13 +109,6 @@ class BuiltHome:
             self.queue,
             self.models,
             self.streams,
-            hooks=Hooks(
-                before_run=self._before_run,
-                may_change_answer=self._may_change_answer,
-                after_run=self._after_run,
-                after_failure=self._after_failure,
-                asked=self._ask_owner,
-            ),
         )
         services = BrokerServices(self.ledgers, self.broker, self.open_recall)
         self.delivery = Delivery(self.ledgers, self.memory, self._wake_channel)
@@ -145,6 +134,7 @@ class BuiltHome:
             run_command=commands.answer,
             sends_files=self._sends_files,
         )
+        self.queue.register(AGENT, AgentRuns(self.broker, self.pipeline).run)
         self.reception = Reception(home, config, self.ledgers, self.broker, self.pipeline)
         self.adapters = Adapters(home=home)
         self.testing_models = asyncio.Lock()
@@ -228,18 +218,3 @@ class BuiltHome:
 
     def _wake_channel(self, channel: str) -> None:
         self.channels.wake(channel)
-
-    async def _before_run(self, request: Request, context: AssembledContext, execution: Execution) -> None:
-        await self.pipeline.before_run(request, context, execution)
-
-    async def _may_change_answer(self, request: Request, session_label: str) -> bool:
-        return await self.pipeline.may_change_answer(request, session_label)
-
-    async def _after_run(self, request: Request, context: AssembledContext, result: Result) -> Result:
-        return await self.pipeline.after_run(request, context, result)
-
-    async def _after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
-        await self.pipeline.after_failure(request, context, error)
-
-    async def _ask_owner(self, request: Request, approval: Approval) -> None:
-        await self.pipeline.ask_owner(request, approval)

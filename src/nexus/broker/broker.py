@@ -1,18 +1,17 @@
 """The broker: turns an assembled context into a finished run, durably, through the session queue."""
 
 from collections.abc import Collection, Iterable
-from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
 from nexus import clock, ids
 from nexus.broker.agent.models import Models
 from nexus.broker.approvals import Approvals
+from nexus.broker.compaction import budget_tokens
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.pace import Pace
-from nexus.broker.queue import Record, SessionQueue, Turn, lane_of
+from nexus.broker.queue import AGENT, Record, SessionQueue, lane_of
 from nexus.broker.run import Run
-from nexus.broker.running import WORK, AgentRun, Hooks, Parts, budget_tokens
 from nexus.broker.streams import Streams
 from nexus.broker.tools import TOOLS, Tool
 from nexus.config import Config
@@ -43,30 +42,19 @@ class Broker:
         streams: Streams,
         *,
         tools: Iterable[Tool] = TOOLS,
-        hooks: Hooks | None = None,
     ) -> None:
-        self._home = home
-        self._ledgers = ledgers
-        self._queue = queue
-        self._streams = streams
-        self._models = models
-        self._workers = Dispatcher(ledgers, queue, config.agents, self._start)
-        self._tools = {tool.name: tool for tool in tools}
-        self._apart: set[str] = set()
+        self.home = home
+        self.config = config
+        self.models = models
+        self.streams = streams
+        self.tools = {tool.name: tool for tool in tools}
+        self.workers = Dispatcher(ledgers, queue, config.agents, self._start)
+        self.profile = OwnerProfile(ledgers)
         self.approvals = Approvals(ledgers, config.tools, config.gateway.public_url)
         self.pace = Pace()
-        self._parts = Parts(
-            home=home,
-            config=config,
-            models=models,
-            streams=streams,
-            tools=self._tools,
-            hooks=hooks or Hooks(),
-            workers=self._workers,
-            profile=OwnerProfile(ledgers),
-            approvals=self.approvals,
-        )
-        queue.register(WORK, self._run)
+        self._ledgers = ledgers
+        self._queue = queue
+        self._apart: set[str] = set()
 
     def add_tools(self, tools: Iterable[Tool], *, for_everybody: bool = True) -> None:
         """Make further tools known. Everybody has the same, so do it before the home is served.
@@ -74,7 +62,7 @@ class Broker:
         Those that are not for everybody are in no context until a role puts their names there.
         """
         added = {tool.name: tool for tool in tools}
-        self._tools.update(added)
+        self.tools.update(added)
         if not for_everybody:
             self._apart |= added.keys()
 
@@ -94,11 +82,11 @@ class Broker:
     ) -> AssembledContext:
         """The prompt of a run on behalf of a request. It may be changed until the run is started."""
         return await assembled(
-            self._home,
+            self.home,
             request,
             session_label=session_label,
             task=task,
-            tools=self._parts.tools.keys() - self._apart,
+            tools=self.tools.keys() - self._apart,
             role=role,
             fork_of=fork_of,
         )
@@ -120,11 +108,11 @@ class Broker:
         """
         granted = {} if access is None else {"access": requests.access_json(access)}
         id_ = execution_id or ids.new("exe")
-        lane = lane_of(context.session_label, self._parts.config.channels)
+        lane = lane_of(context.session_label, self.config.channels)
         if lane == "chat":
             self.pace.expect(id_)
         queued = await self._queue.start_execution(
-            WORK,
+            AGENT,
             {"context": context.to_json(), **granted},
             session_label=context.session_label,
             request_id=request.request_id,
@@ -133,7 +121,7 @@ class Broker:
             record=record,
             lane=lane,
         )
-        return Run(queued, self._streams)
+        return Run(queued, self.streams)
 
     async def regenerate(self, execution_id: str, model: str = "") -> Run:
         """Answer the message of a finished run again. The new turn replaces the old one in the history."""
@@ -142,22 +130,22 @@ class Broker:
             replaced = {"replaces": execution_id, **({"model": model} if model else {})}
             return {**input_, "context": {**input_["context"], **replaced}}
 
-        return Run(await self._queue.retry(execution_id, changed=replace_turn), self._streams)
+        return Run(await self._queue.retry(execution_id, changed=replace_turn), self.streams)
 
     async def check_models(self, role: str, model: str = "") -> None:
         """An error that says what to do, where nobody could answer in this role."""
-        await self._models.candidates((model,) if model else self._models.names(role))
+        await self.models.candidates((model,) if model else self.models.names(role))
 
     async def capabilities(self, role: str, model: str = "") -> Capabilities:
         """What is known of the model that a role asks first, or of the one named."""
-        return await self._models.capabilities(model or self._models.names(role)[0])
+        return await self.models.capabilities(model or self.models.names(role)[0])
 
     async def cost_microusd(
         self, role: str, *, input_tokens: int, cached_tokens: int, output_tokens: int
     ) -> int | None:
         """What so many tokens of the model that a role asks first cost; None where nobody knows its price."""
-        return await self._models.cost_microusd(
-            self._models.names(role)[0],
+        return await self.models.cost_microusd(
+            self.models.names(role)[0],
             input_tokens=input_tokens,
             cached_tokens=cached_tokens,
             output_tokens=output_tokens,
@@ -165,41 +153,29 @@ class Broker:
 
     async def budget_tokens(self, role: str) -> int:
         """How long a conversation in a role may get before its older part is summed up."""
-        return await budget_tokens(self._parts.config, self._models, self._models.names(role)[0])
+        return await budget_tokens(self.config, self.models, self.models.names(role)[0])
 
     def run(self, execution_id: str) -> Run:
         """A run that was asked for before, here or elsewhere."""
-        return Run(self._queue.run(execution_id), self._streams)
-
-    async def workers_at_work(self, execution_id: str) -> int:
-        """How many workers that a run dispatched have not ended."""
-        return await self._workers.at_work(execution_id)
+        return Run(self._queue.run(execution_id), self.streams)
 
     async def recover(self) -> None:
         """Go on with what was recorded: when a home is opened to be served, and after an outage."""
         await self._queue.recover()
-        await self._workers.recover()
+        await self.workers.recover()
 
     async def end_orphans(self, last_rowid: int) -> None:
         """End what processes that are gone left open, up to a row of `requests`.
 
         Call it when a home is opened to be served, with the last row from before this process did anything.
         """
-        alone = is_alone(self._home)
+        alone = is_alone(self.home)
         await self._ledgers.runtime.write(
             requests.end_orphans,
             last_rowid=last_rowid,
             made_before=None if alone else clock.timestamp(clock.now() - _LONGEST_INTAKE),
         )
-        self._streams.sweep()
-
-    async def _run(self, turn: Turn) -> object:
-        lane = lane_of(turn.execution.session_label, self._parts.config.channels)
-        if lane == "channels":
-            async with self.pace.answer():
-                return await AgentRun(self._parts, turn)()
-        with self.pace.ahead(turn.execution.id) if lane == "chat" else nullcontext():
-            return await AgentRun(self._parts, turn)()
+        self.streams.sweep()
 
     async def _start(
         self, request: Request, *, session_label: str, task: str, execution_id: str, mode: Mode

@@ -10,9 +10,11 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Journal, Message
 from nexus.broker.queue import Turn
 from nexus.broker.streams import Stream, Streams
+from nexus.config import Config
 from nexus.context import AssembledContext, compaction, history
 from nexus.errors import AgentError, ModelRefusedError
 from nexus.ledgers.agents import sessions, turns
@@ -27,8 +29,20 @@ if TYPE_CHECKING:
 MakeJob = Callable[[str, Sequence[PastTurn], OpenTurn, Stream], "loop.Job"]
 """The job of asking this conversation's model something, without tools that do anything."""
 
+# Where neither the settings nor the model's window say less: a longer one is dear, and read less well.
+_CONTEXT_TOKENS = 150_000
+SHORT_OUTPUT_TOKENS = 4_096
+"""How long an answer may be where nobody reads it, as of the memory's own work."""
 # What fails as often is not taken to pass: the session would be stuck.
 _TRIES = 5
+
+
+async def budget_tokens(
+    config: Config, models: Models, name: str, output_tokens: int = SHORT_OUTPUT_TOKENS
+) -> int:
+    """How long a conversation with a model may get: as the settings say, and as its window allows."""
+    most = config.agents.context_tokens or _CONTEXT_TOKENS
+    return min(most, await models.prompt_tokens(name, output_tokens) or most)
 
 
 async def compact(

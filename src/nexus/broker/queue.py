@@ -45,6 +45,8 @@ LANES = (
 )
 WORK: Final = "broker.execution"
 """What the engine knows every run as."""
+AGENT: Final = "agent"
+"""What the ledger knows the runs of agents as: it must outlive an upgrade."""
 _PAYLOAD: Final = {"home": ""}
 """Nothing: a process of an earlier version, which may work on the home, looks there."""
 _DEBOUNCE_MS = 1_500

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import apsw
 
@@ -15,18 +15,17 @@ from nexus import attachments, secrets
 from nexus.attachments import Attachment
 from nexus.broker import pace
 from nexus.broker.agent import library
-from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Limits
 from nexus.broker.agent.slots import BACKGROUND, PERSON, WORKER
-from nexus.broker.approvals import Approvals
 from nexus.broker.attached import read_late
+from nexus.broker.broker import Broker
 from nexus.broker.budgets import Budgets, Spender
-from nexus.broker.compaction import compact
+from nexus.broker.compaction import SHORT_OUTPUT_TOKENS, budget_tokens, compact
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.journal import LedgerJournal, key_of
 from nexus.broker.questions import render
-from nexus.broker.queue import Turn
-from nexus.broker.streams import Stream, Streams
+from nexus.broker.queue import Turn, lane_of
+from nexus.broker.streams import Stream
 from nexus.broker.taint import find_effects, find_source
 from nexus.broker.tools import Call, Context, Preview, Sandbox, Tool
 from nexus.broker.tools import Grant as SandboxGrant
@@ -44,7 +43,6 @@ from nexus.ledgers.database import without_gate
 from nexus.ledgers.runtime import requests, usage
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import Execution
-from nexus.memory.profile import OwnerProfile
 from nexus.request import Access, Request
 from nexus.runs import Delta, Response, Result
 
@@ -52,43 +50,42 @@ from nexus.runs import Delta, Response, Result
 if TYPE_CHECKING:
     from nexus.broker.agent import loop
 
-WORK = "agent"
-"""The name under which runs are stored: it must outlive an upgrade."""
-
-# Where neither the settings nor the model's window say less: a longer one is dear, and read less well.
-_CONTEXT_TOKENS = 150_000
 # What a person or a task is answered with may be long; what the memory's own work gives is not.
 _OUTPUT_TOKENS = {"manager": 8_192, "worker": 8_192}
-_SHORT_OUTPUT_TOKENS = 4_096
 _BRIEF_OUTPUT_TOKENS = 300
 
 _OWN_SESSIONS = "meeseeks:"
 """How the labels of sessions begin that belong to an automation or a role of the program's own."""
 
-BeforeRun = Callable[[Request, AssembledContext, Execution], Awaitable[None]]
-"""Called when a run begins whose context is not prepared. It puts the rest together and records it with the
-run, so it is called again only where a crash came before that."""
-AfterRun = Callable[[Request, AssembledContext, Result], Awaitable[Result]]
-"""Called when a run has its answer, before the run ends; returns the result as it was delivered. After a
-crash it may be called again."""
-MayChangeAnswer = Callable[[Request, str], Awaitable[bool]]
-"""Says whether the answer of a request's run in a session may be changed before it is delivered."""
-AfterFailure = Callable[[Request, AssembledContext, str], Awaitable[None]]
-"""Called when a run has failed or was cancelled, with the reason."""
-AskOwner = Callable[[Request, Approval], Awaitable[None]]
-"""Called when a call begins to wait for the owner. After a crash it may be called again."""
 
+class Hooks(Protocol):
+    """What the room above does around runs."""
 
-async def _nothing(*_: object) -> None:
-    pass
+    async def before_run(self, request: Request, context: AssembledContext, execution: Execution) -> None:
+        """A run begins whose context is not prepared: put the rest together, and record it with the run.
 
+        It is called again only where a crash came before that.
+        """
+        ...
 
-async def _keep_result(request: Request, context: AssembledContext, result: Result) -> Result:
-    return result
+    async def may_change_answer(self, request: Request, session_label: str) -> bool:
+        """Say whether the answer of a request's run in a session may be changed before it is delivered."""
+        ...
 
+    async def after_run(self, request: Request, context: AssembledContext, result: Result) -> Result:
+        """A run has its answer and has not ended; returns the result as it was delivered.
 
-async def _never(request: Request, session_label: str) -> bool:
-    return False
+        After a crash it may be called again.
+        """
+        ...
+
+    async def after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
+        """A run has failed or was cancelled, with the reason."""
+        ...
+
+    async def ask_owner(self, request: Request, approval: Approval) -> None:
+        """A call begins to wait for the owner. After a crash it may be called again."""
+        ...
 
 
 async def _nobody(recorded: int | None) -> list[str]:
@@ -99,43 +96,30 @@ async def _refuse(tool: Tool, arguments: Mapping[str, Any], call_id: str) -> str
     raise ToolError(f"`{tool.name}` may not be called now", hint="Answer in text.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hooks:
-    """What the rooms above do around runs."""
+class AgentRuns:
+    """Runs the agents of a home, each in its turn: the code behind `AGENT` in the session queue."""
 
-    before_run: BeforeRun = _nothing
-    may_change_answer: MayChangeAnswer = _never
-    after_run: AfterRun = _keep_result
-    after_failure: AfterFailure = _nothing
-    asked: AskOwner = _nothing
+    def __init__(self, broker: Broker, hooks: Hooks) -> None:
+        self._broker = broker
+        self._hooks = hooks
 
-
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """What every run of a home uses."""
-
-    home: Home
-    config: Config
-    models: Models
-    streams: Streams
-    tools: Mapping[str, Tool]
-    hooks: Hooks
-    workers: Dispatcher
-    profile: OwnerProfile
-    approvals: Approvals
-
-    def secrets(self) -> list[str]:
-        """What no tool result may show. Waits for the disk: call it on a thread."""
-        with suppress(OSError, UnicodeDecodeError):
-            return [self.home.token_file.read_text(encoding="utf-8").strip()]
-        return []
+    async def run(self, turn: Turn) -> dict[str, Any]:
+        """Run one; what came of it, as JSON holds it."""
+        broker = self._broker
+        lane = lane_of(turn.execution.session_label, broker.config.channels)
+        if lane == "channels":
+            async with broker.pace.answer():
+                return await AgentRun(broker, self._hooks, turn)()
+        with broker.pace.ahead(turn.execution.id) if lane == "chat" else nullcontext():
+            return await AgentRun(broker, self._hooks, turn)()
 
 
 class AgentRun:
     """One run. Made anew when the run is repeated after a crash."""
 
-    def __init__(self, parts: Parts, turn: Turn) -> None:
-        self._parts = parts
+    def __init__(self, broker: Broker, hooks: Hooks, turn: Turn) -> None:
+        self._broker = broker
+        self._hooks = hooks
         self._turn = turn
         self._ledgers = turn.ledgers
         self._opened: OpenTurn | None = None
@@ -151,10 +135,10 @@ class AgentRun:
             raise AgentError("The request of this run was deleted")
         context = AssembledContext.from_json(self._turn.execution.input["context"])
         self._automation = await self._on_account_of(request, context)
-        stream = self._parts.streams.open(self._turn.execution.id)
+        stream = self._broker.streams.open(self._turn.execution.id)
         try:
             await self._prepare(request, context, self._turn.execution)
-            stream.is_held = await self._parts.hooks.may_change_answer(request, context.session_label)
+            stream.is_held = await self._hooks.may_change_answer(request, context.session_label)
             for other in await self._load_said(self._turn.collected):
                 context.current_message = f"{context.current_message}\n\n{other.current_message}"
                 context.attachments += other.attachments
@@ -162,7 +146,7 @@ class AgentRun:
                 self._turn,
                 request,
                 context,
-                self._parts.streams,
+                self._broker.streams,
                 partial(self._job, request, context),
                 budget_tokens=await self._budget_tokens(request, context),
                 fixed_tokens=self._fixed_tokens(context),
@@ -170,14 +154,14 @@ class AgentRun:
             # Read when the run begins, so that what is forgotten meanwhile is not in the queue.
             visible = request.access.visibility(request.event.thread_id)
             if context.knows_owner and request.access.level == "owner" and visible.everything:
-                self._profile = await self._parts.profile.text()
+                self._profile = await self._broker.profile.text()
             self._turn.context.require()
             self._opened = await self._begin_turn(request, context)
             result = await self._answer(request, context, self._opened, stream)
             self._turn.context.require()
             # What runs after a turn may fork the conversation with it: it is over when they begin.
             await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status="done", error=None)
-            result = await self._parts.hooks.after_run(request, context, result)
+            result = await self._hooks.after_run(request, context, result)
             if stream.is_held or result.response.changed_by:
                 stream.replace(result.response.content)
         except asyncio.CancelledError:
@@ -186,20 +170,20 @@ class AgentRun:
                 raise
             await self._keep_partial(stream.partial)
             await self._end(request, context, "cancelled", "Canceled.")
-            self._parts.streams.finish(self._turn.execution.id, stream)
+            self._broker.streams.finish(self._turn.execution.id, stream)
             raise
         except LEDGER_PASSES:
             stream.close()  # the queue takes it back, and everything stays open
             raise
         except Exception as error:
-            text = self._parts.models.redact(_describe_error(error))
+            text = self._broker.models.redact(_describe_error(error))
             await self._end(request, context, "failed", text)
-            self._parts.streams.finish(self._turn.execution.id, stream)
+            self._broker.streams.finish(self._turn.execution.id, stream)
             if text == str(error):
                 raise
             raise AgentError(text) from None
         await self._end(request, context, "done", result.response.content)
-        self._parts.streams.finish(self._turn.execution.id, stream)
+        self._broker.streams.finish(self._turn.execution.id, stream)
         return result.to_json()
 
     async def _on_account_of(self, request: Request, context: AssembledContext) -> str:
@@ -221,7 +205,7 @@ class AgentRun:
         """Let the rooms above put the context together, where they have not done so before a crash."""
         if not context.is_prepared:
             self._turn.context.require()
-            await self._parts.hooks.before_run(request, context, execution)
+            await self._hooks.before_run(request, context, execution)
 
     async def _load_said(self, taken: Iterable[Execution]) -> list[AssembledContext]:
         """What was said into this run. A message is prepared like one with a run of its own."""
@@ -238,16 +222,16 @@ class AgentRun:
         return contexts
 
     async def _budget_tokens(self, request: Request, context: AssembledContext) -> int:
-        limits = _limits(self._parts.config, request, context)
+        limits = _limits(self._broker.config, request, context)
         name = self._names(context)[0]
-        return await budget_tokens(self._parts.config, self._parts.models, name, limits.output_tokens)
+        return await budget_tokens(self._broker.config, self._broker.models, name, limits.output_tokens)
 
     def _fixed_tokens(self, context: AssembledContext) -> int:
         tools = [(tool.name, tool.description, tool.parameters) for tool in self._tools(context)]
         return compaction.estimate(context.system_prompt) + compaction.estimate(json.dumps(tools))
 
     def _names(self, context: AssembledContext) -> tuple[str, ...]:
-        return (context.model,) if context.model else self._parts.models.names(context.role)
+        return (context.model,) if context.model else self._broker.models.names(context.role)
 
     async def _begin_turn(self, request: Request, context: AssembledContext) -> OpenTurn:
         return await self._ledgers.agents.write(
@@ -302,7 +286,7 @@ class AgentRun:
             self._ledgers,
             request,
             opened,
-            budgets=Budgets(self._ledgers, self._parts.config.budgets),
+            budgets=Budgets(self._ledgers, self._broker.config.budgets),
             spender=spender,
             event_id=event_id,
             waiting=self._turn.execution.waiting_since is not None,
@@ -330,10 +314,10 @@ class AgentRun:
             tools=(tools := self._tools(context)),
             # What a provider runs itself can't be refused when it is called, so it isn't offered.
             native=frozenset(tool.name for tool in tools if tool.native and access.may_call(tool.name)),
-            models=self._parts.models,
+            models=self._broker.models,
             names=self._names(context),
             load=self._bytes_of,
-            limits=_limits(self._parts.config, request, context),
+            limits=_limits(self._broker.config, request, context),
             journal=self._journal(request, context, opened, None),
             stream=stream,
             call=_refuse,
@@ -341,10 +325,10 @@ class AgentRun:
         )
 
     async def _bytes_of(self, attachment: Attachment) -> bytes | None:
-        return await asyncio.to_thread(attachments.read, self._parts.home, attachment)
+        return await asyncio.to_thread(attachments.read, self._broker.home, attachment)
 
     def _tools(self, context: AssembledContext) -> Sequence[Tool]:
-        return [self._parts.tools[name] for name in context.tools if name in self._parts.tools]
+        return [self._broker.tools[name] for name in context.tools if name in self._broker.tools]
 
     def _access(self, request: Request) -> Access:
         """What the tools of this run may reach: what its request may, where nothing else was said."""
@@ -357,7 +341,7 @@ class AgentRun:
 
     async def _prompt(self, context: AssembledContext) -> str:
         """What the model is told now, with files that took too long to read when they came."""
-        given, home = self._parts.config.attachments, self._parts.home
+        given, home = self._broker.config.attachments, self._broker.home
         late = await read_late(context.current_message, context.attachments, home, given)
         return "\n\n".join(filter(None, (context.user_turn(), late)))
 
@@ -373,7 +357,7 @@ class AgentRun:
         interrupted: bool,
     ) -> bool:
         """Wait for the owner, where the settings say so. ToolError where the call may not be made."""
-        waits, access = self._parts.approvals, self._access(request)
+        waits, access = self._broker.approvals, self._access(request)
         execution_id, key = self._turn.execution.id, journal.key(call_id)
         if not access.may_call(tool.name):
             raise ToolError(
@@ -382,7 +366,7 @@ class AgentRun:
         if interrupted and not tool.repeatable and not await waits.is_unmade(execution_id, key):
             return False  # it may have been made already, so it won't be made now
         effects = find_effects(tool, access)
-        tools = self._parts.tools.values()
+        tools = self._broker.tools.values()
         look = partial(find_source, self._ledgers, request, context.session_label, tools, access)
         reason = await waits.find_reason(tool.name, arguments, effects, look)
         if reason is None:
@@ -406,7 +390,7 @@ class AgentRun:
                     call_hash=approval.call_hash,
                 )
             )
-            await self._parts.hooks.asked(request, approval)
+            await self._hooks.ask_owner(request, approval)
 
         with pace.waiting():
             again = reason
@@ -443,7 +427,7 @@ class AgentRun:
         arguments: Mapping[str, Any],
         call_id: str,
     ) -> str:
-        known = await asyncio.to_thread(self._parts.secrets)
+        known = await asyncio.to_thread(_read_secrets, self._broker.home)
         given = await self._tool_context(request, context, journal, call_id)
         given = replace(given, expected=self._expected.pop(journal.key(call_id), ""))
         try:
@@ -469,7 +453,7 @@ class AgentRun:
             # A run that goes on after a restart may come before the process that opens its socket.
             place = Path(access.memory_socket).parent
             await asyncio.to_thread(place.mkdir, PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-        return _tool_context(self._parts.home, access, call, self._parts.workers, context)
+        return _tool_context(self._broker.home, access, call, self._broker.workers, context)
 
     async def _end(
         self,
@@ -482,14 +466,14 @@ class AgentRun:
         error = None if status == "done" else text
         if self._opened is not None and status == "failed":
             await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status=status, error=error)
-        workers, execution_id = self._parts.workers, self._turn.execution.id
+        workers, execution_id = self._broker.workers, self._turn.execution.id
         if status == "failed" and request.depth == 0:
             await workers.release(execution_id, await self._told_calls())
         if status == "cancelled" or request.depth > 0:
             await workers.abandon(execution_id)
         if status != "done":
             await workers.stop_reflections(execution_id)
-            await self._parts.hooks.after_failure(request, context, text)
+            await self._hooks.after_failure(request, context, text)
         if context.session_label != request.agent.session_label:
             return
         if request.depth > 0:
@@ -522,14 +506,6 @@ class AgentRun:
         return {key_of(offset, call_id) for offset, call_id in done}
 
 
-async def budget_tokens(
-    config: Config, models: Models, name: str, output_tokens: int = _SHORT_OUTPUT_TOKENS
-) -> int:
-    """How long a conversation with a model may get: as the settings say, and as its window allows."""
-    most = config.agents.context_tokens or _CONTEXT_TOKENS
-    return min(most, await models.prompt_tokens(name, output_tokens) or most)
-
-
 def _limits(config: Config, request: Request, context: AssembledContext) -> Limits:
     agents = config.agents
     # Messages and workers wait for a provider. What works in the background is run again later, and would
@@ -543,7 +519,7 @@ def _limits(config: Config, request: Request, context: AssembledContext) -> Limi
         priority, name = WORKER, "a worker"
     else:
         priority, name = PERSON, "another conversation"
-    output_tokens = agents.output_tokens or _OUTPUT_TOKENS.get(context.role, _SHORT_OUTPUT_TOKENS)
+    output_tokens = agents.output_tokens or _OUTPUT_TOKENS.get(context.role, SHORT_OUTPUT_TOKENS)
     return Limits(
         outage_ms=agents.outage_ms if waits else 0,
         max_turns=context.max_turns or agents.max_turns,
@@ -585,6 +561,13 @@ def _tool_context(
         cgroup=home.cgroup,
     )
     return Context(sandbox=sandbox, directory=first, call=call, workers=workers)
+
+
+def _read_secrets(home: Home) -> list[str]:
+    """What no tool result may show. Waits for the disk: call it on a thread."""
+    with suppress(OSError, UnicodeDecodeError):
+        return [home.token_file.read_text(encoding="utf-8").strip()]
+    return []
 
 
 def _describe_error(error: Exception) -> str:

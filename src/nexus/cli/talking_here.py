@@ -109,7 +109,7 @@ class Here:
         await self._app.broker.approvals.decide(approval_id, decision, call_hash)
 
     async def workers_at_work(self, execution_id: str) -> int:
-        return await self._app.broker.workers_at_work(execution_id)
+        return await self._app.broker.workers.at_work(execution_id)
 
     async def count_unwritten(self, request_id: str) -> int:
         return await self._app.ledgers.runtime.read(

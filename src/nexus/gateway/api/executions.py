@@ -74,7 +74,7 @@ async def get_execution(home: Home, run: Known) -> Execution:
     state = await run.state()
     return Execution(
         session=state.session_label,
-        workers_at_work=await home.broker.workers_at_work(run.id),
+        workers_at_work=await home.broker.workers.at_work(run.id),
         partial=await views.load_partial(home.ledgers, run.id) if state.status == "cancelled" else None,
         **{name: getattr(state, name) for name in _STORED},
     )
