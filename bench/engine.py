@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from dbos import DBOS
 
 from contract.postgres import Postgres
-from nexus.engine import Context, Engine, Lane, Settings, store
+from nexus.engine import Engine, Lane, Settings, WorkContext, store
 from nexus.engine.database import Database
 
 _LATENCY_MS = {"sqlite": 25, "postgres": 40}
@@ -42,7 +42,7 @@ def _settings(database: str) -> Settings:
     )
 
 
-async def _noop(context: Context, payload: Any) -> Any:
+async def _noop(context: WorkContext, payload: Any) -> Any:
     return payload
 
 
@@ -97,7 +97,7 @@ async def latency(database: str, *, count: int) -> dict[str, float]:
     """From the call of `start` to the first line of the body, on an engine that has nothing else to do."""
     seen: list[float] = []
 
-    async def ping(context: Context, payload: float) -> None:
+    async def ping(context: WorkContext, payload: float) -> None:
         seen.append((time.perf_counter() - payload) * 1000)
 
     engine = Engine(_settings(database))
@@ -118,7 +118,7 @@ async def steps(database: str, *, count: int) -> dict[str, float]:
     async def answer(size: int) -> str:
         return "x" * size
 
-    async def body(context: Context, size: int) -> float:
+    async def body(context: WorkContext, size: int) -> float:
         begun = time.perf_counter()
         for _ in range(count):
             await context.step("answer", answer, size)

@@ -20,7 +20,7 @@ from typing import Any
 from contract.workload import Evidence, take_away
 from nexus.broker.queue import SessionQueue, Turn
 from nexus.config import LedgersConfig
-from nexus.engine import Context, Engine, Settings, StartedExecution
+from nexus.engine import Engine, Settings, StartedExecution, WorkContext
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions
@@ -58,7 +58,7 @@ class MortalQueue(SessionQueue):
 
     death: Death
 
-    async def _run(self, context: Context, payload: Any) -> None:
+    async def _run(self, context: WorkContext, payload: Any) -> None:
         await super()._run(context, payload)
         self.death.at("end")
 

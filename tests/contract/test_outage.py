@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from contract.postgres import Postgres, binary
 from long_form import times
-from nexus.engine import Context, Engine, Settings
+from nexus.engine import Engine, Settings, WorkContext
 from nexus.engine.cron import Schedule
 from nexus.engine.database import translate_errors
 from nexus.engine.errors import (
@@ -46,7 +46,7 @@ class Steps:
         self.stepped = asyncio.Event()
         self.gate = asyncio.Event()
 
-    async def __call__(self, context: Context, payload: str) -> str:
+    async def __call__(self, context: WorkContext, payload: str) -> str:
         await context.step("first", self._step, f"{payload} first")
         self.stepped.set()
         await self.gate.wait()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nexus.engine import Context, Engine, Settings, forgetting, records
+from nexus.engine import Engine, Settings, WorkContext, forgetting, records
 from nexus.engine.errors import UnknownExecutionError, WorkCancelledError
 from nexus.engine.forgetting import Forgetting
 from nexus.errors import CareError
@@ -23,7 +23,7 @@ class Work:
         self.stepped = asyncio.Event()
         self.stubborn = False
 
-    async def __call__(self, context: Context, payload: str) -> None:
+    async def __call__(self, context: WorkContext, payload: str) -> None:
         await context.step("recall", self._recall)
         try:
             await context.step("tool", self._fail)

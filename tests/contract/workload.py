@@ -18,7 +18,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from nexus.engine import Context, Engine, Lane, Settings, enqueue, interior, owner, store
+from nexus.engine import Engine, Lane, Settings, WorkContext, enqueue, interior, owner, store
 from nexus.engine.database import Database
 
 _SIDE_BY_SIDE = 4
@@ -44,7 +44,7 @@ class Works:
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
 
-    async def plain(self, context: Context, payload: dict[str, Any]) -> None:
+    async def plain(self, context: WorkContext, payload: dict[str, Any]) -> None:
         """Begin, take a moment, end."""
         self._note("begin", context, payload)
         try:
@@ -53,7 +53,7 @@ class Works:
         finally:
             self._note("stopped", context, payload)
 
-    async def steps(self, context: Context, payload: dict[str, Any]) -> None:
+    async def steps(self, context: WorkContext, payload: dict[str, Any]) -> None:
         """Two recorded steps with a moment between."""
         self._note("begin", context, payload)
         try:
@@ -65,11 +65,11 @@ class Works:
         finally:
             self._note("stopped", context, payload)
 
-    async def _step(self, context: Context, payload: dict[str, Any], name: str) -> None:
+    async def _step(self, context: WorkContext, payload: dict[str, Any], name: str) -> None:
         self._note("ran", context, payload, step=name)
         await asyncio.sleep(payload.get("step_ms", 0) / 1000)
 
-    async def parallel(self, context: Context, payload: dict[str, Any]) -> None:
+    async def parallel(self, context: WorkContext, payload: dict[str, Any]) -> None:
         """Steps of one name side by side, of which the last to start is the first to end."""
         self._note("begin", context, payload)
 
@@ -84,12 +84,12 @@ class Works:
         finally:
             self._note("stopped", context, payload)
 
-    async def _call(self, context: Context, payload: dict[str, Any], number: int) -> int:
+    async def _call(self, context: WorkContext, payload: dict[str, Any], number: int) -> int:
         self._note("ran", context, payload, step=f"call-{number}")
         await asyncio.sleep((_SIDE_BY_SIDE - number) * payload["step_ms"] / 1000)
         return number
 
-    async def stubborn(self, context: Context, payload: dict[str, Any]) -> None:
+    async def stubborn(self, context: WorkContext, payload: dict[str, Any]) -> None:
         """Takes its time to stop when it is cancelled."""
         self._note("begin", context, payload)
         try:
@@ -99,7 +99,7 @@ class Works:
             await asyncio.sleep(payload.get("cleanup_ms", 0) / 1000)
             self._note("stopped", context, payload)
 
-    def _note(self, what: str, context: Context, payload: dict[str, Any], **more: Any) -> None:
+    def _note(self, what: str, context: WorkContext, payload: dict[str, Any], **more: Any) -> None:
         self._evidence.note(
             what, id=context.id, key=context.key, producer=payload["producer"], seq=payload["seq"], **more
         )

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Protocol
 
 from nexus import clock, ids
-from nexus.engine import Context, Engine
+from nexus.engine import Engine, WorkContext
 from nexus.engine.errors import FINAL
 from nexus.errors import LEDGER_PASSES, NexusError
 from nexus.ledgers import Ledgers
@@ -43,7 +43,7 @@ class Invocations:
         engine.register(WORK, self._run)
         engine.register(_IMPROVEMENT, self._improve)
 
-    async def _run(self, context: Context, payload: Any) -> None:
+    async def _run(self, context: WorkContext, payload: Any) -> None:
         try:
             async with self._runners(payload["home"]) as runner:
                 await runner.run_queued(payload.get("invocation", context.id), context.require)
@@ -51,7 +51,7 @@ class Invocations:
             # The disk is full, or another process holds the ledger: it runs when that has passed.
             raise context.put_back() from None
 
-    async def _improve(self, context: Context, payload: Any) -> None:
+    async def _improve(self, context: WorkContext, payload: Any) -> None:
         async with self._runners(payload["home"]) as runner:
             await runner.run_improvement(payload["invocation"])
 

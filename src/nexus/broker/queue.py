@@ -19,7 +19,7 @@ import apsw
 
 from nexus import clock, ids
 from nexus.broker.run import OUTAGE, QueuedRun, settle
-from nexus.engine import Context, Engine, serializer
+from nexus.engine import Engine, WorkContext, serializer
 from nexus.engine.errors import FINAL as ENDED
 from nexus.engine.errors import EngineStateError, UnknownWorkError
 from nexus.errors import LEDGER_PASSES, NexusError
@@ -61,7 +61,7 @@ Record = Callable[[apsw.Connection], None]
 class Steps:
     """The steps of one run. Those of one name are numbered as they are begun: a repeat begins them alike."""
 
-    def __init__(self, context: Context, ledgers: Ledgers, recorded: Iterable[Step]) -> None:
+    def __init__(self, context: WorkContext, ledgers: Ledgers, recorded: Iterable[Step]) -> None:
         """`recorded`: those that an earlier attempt has recorded."""
         self._context = context
         self._ledgers = ledgers
@@ -145,7 +145,7 @@ class Turn:
     execution: Execution
     collected: list[Execution]
     """Those that were collected into it, in order."""
-    context: Context
+    context: WorkContext
     ledgers: Ledgers
     steps: Steps
     _steered_so_far: int = field(default=0, init=False)
@@ -340,7 +340,7 @@ class SessionQueue:
             execution_id=execution.id,
         )
 
-    async def _run(self, context: Context, payload: Any) -> None:
+    async def _run(self, context: WorkContext, payload: Any) -> None:
         """The engine's body for every run. What came of it is in the ledger."""
         id_, runtime = context.id, self._ledgers.runtime
         try:
@@ -377,7 +377,9 @@ class SessionQueue:
             _log.warning("%s goes back to its queue: %s", id_, reason)
             raise context.put_back() from None
 
-    async def _collect(self, context: Context, execution: Execution, *, is_repeated: bool) -> list[Execution]:
+    async def _collect(
+        self, context: WorkContext, execution: Execution, *, is_repeated: bool
+    ) -> list[Execution]:
         """Wait until the debounce is over, then take what was said meanwhile.
 
         A repeated run has what it took the first time and takes nothing new: it may have its answer already.

@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     from nexus.engine.engine import Engine, StartedExecution
     from nexus.engine.errors import State
     from nexus.engine.records import Execution
-    from nexus.engine.running import Context, Work
+    from nexus.engine.running import Work, WorkContext
     from nexus.engine.schedules import Schedules
     from nexus.engine.settings import Lane, Settings
 
 __all__ = [
-    "Context",
     "Engine",
     "Execution",
     "Lane",
@@ -26,10 +25,11 @@ __all__ = [
     "StartedExecution",
     "State",
     "Work",
+    "WorkContext",
 ]
 
 _MODULES: Final = {
-    "Context": "running",
+    "WorkContext": "running",
     "Engine": "engine",
     "Execution": "records",
     "StartedExecution": "engine",

@@ -38,7 +38,7 @@ from nexus.engine.interior import Interior
 from nexus.engine.owner import Ownership, find_owner
 from nexus.engine.prepare import drop_jobs, prepare_database
 from nexus.engine.records import Execution
-from nexus.engine.running import Context, Entry, Running, Work
+from nexus.engine.running import Entry, Running, Work, WorkContext
 from nexus.engine.schedules import Schedules, Upkeep
 from nexus.engine.settings import Settings
 from nexus.engine.store import NewExecution
@@ -70,7 +70,7 @@ class Code:
     """What runs an execution, and the execution as that code sees it."""
 
     work: Work
-    context: Context
+    context: WorkContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -447,7 +447,7 @@ class Engine:
         self._parts.sweeper.note_begun(execution_id)
         task.add_done_callback(lambda _: self._release(execution_id, lane))
         entry = Entry(id=execution_id, lane=lane, key=str(options["key"]))
-        context = Context(
+        context = WorkContext(
             id=execution_id,
             work=work,
             lane=lane,
@@ -470,13 +470,13 @@ class Engine:
                     await self._put_back(context)
                 raise
 
-    async def _find(self, context: Context, held: AsyncExitStack) -> Code:
+    async def _find(self, context: WorkContext, held: AsyncExitStack) -> Code:
         """The code of an execution; what it needs for as long as that runs is entered on the stack."""
         if context.work not in self._works:
             raise UnknownWorkError(f"No work is registered as `{context.work}` in this process")
         return Code(work=self._works[context.work], context=context)
 
-    async def _put_back(self, context: Context) -> None:
+    async def _put_back(self, context: WorkContext) -> None:
         """Give work back to its queue, after a pause in which what it could not go on with may pass."""
         drops = context.entry.reason == "start_over"
         while context.is_ours:

@@ -51,7 +51,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
+class WorkContext:
     """One execution, as its own code sees it."""
 
     id: str
@@ -213,6 +213,6 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-Work = Callable[[Context, Any], Awaitable[Any]]
+Work = Callable[[WorkContext, Any], Awaitable[Any]]
 """A piece of work: a coroutine function of its context and payload. It returns what JSON can hold, or
 anything that can be pickled."""

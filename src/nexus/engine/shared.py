@@ -15,7 +15,7 @@ from nexus.engine import store
 from nexus.engine.database import Database
 from nexus.engine.engine import Code, Engine
 from nexus.engine.errors import EngineError, UnknownWorkError
-from nexus.engine.running import Context
+from nexus.engine.running import WorkContext
 from nexus.engine.settings import SEPARATOR, Settings
 from nexus.engine.store import NewExecution
 
@@ -49,7 +49,7 @@ class SharedEngine(Engine):
         for entry in stopped:
             await entry.ended.wait()
 
-    async def _find(self, context: Context, held: AsyncExitStack) -> Code:
+    async def _find(self, context: WorkContext, held: AsyncExitStack) -> Code:
         scope, _, _ = context.key.partition(SEPARATOR)
         try:
             home = await held.enter_async_context(self._homes(scope, context.work))
@@ -74,7 +74,7 @@ class HomeEngine(Engine):
     async def close(self) -> None:
         """Nothing to close: the shared engine goes on."""
 
-    def code(self, context: Context) -> Code:
+    def code(self, context: WorkContext) -> Code:
         """The home's code for an execution."""
         if context.work not in self._works:
             raise UnknownWorkError(f"No work is registered as `{context.work}` in this home")

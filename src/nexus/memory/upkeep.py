@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from nexus.engine import Context, Engine, Schedule
+from nexus.engine import Engine, Schedule, WorkContext
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import seals
 from nexus.memory import grouping
@@ -32,12 +32,12 @@ class Upkeep:
         for schedule in _SCHEDULES:
             await self._engine.schedules.put(schedule)
 
-    async def _group(self, context: Context, payload: Any) -> dict[str, int]:
+    async def _group(self, context: WorkContext, payload: Any) -> dict[str, int]:
         while await self._ledgers.memory.write(seals.seal):
             pass
         grouped = await grouping.group_events(self._ledgers, since_seq=self._since_seq)
         self._since_seq = grouped.next_seq
         return {"episodes": len(grouped.episode_ids), "events": grouped.events}
 
-    async def _review(self, context: Context, payload: Any) -> dict[str, int]:
+    async def _review(self, context: WorkContext, payload: Any) -> dict[str, int]:
         return {"candidates": await review(self._ledgers)}

@@ -19,7 +19,7 @@ from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.registry import Entry
 from nexus.automations.runner import Runner
 from nexus.config import Config
-from nexus.engine import Context, Engine, Schedule
+from nexus.engine import Engine, Schedule, WorkContext
 from nexus.errors import NexusError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import automations, requests
@@ -101,7 +101,7 @@ class Timetable:
         self._seen_ns = touched_ns
         return True
 
-    async def _begin(self, context: Context, payload: Any) -> None:
+    async def _begin(self, context: WorkContext, payload: Any) -> None:
         """A moment has come: write the request down, and queue the invocation."""
         entry = await self._runner.find_active(payload["automation"], SCHEDULE)
         if entry is None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock
-from nexus.engine import Context, Schedule, StartedExecution
+from nexus.engine import Schedule, StartedExecution, WorkContext
 from nexus.memory.conclusions import observations
 from nexus.memory.profile import OwnerProfile, versions
 from nexus.roles.consolidation import profile
@@ -56,7 +56,7 @@ class Conclusions:
             CONSOLIDATION, {"by_clock": False}, key=f"schedule:{CONSOLIDATION}", lane=_LANE
         )
 
-    async def _consolidate(self, context: Context, payload: Any) -> dict[str, Any]:
+    async def _consolidate(self, context: WorkContext, payload: Any) -> dict[str, Any]:
         config, by_clock = self._services.config, bool(payload["by_clock"])
         off = explain_off(config)
         if by_clock and not config.memory.consolidation:
@@ -78,7 +78,7 @@ class Conclusions:
         if off or version is None or version.origin != "consolidation":
             await OwnerProfile(self._services.ledgers).refresh()
 
-    async def _refresh(self, context: Context, payload: Any) -> dict[str, Any]:
+    async def _refresh(self, context: WorkContext, payload: Any) -> dict[str, Any]:
         return (await refresh_stale(self._services, context)).to_json()
 
 

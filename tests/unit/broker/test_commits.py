@@ -19,8 +19,7 @@ from apps import app_on
 from memory_writers import quiet, rows
 from nexus.broker.agent.loop import RecordedModel
 from nexus.broker.queue import SessionQueue
-from nexus.engine import Context as EngineContext
-from nexus.engine import interior
+from nexus.engine import WorkContext, interior
 from nexus.engine.errors import WorkFailedError
 from nexus.home import Home
 from nexus.ledgers.database import Database
@@ -103,7 +102,7 @@ async def test_a_turn_reads_its_ledgers_at_most_22_times(home: Home, monkeypatch
 
         return count
 
-    async def running(self: SessionQueue, context: EngineContext, payload: Any) -> None:
+    async def running(self: SessionQueue, context: WorkContext, payload: Any) -> None:
         is_turn.set(context.lane == "chat")
         await run(self, context, payload)
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from nexus import config
 from nexus.cli import program
-from nexus.engine import Context, Engine, Schedule, Schedules, Settings
+from nexus.engine import Engine, Schedule, Schedules, Settings, WorkContext
 from nexus.engine.errors import WorkFailedError
 from nexus.errors import NexusError
 from nexus.home import Home
@@ -26,7 +26,7 @@ def answer(home: Home, *arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-async def _fails(context: Context, payload: Any) -> None:
+async def _fails(context: WorkContext, payload: Any) -> None:
     raise ValueError(f"cannot do {payload}")
 
 
@@ -34,7 +34,7 @@ async def _step(payload: str) -> str:
     return payload.upper()
 
 
-async def _turn(context: Context, payload: str) -> str:
+async def _turn(context: WorkContext, payload: str) -> str:
     return await context.step("answer", _step, payload)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nexus.engine import Context, Engine, Settings
+from nexus.engine import Engine, Settings, WorkContext
 from nexus.engine.errors import EngineError
 
 
@@ -25,7 +25,7 @@ async def test_an_execution_that_is_started_again_under_its_id_runs_once(tmp_pat
     engine = Engine(Settings(database=tmp_path / "engine.db", poll_ms=50))
     runs: list[int] = []
 
-    async def work(context: Context, payload: int) -> int:
+    async def work(context: WorkContext, payload: int) -> int:
         runs.append(payload)
         return payload
 
@@ -56,7 +56,7 @@ async def test_no_thread_of_dbos_polls_the_database(tmp_path: Path) -> None:
 async def test_delayed_work_begins_when_its_time_has_come(tmp_path: Path) -> None:
     """Not at the next poll, which is far away here."""
 
-    async def note(context: Context, payload: Any) -> float:
+    async def note(context: WorkContext, payload: Any) -> float:
         return time.time()
 
     engine = Engine(Settings(database=tmp_path / "engine.db", poll_ms=3_600_000))

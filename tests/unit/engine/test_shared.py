@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nexus.engine import Context, Engine, Lane, Schedule, Settings
+from nexus.engine import Engine, Lane, Schedule, Settings, WorkContext
 from nexus.engine.claims import FairClaims, Shares
 from nexus.engine.errors import EngineStateError, UnknownExecutionError
 from nexus.engine.forgetting import Forgetting
@@ -34,7 +34,7 @@ class Host:
             home.register("say", self.said(name))
 
     def said(self, name: str) -> Any:
-        async def say(context: Context, payload: Any) -> str:
+        async def say(context: WorkContext, payload: Any) -> str:
             self.done.append((name, context.key, payload))
             return f"{name}: {payload}"
 
@@ -185,7 +185,7 @@ async def test_a_running_engine_keeps_to_the_limit_of_a_home_at_each_sweep(tmp_p
     host = Host(tmp_path, "hom_a", "hom_b", limit=2)
     release, at_work = asyncio.Event(), list[str]()
 
-    async def hold(context: Context, _: Any) -> None:
+    async def hold(context: WorkContext, _: Any) -> None:
         at_work.append(context.key)
         await release.wait()
 

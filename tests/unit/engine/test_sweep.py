@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from nexus.engine import Context, Engine, Settings, store
+from nexus.engine import Engine, Settings, WorkContext, store
 from nexus.engine.prepare import prepare_database
 
 
@@ -48,7 +48,7 @@ def test_what_waits_and_what_is_to_be_stopped_is_found_with_one_statement(tmp_pa
 
 
 async def test_a_sweep_without_work_visits_no_lane(tmp_path: Path) -> None:
-    async def work(context: Context, payload: Any) -> None:
+    async def work(context: WorkContext, payload: Any) -> None:
         pass
 
     engine = Engine(Settings(database=tmp_path / "engine.db"))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nexus.engine import Context, Engine, Schedule, Schedules, Settings, records, schedules, store
+from nexus.engine import Engine, Schedule, Schedules, Settings, WorkContext, records, schedules, store
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
 from nexus.engine.owner import Ownership, find_owner
@@ -54,7 +54,7 @@ def recover(database: Database, settings: Settings) -> None:
 async def run_to_end(settings: Settings, id_: str = "exe_1") -> str:
     engine = Engine(settings)
 
-    async def work(context: Context, payload: Any) -> str:
+    async def work(context: WorkContext, payload: Any) -> str:
         return "done"
 
     engine.register("work", work)
@@ -83,7 +83,7 @@ async def test_of_two_engines_one_works_and_the_other_takes_over(
 
     engine = Engine(settings)
 
-    async def work(context: Context, payload: Any) -> str:
+    async def work(context: WorkContext, payload: Any) -> str:
         return "done"
 
     engine.register("work", work)
@@ -150,7 +150,7 @@ async def test_restarts_never_discard_work(settings: Settings) -> None:
     for number in range(_MOST + 4):
         engine = Engine(settings)
 
-        async def work(context: Context, payload: Any) -> None:
+        async def work(context: WorkContext, payload: Any) -> None:
             begun.append(context.id)
             await asyncio.Event().wait()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from nexus.engine import Context, Engine, Settings, StartedExecution
+from nexus.engine import Engine, Settings, StartedExecution, WorkContext
 from nexus.engine.claims import Claimed, Claims
 from nexus.engine.errors import FINAL
 
@@ -50,7 +50,7 @@ async def test_work_goes_on_when_the_full_disk_has_room_again(
         runs.append("part")
         return "made"
 
-    async def work(context: Context, payload: Any) -> str:
+    async def work(context: WorkContext, payload: Any) -> str:
         return await context.step("part", part)
 
     engine.register("work", work)
@@ -65,7 +65,7 @@ async def test_work_goes_on_when_the_full_disk_has_room_again(
 async def test_an_engine_stops_while_its_disk_is_full(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def work(context: Context, payload: Any) -> str:
+    async def work(context: WorkContext, payload: Any) -> str:
         return "made"
 
     engine.register("work", work)
@@ -94,7 +94,7 @@ async def test_work_runs_though_the_answer_to_its_claim_was_lost(
 
     monkeypatch.setattr(Claims, "take", broken)
 
-    async def work(context: Context, payload: Any) -> str:
+    async def work(context: WorkContext, payload: Any) -> str:
         return "made"
 
     engine.register("work", work)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from nexus.engine import Context, Engine, Settings
+from nexus.engine import Engine, Settings, WorkContext
 
 _WATCHED_S = 1.0
 _MOST_LOOKS = _WATCHED_S / 0.02
@@ -35,7 +35,7 @@ def count_looks(engine: Engine) -> list[str]:
 async def test_a_waiter_does_not_spin_while_a_run_that_was_put_back_is_repeated(engine: Engine) -> None:
     begun, is_back, go_on = asyncio.Queue[str](), asyncio.Event(), asyncio.Event()
 
-    async def work(context: Context, payload: Any) -> str:
+    async def work(context: WorkContext, payload: Any) -> str:
         await begun.put(context.id)
         if not is_back.is_set():
             is_back.set()
@@ -59,7 +59,7 @@ async def test_a_waiter_does_not_spin_while_a_run_that_was_put_back_is_repeated(
 async def test_a_waiter_that_leaves_does_not_take_the_others_along(engine: Engine) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def work(context: Context, payload: Any) -> str:
+    async def work(context: WorkContext, payload: Any) -> str:
         begun.set()
         await go_on.wait()
         return "done"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nexus import clock, ids
 from nexus.broker.agent.roles import models_of
 from nexus.broker.run import OUTAGE
-from nexus.engine import Context
+from nexus.engine import WorkContext
 from nexus.errors import LEDGER_PASSES, ConfigError, NexusError, UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.events import imports
@@ -198,7 +198,7 @@ class Backfilling:
                 _LOG.warning("a backfill waits for the engine: %s", error.message)
                 await asyncio.sleep(_SHORT.total_seconds())
 
-    async def _work(self, context: Context, payload: Any) -> dict[str, Any]:
+    async def _work(self, context: WorkContext, payload: Any) -> dict[str, Any]:
         id_, round_ = str(payload["id"]), int(payload["round"])
         listed = await self._ledgers.memory.read(backfills.list_backfills, backfill_id=id_)
         if not listed or listed[0].round > round_ + 1:

@@ -26,7 +26,7 @@ from nexus.roles.instructions import load_role
 if TYPE_CHECKING:
     from nexus.config import Config
     from nexus.context import AssembledContext
-    from nexus.engine import Context
+    from nexus.engine import WorkContext
     from nexus.ledgers import Ledgers
     from nexus.roles.services import Services
 
@@ -83,7 +83,7 @@ class Consolidation:
     """One run under way."""
 
     services: "Services"
-    context: "Context"
+    context: "WorkContext"
     until: str
     report: Report = field(default_factory=Report)
     _queue: deque[Part] = field(default_factory=deque[Part])

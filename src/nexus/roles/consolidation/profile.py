@@ -21,7 +21,7 @@ from nexus.request import Agent, Event, Request
 from nexus.roles import runs
 
 if TYPE_CHECKING:
-    from nexus.engine import Context
+    from nexus.engine import WorkContext
     from nexus.memory.profile.local import Material
     from nexus.roles.services import Services
 
@@ -58,7 +58,7 @@ def instructions() -> str:
     return resources.files(__package__ or "").joinpath("PROFILE.md").read_text(encoding="utf-8").strip()
 
 
-async def write_profile(services: "Services", context: "Context") -> Version | None:
+async def write_profile(services: "Services", context: "WorkContext") -> Version | None:
     """Have the profile written again if there is something new to write; None where there is not."""
     before = await versions.newest(services.ledgers)
     since = None if before is None else before.written_at

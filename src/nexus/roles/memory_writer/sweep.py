@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock
 from nexus.automations.context import Occasion
-from nexus.engine import Context, Schedule
+from nexus.engine import Schedule, WorkContext
 from nexus.ledgers.runtime import invocations, requests
 from nexus.roles.memory_writer.turns import PROCESSOR, Frequency, Turn, find_settled, load_turns_of
 from nexus.runs import Response, Result
@@ -67,7 +67,7 @@ class Sweep:
             if occasion:
                 await self._runner.enqueue_again(entry, _HOOK_POINT, occasion)
 
-    async def _by_clock(self, context: Context, payload: Any) -> dict[str, int]:
+    async def _by_clock(self, context: WorkContext, payload: Any) -> dict[str, int]:
         return {"runs": await self.sweep()}
 
     async def _find_missed(self) -> dict[str, list[Turn]]:

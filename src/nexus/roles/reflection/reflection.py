@@ -36,7 +36,7 @@ from nexus.runs import Totals
 
 if TYPE_CHECKING:
     from nexus.context import AssembledContext
-    from nexus.engine import Context
+    from nexus.engine import WorkContext
     from nexus.roles.services import Services
 
 ROLE: Final = "reflection"
@@ -311,7 +311,7 @@ class Report:
         return asdict(self)
 
 
-async def refresh_stale(services: "Services", context: "Context") -> Report:
+async def refresh_stale(services: "Services", context: "WorkContext") -> Report:
     """Refresh stale mental models, within the limits of the settings."""
     report = Report()
     for _ in range(services.config.memory.refreshed_models):
@@ -343,7 +343,7 @@ def _explain_off(services: "Services") -> str:
     return ""
 
 
-async def _refresh_one(services: "Services", context: "Context", model_id: str, report: Report) -> None:
+async def _refresh_one(services: "Services", context: "WorkContext", model_id: str, report: Report) -> None:
     asking = Asking(execution_id=ids.derived("exe", context.id, model_id), background=True)
     try:
         await refresh(services, model_id, asking=asking)
