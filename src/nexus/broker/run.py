@@ -34,7 +34,7 @@ _ERRORS: dict[Status, type[EndedError]] = {
 }
 
 
-async def settle(ledgers: Ledgers, known: engine.Execution) -> bool:
+async def settle(ledgers: Ledgers, known: engine.WorkRecord) -> bool:
     """Record an end that only the engine knows of: it never ran, or took its process down each time."""
     if known.state != "failed" and known.state != "timeout" and known.state != "cancelled":
         return False

@@ -16,7 +16,7 @@ from nexus.engine import Engine, Settings, State, prepare, records, schedules, s
 from nexus.engine.database import Database, translate_errors
 from nexus.engine.errors import FINAL, UnknownExecutionError
 from nexus.engine.owner import find_owner
-from nexus.engine.records import Execution
+from nexus.engine.records import WorkRecord
 from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
@@ -207,7 +207,7 @@ def _no_work_error(home: Home) -> UsageError:
     )
 
 
-def _require_execution(database: Database, execution_id: str) -> Execution:
+def _require_execution(database: Database, execution_id: str) -> WorkRecord:
     execution = records.get(database, execution_id)
     if execution is None:
         raise UnknownExecutionError(
@@ -233,7 +233,7 @@ def _retry_run(ctx: click.Context, execution_id: str) -> str:
     return asyncio.run(retry_run())
 
 
-def _settle_run(ctx: click.Context, execution: Execution) -> None:
+def _settle_run(ctx: click.Context, execution: WorkRecord) -> None:
     home, settings = open_home(ctx)
 
     async def settle_run() -> None:

@@ -10,14 +10,13 @@ if TYPE_CHECKING:
     from nexus.engine.cron import Schedule
     from nexus.engine.engine import Engine, StartedExecution
     from nexus.engine.errors import State
-    from nexus.engine.records import Execution
+    from nexus.engine.records import WorkRecord
     from nexus.engine.running import Work, WorkContext
     from nexus.engine.schedules import Schedules
     from nexus.engine.settings import Lane, Settings
 
 __all__ = [
     "Engine",
-    "Execution",
     "Lane",
     "Schedule",
     "Schedules",
@@ -26,12 +25,13 @@ __all__ = [
     "State",
     "Work",
     "WorkContext",
+    "WorkRecord",
 ]
 
 _MODULES: Final = {
     "WorkContext": "running",
     "Engine": "engine",
-    "Execution": "records",
+    "WorkRecord": "records",
     "StartedExecution": "engine",
     "Lane": "settings",
     "Schedule": "cron",

@@ -37,7 +37,7 @@ from nexus.engine.errors import (
 from nexus.engine.interior import Interior
 from nexus.engine.owner import Ownership, find_owner
 from nexus.engine.prepare import drop_jobs, prepare_database
-from nexus.engine.records import Execution
+from nexus.engine.records import WorkRecord
 from nexus.engine.running import Entry, Running, Work, WorkContext
 from nexus.engine.schedules import Schedules, Upkeep
 from nexus.engine.settings import Settings
@@ -103,7 +103,7 @@ class StartedExecution:
             hint=f"See `nexus engine show {self.id}`.",
         )
 
-    async def state(self) -> Execution:
+    async def state(self) -> WorkRecord:
         """The execution as it stands."""
         return await self._engine.show(self.id)
 
@@ -228,7 +228,7 @@ class Engine:
         """An execution that was started before, here or elsewhere."""
         return StartedExecution(self, execution_id)
 
-    async def show(self, execution_id: str) -> Execution:
+    async def show(self, execution_id: str) -> WorkRecord:
         """One execution as it stands."""
         with translate_errors(self.settings):
             found = await asyncio.to_thread(records.get, self.database, self.add_prefix(execution_id))

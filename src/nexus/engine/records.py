@@ -16,7 +16,7 @@ _TOGETHER = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Execution:
+class WorkRecord:
     """One execution, as it stands."""
 
     id: str
@@ -36,7 +36,7 @@ class Execution:
     trace: str | None
 
 
-def get(database: Database, execution_id: str) -> Execution | None:
+def get(database: Database, execution_id: str) -> WorkRecord | None:
     """One execution, whole."""
     row = store.get(database, execution_id)
     return None if row is None else _execution(row)
@@ -57,7 +57,7 @@ def recent(
     lane: str | None = None,
     key: str | None = None,
     limit: int = 50,
-) -> list[Execution]:
+) -> list[WorkRecord]:
     """Executions, the newest first."""
     return [_execution(row) for row in store.recent(database, state=state, lane=lane, key=key, limit=limit)]
 
@@ -89,14 +89,14 @@ def queues(database: Database) -> list[dict[str, Any]]:
     return [lanes[name] for name in sorted(lanes)]
 
 
-def _execution(row: store.Row) -> Execution:
+def _execution(row: store.Row) -> WorkRecord:
     outcome: dict[str, Any] = serializer.loads(row.output) if row.output else {}
     state, end = row.state, _end(row.error)
     if end is not None:
         state = end.kind
         outcome = {"started_ms": end.started_ms, "ended_ms": end.ended_ms}
     gave_up = GAVE_UP if row.was_given_up else None
-    return Execution(
+    return WorkRecord(
         id=row.id,
         work=row.work or "",
         lane=row.lane or "",
