@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from new_homes import new_home
-from nexus.broker.queue import SessionQueue, Turn
+from nexus.broker.queue import ActiveRun, SessionQueue
 from nexus.config import LedgersConfig
 from nexus.engine import Engine, Settings
 from nexus.engine.errors import WorkFailedError
@@ -23,7 +23,7 @@ async def _recalled() -> str:
     return f"the {SECRET} is in the cage"
 
 
-async def _talk(turn: Turn) -> dict[str, Any]:
+async def _talk(turn: ActiveRun) -> dict[str, Any]:
     said = await turn.steps.run("recall", _recalled)
     if [each.input for each in (turn.execution, *turn.collected)] == ["fail"]:
         raise ValueError(said)

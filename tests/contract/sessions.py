@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from contract.workload import Evidence, take_away
-from nexus.broker.queue import SessionQueue, Turn
+from nexus.broker.queue import ActiveRun, SessionQueue
 from nexus.config import LedgersConfig
 from nexus.engine import Engine, Settings, StartedExecution, WorkContext
 from nexus.home import Home
@@ -70,7 +70,7 @@ class Talk:
         self._evidence = evidence
         self._death = death
 
-    async def __call__(self, turn: Turn) -> dict[str, Any]:
+    async def __call__(self, turn: ActiveRun) -> dict[str, Any]:
         self._note("begin", turn)
         try:
             for name in ("first", "second"):
@@ -81,11 +81,11 @@ class Talk:
         finally:
             self._note("stopped", turn)
 
-    async def _step(self, turn: Turn, name: str) -> None:
+    async def _step(self, turn: ActiveRun, name: str) -> None:
         self._note("ran", turn, step=name)
         await asyncio.sleep(0.02)
 
-    def _note(self, what: str, turn: Turn, **more: Any) -> None:
+    def _note(self, what: str, turn: ActiveRun, **more: Any) -> None:
         run = turn.execution
         self._evidence.note(what, id=run.id, key=run.session_label, producer=0, seq=run.input, **more)
 

@@ -17,9 +17,9 @@ from nexus.automations.reminders import Reminders
 from nexus.automations.services import BrokerServices
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.models import Models
+from nexus.broker.agent_run import AgentRuns
 from nexus.broker.broker import Broker
 from nexus.broker.queue import AGENT, Outbox, SessionQueue
-from nexus.broker.running import AgentRuns
 from nexus.broker.streams import Streams
 from nexus.channels.kinds import Adapters
 from nexus.channels.supervisor import Channels

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Journal, Message
-from nexus.broker.queue import Turn
+from nexus.broker.queue import ActiveRun
 from nexus.broker.streams import Stream, Streams
 from nexus.config import Config
 from nexus.context import AssembledContext, compaction, history
@@ -46,7 +46,7 @@ async def budget_tokens(
 
 
 async def compact(
-    turn: Turn,
+    run: ActiveRun,
     request: Request,
     context: AssembledContext,
     streams: Streams,
@@ -62,33 +62,33 @@ async def compact(
     """
     if context.fork_of is not None:
         # A new fork has a past before it has a turn.
-        await turn.ledgers.agents.write(
+        await run.ledgers.agents.write(
             sessions.ensure,
             label=context.session_label,
             role=context.role,
             fork_of=context.fork_of,
             fork_through=context.fork_through,
         )
-    begun = await turn.ledgers.agents.read_now(turns.of_run, execution_id=turn.execution.id)
+    begun = await run.ledgers.agents.read_now(turns.of_run, execution_id=run.execution.id)
     through = begun.get("summary")
     if through is None and "exchange" not in begun:
         # Once its own turn has begun, an earlier attempt found that the conversation fits.
-        through = await _through(turn, request, context, budget_tokens, fixed_tokens)
+        through = await _through(run, request, context, budget_tokens, fixed_tokens)
     if through is None:
         return
-    opened = await turn.ledgers.agents.write(
+    opened = await run.ledgers.agents.write(
         turns.begin_summary,
         session_label=context.session_label,
-        execution_id=turn.execution.id,
-        request_id=turn.execution.request_id,
+        execution_id=run.execution.id,
+        request_id=run.execution.request_id,
         role=context.role,
         summarises_through=through,
     )
     from nexus.broker.agent import loop
 
-    past = await history.load(turn.ledgers, request, context.session_label, opened)
+    past = await history.load(run.ledgers, request, context.session_label, opened)
     # Nobody reads along: subscribers of the run wait for its answer.
-    name = f"{turn.execution.id}.summary"
+    name = f"{run.execution.id}.summary"
     with closing(streams.open(name)) as stream:
         # Its own name, because the agent library knows a run by it.
         job = make(compaction.TASK, past.up_to(through).blocks, opened, stream)
@@ -97,31 +97,31 @@ async def compact(
         try:
             await loop.run(job)
         except AgentError as error:
-            if not await _is_final(turn, opened, error):
+            if not await _is_final(run, opened, error):
                 streams.remove(name)
-                await turn.ledgers.agents.write(
+                await run.ledgers.agents.write(
                     turns.end, turn_id=opened.id, status="failed", error=str(error)
                 )
                 raise
             await _stand_in(job.journal, compaction.stand_in(past, through))
     streams.remove(name)
-    await turn.ledgers.agents.write(turns.end, turn_id=opened.id, status="done")
+    await run.ledgers.agents.write(turns.end, turn_id=opened.id, status="done")
 
 
 async def _through(
-    turn: Turn, request: Request, context: AssembledContext, budget_tokens: int, fixed_tokens: int
+    run: ActiveRun, request: Request, context: AssembledContext, budget_tokens: int, fixed_tokens: int
 ) -> int | None:
     """The last turn to sum up; None where the conversation fits."""
-    reported = await turn.ledgers.runtime.read_now(
+    reported = await run.ledgers.runtime.read_now(
         usage.last_of_session,
         session_label=context.session_label,
-        but_of_execution=turn.execution.id,
+        but_of_execution=run.execution.id,
         request_id=request.request_id,
     )
     said_tokens = compaction.estimate(context.user_turn())
     if reported is not None and compaction.fits(reported, said_tokens, budget_tokens=budget_tokens):
         return None
-    past = await history.load(turn.ledgers, request, context.session_label)
+    past = await history.load(run.ledgers, request, context.session_label)
     sizes = compaction.sizes(past)
     estimated = fixed_tokens + compaction.summary_tokens(past) + sum(size.tokens for size in sizes)
     if reported is None and compaction.fits(estimated, said_tokens, budget_tokens=budget_tokens):
@@ -129,11 +129,11 @@ async def _through(
     return compaction.through(sizes, budget_tokens=budget_tokens - fixed_tokens)
 
 
-async def _is_final(turn: Turn, opened: OpenTurn, error: AgentError) -> bool:
+async def _is_final(run: ActiveRun, opened: OpenTurn, error: AgentError) -> bool:
     """Whether trying again would be of no use."""
     if isinstance(error, ModelRefusedError):
         return True
-    failed = await turn.ledgers.agents.read(turns.failed_summaries, turn=opened)
+    failed = await run.ledgers.agents.read(turns.failed_summaries, turn=opened)
     return failed + 1 >= _TRIES
 
 

@@ -139,7 +139,7 @@ def lane_of(session_label: str, channels: Container[str] = ()) -> str:
 
 
 @dataclass(kw_only=True)
-class Turn:
+class ActiveRun:
     """One run, as its own code sees it."""
 
     execution: Execution
@@ -166,7 +166,7 @@ class Turn:
         return await _load_taken(self.ledgers, ids_)
 
 
-Body = Callable[[Turn], Awaitable[Any]]
+Body = Callable[[ActiveRun], Awaitable[Any]]
 """What a run does. It returns what JSON can hold."""
 
 
@@ -351,14 +351,14 @@ class SessionQueue:
                 result = None
                 if execution.taken_by is None:
                     run_steps = Steps(context, self._ledgers, recorded)
-                    turn = Turn(
+                    active = ActiveRun(
                         execution=execution,
                         collected=await self._collect(context, execution, is_repeated=is_repeated),
                         context=context,
                         ledgers=self._ledgers,
                         steps=run_steps,
                     )
-                    result = await self._bodies[execution.work](turn)
+                    result = await self._bodies[execution.work](active)
                 context.require()
                 await runtime.write(executions.end, execution_id=id_, status="done", result=result)
             except asyncio.CancelledError:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nexus import ids
-from nexus.broker.queue import SessionQueue, Turn, lane_of
+from nexus.broker.queue import ActiveRun, SessionQueue, lane_of
 from nexus.engine import Engine, Settings
 from nexus.engine.errors import UnknownWorkError, WorkCancelledError, WorkFailedError, WorkTimeoutError
 from nexus.engine.settings import DEFAULT_LANES
@@ -32,7 +32,7 @@ class Stage:
         self.begun = asyncio.Event()
         queue.register("talk", self.talk)
 
-    async def talk(self, turn: Turn) -> dict[str, Any]:
+    async def talk(self, turn: ActiveRun) -> dict[str, Any]:
         label = turn.execution.session_label
         self.running[label] = self.running.get(label, 0) + 1
         self.most_at_once[label] = max(self.most_at_once.get(label, 0), self.running[label])
@@ -190,7 +190,7 @@ async def test_a_repeated_run_has_what_it_took_and_takes_nothing_new(opened: Led
     heard: list[list[Any]] = []
     waits = asyncio.Event()
 
-    async def talk(turn: Turn) -> list[Any]:
+    async def talk(turn: ActiveRun) -> list[Any]:
         first = not heard
         steered = await turn.load_steered(None if first else 1)
         said = [each.input for each in (turn.execution, *turn.collected, *steered)]

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-from nexus.broker.queue import SessionQueue, Turn
+from nexus.broker.queue import ActiveRun, SessionQueue
 from nexus.engine import Engine, Settings
 from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import messages, turns
@@ -89,7 +89,7 @@ async def test_an_approved_call_is_begun_once(opened: Ledgers) -> None:
 async def test_who_lost_a_run_takes_no_messages_into_it(opened: Ledgers, tmp_path: Path) -> None:
     fenced = asyncio.Event()
 
-    async def body(turn: Turn) -> None:
+    async def body(turn: ActiveRun) -> None:
         await queue.start_execution("work", None, session_label="s", request_id="req_1", mode="steer")
         before = replace(turn.context, executor_id="exr_before")
         try:

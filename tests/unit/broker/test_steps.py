@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from nexus.broker.queue import SessionQueue, Turn
+from nexus.broker.queue import ActiveRun, SessionQueue
 from nexus.engine import Engine, Settings
 from nexus.engine.errors import WorkFailedError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import steps
 from nexus.ledgers.runtime.steps import Step
 
-Body = Callable[[Turn], Awaitable[Any]]
+Body = Callable[[ActiveRun], Awaitable[Any]]
 
 
 class OddError(Exception):
@@ -70,13 +70,13 @@ class Doing:
             raise OddError(7, name)
         return {"said": f"Quorblat {name}"}
 
-    async def two_and_two(self, turn: Turn) -> list[Any]:
+    async def two_and_two(self, turn: ActiveRun) -> list[Any]:
         first = [await turn.steps.run("do", self.step, name) for name in ("a", "b")]
         self.waits.set()
         await self.gate.wait()
         return first + await asyncio.gather(*(turn.steps.run("do", self.step, name) for name in ("c", "d")))
 
-    async def fails(self, turn: Turn) -> None:
+    async def fails(self, turn: ActiveRun) -> None:
         try:
             await turn.steps.run("do", self.step, "odd")
         finally:
@@ -168,7 +168,7 @@ async def test_another_version_finds_the_records_of_the_steps_that_it_shares(
     doing = Doing()
 
     def body(*names: str) -> Body:
-        async def work(turn: Turn) -> list[Any]:
+        async def work(turn: ActiveRun) -> list[Any]:
             given = [await turn.steps.run(name, doing.step, name) for name in names]
             doing.waits.set()
             await doing.gate.wait()
@@ -192,7 +192,7 @@ async def test_another_version_finds_the_records_of_the_steps_that_it_shares(
 async def test_the_engine_hears_where_a_run_failed_and_the_home_what_was_said(
     opened: Ledgers, tmp_path: Path
 ) -> None:
-    async def body(turn: Turn) -> None:
+    async def body(turn: ActiveRun) -> None:
         raise ValueError("Quorblat is not a number")
 
     async with queue(opened, tmp_path, body) as made:
@@ -214,7 +214,7 @@ async def test_what_keeps_its_own_record_is_marked_as_done_and_recorded_nowhere_
     async def keep(name: str) -> None:
         await doing.step(name)
 
-    async def body(turn: Turn) -> str:
+    async def body(turn: ActiveRun) -> str:
         await turn.steps.run("keep", keep, "a", keeps_own_record=True)
         doing.waits.set()
         await doing.gate.wait()
@@ -238,7 +238,7 @@ async def test_a_marked_step_that_failed_fails_again_after_a_restart(opened: Led
     async def keep() -> None:
         await doing.step("odd")
 
-    async def body(turn: Turn) -> None:
+    async def body(turn: ActiveRun) -> None:
         try:
             await turn.steps.run("keep", keep, keeps_own_record=True)
         finally:

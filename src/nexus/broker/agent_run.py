@@ -24,7 +24,7 @@ from nexus.broker.compaction import SHORT_OUTPUT_TOKENS, budget_tokens, compact
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.journal import LedgerJournal, key_of
 from nexus.broker.questions import render
-from nexus.broker.queue import Turn, lane_of
+from nexus.broker.queue import ActiveRun, lane_of
 from nexus.broker.streams import Stream
 from nexus.broker.taint import find_effects, find_source
 from nexus.broker.tools import Call, Context, Preview, Sandbox, Tool
@@ -103,25 +103,25 @@ class AgentRuns:
         self._broker = broker
         self._hooks = hooks
 
-    async def run(self, turn: Turn) -> dict[str, Any]:
+    async def run(self, run: ActiveRun) -> dict[str, Any]:
         """Run one; what came of it, as JSON holds it."""
         broker = self._broker
-        lane = lane_of(turn.execution.session_label, broker.config.channels)
+        lane = lane_of(run.execution.session_label, broker.config.channels)
         if lane == "channels":
             async with broker.pace.answer():
-                return await AgentRun(broker, self._hooks, turn)()
-        with broker.pace.ahead(turn.execution.id) if lane == "chat" else nullcontext():
-            return await AgentRun(broker, self._hooks, turn)()
+                return await AgentRun(broker, self._hooks, run)()
+        with broker.pace.ahead(run.execution.id) if lane == "chat" else nullcontext():
+            return await AgentRun(broker, self._hooks, run)()
 
 
 class AgentRun:
     """One run. Made anew when the run is repeated after a crash."""
 
-    def __init__(self, broker: Broker, hooks: Hooks, turn: Turn) -> None:
+    def __init__(self, broker: Broker, hooks: Hooks, run: ActiveRun) -> None:
         self._broker = broker
         self._hooks = hooks
-        self._turn = turn
-        self._ledgers = turn.ledgers
+        self._run = run
+        self._ledgers = run.ledgers
         self._opened: OpenTurn | None = None
         self._automation = ""
         self._profile = ""
@@ -130,20 +130,20 @@ class AgentRun:
 
     async def __call__(self) -> dict[str, Any]:
         await library.load()
-        request = await requests.restore(self._ledgers, self._turn.execution.request_id)
+        request = await requests.restore(self._ledgers, self._run.execution.request_id)
         if request is None:
             raise AgentError("The request of this run was deleted")
-        context = AssembledContext.from_json(self._turn.execution.input["context"])
+        context = AssembledContext.from_json(self._run.execution.input["context"])
         self._automation = await self._on_account_of(request, context)
-        stream = self._broker.streams.open(self._turn.execution.id)
+        stream = self._broker.streams.open(self._run.execution.id)
         try:
-            await self._prepare(request, context, self._turn.execution)
+            await self._prepare(request, context, self._run.execution)
             stream.is_held = await self._hooks.may_change_answer(request, context.session_label)
-            for other in await self._load_said(self._turn.collected):
+            for other in await self._load_said(self._run.collected):
                 context.current_message = f"{context.current_message}\n\n{other.current_message}"
                 context.attachments += other.attachments
             await compact(
-                self._turn,
+                self._run,
                 request,
                 context,
                 self._broker.streams,
@@ -155,22 +155,22 @@ class AgentRun:
             visible = request.access.visibility(request.event.thread_id)
             if context.knows_owner and request.access.level == "owner" and visible.everything:
                 self._profile = await self._broker.profile.text()
-            self._turn.context.require()
+            self._run.context.require()
             self._opened = await self._begin_turn(request, context)
             result = await self._answer(request, context, self._opened, stream)
-            self._turn.context.require()
+            self._run.context.require()
             # What runs after a turn may fork the conversation with it: it is over when they begin.
             await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status="done", error=None)
             result = await self._hooks.after_run(request, context, result)
             if stream.is_held or result.response.changed_by:
                 stream.replace(result.response.content)
         except asyncio.CancelledError:
-            if self._turn.context.entry.reason not in {"cancelled", "timeout"}:
+            if self._run.context.entry.reason not in {"cancelled", "timeout"}:
                 stream.close()  # the run goes on elsewhere, and everything stays open
                 raise
             await self._keep_partial(stream.partial)
             await self._end(request, context, "cancelled", "Canceled.")
-            self._broker.streams.finish(self._turn.execution.id, stream)
+            self._broker.streams.finish(self._run.execution.id, stream)
             raise
         except LEDGER_PASSES:
             stream.close()  # the queue takes it back, and everything stays open
@@ -178,12 +178,12 @@ class AgentRun:
         except Exception as error:
             text = self._broker.models.redact(_describe_error(error))
             await self._end(request, context, "failed", text)
-            self._broker.streams.finish(self._turn.execution.id, stream)
+            self._broker.streams.finish(self._run.execution.id, stream)
             if text == str(error):
                 raise
             raise AgentError(text) from None
         await self._end(request, context, "done", result.response.content)
-        self._broker.streams.finish(self._turn.execution.id, stream)
+        self._broker.streams.finish(self._run.execution.id, stream)
         return result.to_json()
 
     async def _on_account_of(self, request: Request, context: AssembledContext) -> str:
@@ -204,7 +204,7 @@ class AgentRun:
     async def _prepare(self, request: Request, context: AssembledContext, execution: Execution) -> None:
         """Let the rooms above put the context together, where they have not done so before a crash."""
         if not context.is_prepared:
-            self._turn.context.require()
+            self._run.context.require()
             await self._hooks.before_run(request, context, execution)
 
     async def _load_said(self, taken: Iterable[Execution]) -> list[AssembledContext]:
@@ -237,7 +237,7 @@ class AgentRun:
         return await self._ledgers.agents.write(
             turns.begin,
             session_label=context.session_label,
-            execution_id=self._turn.execution.id,
+            execution_id=self._run.execution.id,
             request_id=request.request_id,
             role=context.role,
             thread_id=request.event.thread_id,
@@ -264,7 +264,7 @@ class AgentRun:
         )
         outcome = await loop.run(job)
         return Result(
-            execution_id=self._turn.execution.id,
+            execution_id=self._run.execution.id,
             request_id=request.request_id,
             session_label=context.session_label,
             response=Response(content=outcome.text, model=outcome.model),
@@ -277,7 +277,7 @@ class AgentRun:
         spender = Spender(
             request_id=request.request_id,
             root_request_id=request.root_request_id,
-            execution_id=self._turn.execution.id,
+            execution_id=self._run.execution.id,
             invocation_id=context.invocation_id,
             role=context.role,
             automation=self._automation,
@@ -289,7 +289,7 @@ class AgentRun:
             budgets=Budgets(self._ledgers, self._broker.config.budgets),
             spender=spender,
             event_id=event_id,
-            waiting=self._turn.execution.waiting_since is not None,
+            waiting=self._run.execution.waiting_since is not None,
         )
 
     def _job(
@@ -306,8 +306,8 @@ class AgentRun:
 
         access = self._access(request)
         return loop.Job(
-            execution_id=self._turn.execution.id,
-            step=partial(self._turn.steps.run, keeps_own_record=True),
+            execution_id=self._run.execution.id,
+            step=partial(self._run.steps.run, keeps_own_record=True),
             system_prompt=with_profile(context.system_prompt, self._profile),
             prompt=prompt,
             history=past,
@@ -332,11 +332,11 @@ class AgentRun:
 
     def _access(self, request: Request) -> Access:
         """What the tools of this run may reach: what its request may, where nothing else was said."""
-        granted: str | None = self._turn.execution.input.get("access")
+        granted: str | None = self._run.execution.input.get("access")
         return request.access if granted is None else requests.access_from(granted)
 
     async def _load_steered(self, recorded: int | None) -> list[str]:
-        said = await self._load_said(await self._turn.load_steered(recorded))
+        said = await self._load_said(await self._run.load_steered(recorded))
         return [await self._prompt(context) for context in said]
 
     async def _prompt(self, context: AssembledContext) -> str:
@@ -358,7 +358,7 @@ class AgentRun:
     ) -> bool:
         """Wait for the owner, where the settings say so. ToolError where the call may not be made."""
         waits, access = self._broker.approvals, self._access(request)
-        execution_id, key = self._turn.execution.id, journal.key(call_id)
+        execution_id, key = self._run.execution.id, journal.key(call_id)
         if not access.may_call(tool.name):
             raise ToolError(
                 f"`{tool.name}` may not be used here", hint="Do without it, or say why it is needed."
@@ -444,11 +444,11 @@ class AgentRun:
         access = self._access(request)
         call = Call(
             request=replace(request, access=access),
-            execution_id=self._turn.execution.id,
+            execution_id=self._run.execution.id,
             session_label=context.session_label,
             key=journal.key(call_id),
         )
-        self._turn.context.require()
+        self._run.context.require()
         if access.memory_socket:
             # A run that goes on after a restart may come before the process that opens its socket.
             place = Path(access.memory_socket).parent
@@ -466,7 +466,7 @@ class AgentRun:
         error = None if status == "done" else text
         if self._opened is not None and status == "failed":
             await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status=status, error=error)
-        workers, execution_id = self._broker.workers, self._turn.execution.id
+        workers, execution_id = self._broker.workers, self._run.execution.id
         if status == "failed" and request.depth == 0:
             await workers.release(execution_id, await self._told_calls())
         if status == "cancelled" or request.depth > 0:
