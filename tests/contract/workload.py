@@ -18,7 +18,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from nexus.engine import Engine, Lane, Settings, WorkContext, enqueue, interior, owner, store
+from nexus.engine import Engine, Lane, Settings, WorkContext, dbos_runtime, enqueue, owner, store
 from nexus.engine.database import Database
 
 _SIDE_BY_SIDE = 4
@@ -203,14 +203,14 @@ def _without_takeover() -> None:
 
 def _without_step_order() -> None:
     """Of steps side by side the last one is numbered first."""
-    real = interior.step
+    real = dbos_runtime.step
     begun = itertools.count()
 
     async def late(*arguments: Any) -> Any:
         await asyncio.sleep((_SIDE_BY_SIDE - next(begun) % _SIDE_BY_SIDE) * 0.02)
         return await real(*arguments)
 
-    interior.step = late
+    dbos_runtime.step = late
 
 
 def _without_commit() -> None:

@@ -22,7 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from nexus.engine import store
 from nexus.engine.database import CHANNEL, Database
-from nexus.engine.interior import Interior
+from nexus.engine.dbos_runtime import DbosRuntime
 from nexus.engine.settings import SEPARATOR, Lane, Settings
 from nexus.watch import Watch, wait_at_most
 
@@ -290,7 +290,7 @@ class Sweeper:
     def __init__(
         self,
         database: Database,
-        dbos: Interior,
+        dbos: DbosRuntime,
         executor_id: str,
         wake: Wake,
         settings: Settings,

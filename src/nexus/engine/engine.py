@@ -18,9 +18,10 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from nexus.engine import forgetting, interior, records, store
+from nexus.engine import dbos_runtime, forgetting, records, store
 from nexus.engine.claims import Shares, Sweeper, Wake
 from nexus.engine.database import Database, translate_errors
+from nexus.engine.dbos_runtime import DbosRuntime
 from nexus.engine.enqueue import Enqueuer
 from nexus.engine.errors import (
     FINAL,
@@ -34,7 +35,6 @@ from nexus.engine.errors import (
     WorkFailedError,
     WorkTimeoutError,
 )
-from nexus.engine.interior import Interior
 from nexus.engine.owner import Ownership, find_owner
 from nexus.engine.prepare import drop_jobs, prepare_database
 from nexus.engine.records import WorkRecord
@@ -78,7 +78,7 @@ class _Parts:
     """What exists only while the engine serves."""
 
     ownership: Ownership
-    dbos: Interior
+    dbos: DbosRuntime
     wake: Wake
     sweeper: Sweeper
     upkeep: Upkeep
@@ -147,7 +147,7 @@ class Engine:
                 hint="Start the host with `nexus host serve --root DIR`.",
             )
         if serve:
-            interior.check_unused()
+            dbos_runtime.check_unused()
         with translate_errors(self.settings):
             self._database, self._parts = await self._start(serve=serve)
         self._enqueuer = Enqueuer(self._database, self.announce)
@@ -380,11 +380,11 @@ class Engine:
     async def _serve(self, database: Database) -> _Parts | None:
         """Become the process that works on the database. None: another one is."""
         loop = asyncio.get_running_loop()
-        interior.check_unused()
+        dbos_runtime.check_unused()
         ownership = Ownership(self.settings)
         if not ownership.take():
             return None
-        dbos: Interior | None = None
+        dbos: DbosRuntime | None = None
         try:
             version = self.settings.version
             await _finish(drop_jobs, database)
@@ -393,7 +393,7 @@ class Engine:
                 _log.warning("took over %d executions", given_back)
             if given_up:
                 _log.error("gave up on %d executions: their process died %d times", given_up, _MOST_CRASHES)
-            dbos = Interior(database, self.settings, ownership.executor_id, self._execute)
+            dbos = DbosRuntime(database, self.settings, ownership.executor_id, self._execute)
             await _finish(dbos.launch)
             dbos.adopt_loop()
             wake = Wake(database, self.settings.poll_ms)

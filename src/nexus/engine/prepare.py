@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from nexus.engine import interior, owner, store
+from nexus.engine import dbos_runtime, owner, store
 from nexus.engine.database import Database
 from nexus.engine.settings import Settings
 
@@ -72,7 +72,7 @@ def is_prepared(database: Database) -> bool:
 
 
 def _complete(database: Database) -> Database:
-    interior.migrate(database.url)
+    dbos_runtime.migrate(database.url)
     with database.write() as connection:
         database.lock_schema(connection)
         for statement in _OWN_TABLES:
@@ -117,7 +117,7 @@ def _make(path: Path) -> None:
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     os.close(os.open(new, os.O_CREAT | os.O_RDWR, _PRIVATE))
-    interior.migrate(f"sqlite:///{new}")
+    dbos_runtime.migrate(f"sqlite:///{new}")
     new.replace(path)
 
 

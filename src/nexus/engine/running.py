@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from nexus.engine import interior
+from nexus.engine import dbos_runtime
 from nexus.engine.serializer import End, Ended
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ class WorkContext:
 
         self.require()
         try:
-            result = await interior.step(name, run_guarded)
-        except interior.NotOwnerError:
+            result = await dbos_runtime.step(name, run_guarded)
+        except dbos_runtime.NotOwnerError:
             raise self._fence() from None
-        except interior.StaleStepsError as error:
+        except dbos_runtime.StaleStepsError as error:
             raise self.start_over(str(error)) from None
         self.require()
         return result

@@ -2,7 +2,7 @@
 
 The tables are used directly where a public function can't share our transaction (a schedule and its work),
 costs more with every waiting key (the claim), or needs a launched DBOS (commands that only look or delete).
-`tests/contract/test_interior.py` fails when a column changes, and `tests/unit/engine/test_surface.py` when
+`tests/contract/test_dbos_runtime.py` fails when a column changes, and `tests/unit/engine/test_surface.py` when
 another file names one.
 """
 

@@ -19,7 +19,7 @@ from apps import app_on
 from memory_writers import quiet, rows
 from nexus.broker.agent.loop import RecordedModel
 from nexus.broker.queue import SessionQueue
-from nexus.engine import WorkContext, interior
+from nexus.engine import WorkContext, dbos_runtime
 from nexus.engine.errors import WorkFailedError
 from nexus.home import Home
 from nexus.ledgers.database import Database
@@ -45,7 +45,7 @@ async def test_a_model_call_is_recorded_with_four_commits(
 ) -> None:
     commits: Counter[str] = Counter()
     calls = 0
-    write, step = Database.write, interior.step
+    write, step = Database.write, dbos_runtime.step
     call = RecordedModel._step  # pyright: ignore[reportPrivateUsage]
 
     async def counted(self: Database, *arguments: Any, **named: Any) -> Any:
@@ -65,7 +65,7 @@ async def test_a_model_call_is_recorded_with_four_commits(
 
     monkeypatch.setattr(Database, "write", counted)
     monkeypatch.setattr(RecordedModel, "_step", calling)
-    monkeypatch.setattr(interior, "step", recorded)
+    monkeypatch.setattr(dbos_runtime, "step", recorded)
     with ModelServer() as server:
         server.script("Yes.")
         async with app_on(home, server) as app:

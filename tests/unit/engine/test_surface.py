@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import nexus
-from nexus.engine import interior, store
+from nexus.engine import dbos_runtime, store
 
 _SOURCE = Path(nexus.__file__).parent
 _ROOT = _SOURCE.parents[1]
@@ -24,13 +24,13 @@ def _naming(folder: Path, names: re.Pattern[str]) -> set[Path]:
 
 
 def test_one_short_file_of_the_program_calls_dbos() -> None:
-    file = Path(interior.__file__)
+    file = Path(dbos_runtime.__file__)
     assert _naming(_SOURCE, _FUNCTIONS) == {file}
     assert len(file.read_text().splitlines()) <= _MOST_LINES
 
 
 def test_one_file_of_the_program_names_its_tables_beside_the_status_that_a_call_answers_with() -> None:
-    assert _naming(_SOURCE, _TABLES) == {Path(store.__file__), Path(interior.__file__)}
+    assert _naming(_SOURCE, _TABLES) == {Path(store.__file__), Path(dbos_runtime.__file__)}
 
 
 def test_two_files_of_the_program_tell_its_databases_apart() -> None:

@@ -8,7 +8,7 @@
   what we don't use: DBOS's queues, schedules, timeouts and messages.
 - `record_operation_result` and `update_workflow_outcome` are wrapped to wait while the disk is full.
 
-`store` knows its tables. `tests/contract/test_interior.py` fails when one of these changes, and
+`store` knows its tables. `tests/contract/test_dbos_runtime.py` fails when one of these changes, and
 `tests/unit/engine/test_surface.py` when another file names one. DBOS takes half a second to import, so it is
 imported when it is first used.
 """
@@ -84,7 +84,7 @@ def check_unused() -> None:
         )
 
 
-class Interior:
+class DbosRuntime:
     """DBOS, running in this process. There is one for each process, because DBOS is global."""
 
     def __init__(self, database: Database, settings: Settings, executor_id: str, body: Body) -> None:
