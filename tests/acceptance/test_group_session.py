@@ -387,7 +387,7 @@ async def _settled(app: App) -> None:
     """Wait until every run has ended; one that was cancelled while it waited is recorded when it is asked."""
     query = "SELECT count(*) FROM executions WHERE status IN ('queued', 'running')"
     while (await rows(app, "runtime", query))[0][0]:
-        await app.queue.recover()
+        await app.queue.hand_over_missing()
         await asyncio.sleep(0.1)
     await quiet(app)
 

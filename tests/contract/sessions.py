@@ -114,7 +114,7 @@ async def main(config: dict[str, Any]) -> None:
         queue.register("talk", Talk(evidence, death))
         await engine.open()
         if "recovery" not in config["without"]:
-            await queue.recover()
+            await queue.hand_over_missing()
         evidence.note("serving")
         await (talk(queue, evidence) if config["role"] == "talk" else finish(queue, ledgers))
         await engine.close()

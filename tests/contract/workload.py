@@ -198,7 +198,7 @@ def _without_order_of_recording() -> None:
 
 
 def _without_takeover() -> None:
-    store.recover = lambda database, version, most_crashes: (0, 0)
+    store.take_over = lambda database, version, most_crashes: (0, 0)
 
 
 def _without_step_order() -> None:

@@ -167,8 +167,8 @@ class Lifecycle(BuiltHome):
         await self.broker.recover()
         await self.broker.end_orphans(last_rowid)
         opening.push_async_callback(self._outbox.stop)
-        recover_invocations = partial(self.automations.queue.recover, self.ledgers)
-        self._outbox.start(self.broker.recover, recover_invocations)
+        hand_over_invocations = partial(self.automations.queue.hand_over_missing, self.ledgers)
+        self._outbox.start(self.broker.recover, hand_over_invocations)
         if self._reconciled is not None:
             await self.reception.hand_over_again(self._reconciled.unheard)
             await self.missed_turns.ask_about(self._reconciled.unwritten)

@@ -36,7 +36,7 @@ class Automations:
         destinations: Destinations | None = None,
         note_late: Callable[[], None] = lambda: None,
     ) -> None:
-        """`note_late` is called when an invocation could not be handed over: `queue.recover` is due."""
+        """`note_late` is called when one could not be handed over: `queue.hand_over_missing` is due."""
         self._ledgers = ledgers
         self._handlers: dict[str, Handler] = {}
         self._host = Host()
@@ -75,7 +75,7 @@ class Automations:
         `access` is what the runtime's own request reaches, which `gateway:startup` fires with.
         """
         if serve:
-            await self.queue.recover(self._ledgers)
+            await self.queue.hand_over_missing(self._ledgers)
         self._starting = asyncio.create_task(self._start(access or Access(), serve=serve))
 
     async def settle(self) -> None:

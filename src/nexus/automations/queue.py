@@ -62,7 +62,7 @@ class InvocationQueue:
     def __init__(
         self, engine: Engine, home: str = "", *, note_late: Callable[[], None] = lambda: None
     ) -> None:
-        """`note_late` is called when one could not be handed over: `recover` is due."""
+        """`note_late` is called when one could not be handed over: `hand_over_missing` is due."""
         self._engine = engine
         self._note_late = note_late
         self._home = home
@@ -89,7 +89,7 @@ class InvocationQueue:
         self._handing.add(task)
         task.add_done_callback(self._handing.discard)
 
-    async def recover(self, ledgers: Ledgers) -> int:
+    async def hand_over_missing(self, ledgers: Ledgers) -> int:
         """Hand over what never reached the engine, in order, and end what the engine gave up.
 
         Returns how many those were.

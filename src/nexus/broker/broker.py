@@ -161,8 +161,8 @@ class Broker:
 
     async def recover(self) -> None:
         """Go on with what was recorded: when a home is opened to be served, and after an outage."""
-        await self._queue.recover()
-        await self.workers.recover()
+        await self._queue.hand_over_missing()
+        await self.workers.tell_of_lost()
 
     async def end_orphans(self, last_rowid: int) -> None:
         """End what processes that are gone left open, up to a row of `requests`.

@@ -182,7 +182,7 @@ class Dispatcher:
 
         await self._ledgers.runtime.write(end)
 
-    async def recover(self) -> None:
+    async def tell_of_lost(self) -> None:
         """Tell of workers that ended without telling, because the engine gave up on them."""
         for one in await self._ledgers.runtime.read(dispatches.list_undelivered):
             await self._tell(one)

@@ -181,7 +181,7 @@ class SessionQueue:
         note_late: Callable[[], None] = lambda: None,
         debounce_ms: int = _DEBOUNCE_MS,
     ) -> None:
-        """`note_late` is called when a run could not be handed over: `recover` is due."""
+        """`note_late` is called when a run could not be handed over: `hand_over_missing` is due."""
         self._engine = engine
         self._ledgers = ledgers
         self._debounce_s = debounce_ms / 1000
@@ -275,7 +275,7 @@ class SessionQueue:
         """A run that was asked for before, here or elsewhere."""
         return QueuedRun(self._engine, self._ledgers, execution_id)
 
-    async def recover(self) -> int:
+    async def hand_over_missing(self) -> int:
         """Hand over what the engine has not got, in order, and record ends that only the engine knows.
 
         Returns how many runs that were. Call it when a home is opened to be served, and now and then: the

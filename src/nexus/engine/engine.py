@@ -388,7 +388,7 @@ class Engine:
         try:
             version = self.settings.version
             await _finish(drop_jobs, database)
-            given_back, given_up = await _finish(store.recover, database, version, _MOST_CRASHES)
+            given_back, given_up = await _finish(store.take_over, database, version, _MOST_CRASHES)
             if given_back:
                 _log.warning("took over %d executions", given_back)
             if given_up:

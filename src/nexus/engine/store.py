@@ -2,8 +2,8 @@
 
 The tables are used directly where a public function can't share our transaction (a schedule and its work),
 costs more with every waiting key (the claim), or needs a launched DBOS (commands that only look or delete).
-`tests/contract/test_dbos_runtime.py` fails when a column changes, and `tests/unit/engine/test_surface.py` when
-another file names one.
+`tests/contract/test_dbos_runtime.py` fails when a column changes, and `tests/unit/engine/test_surface.py`
+when another file names one.
 """
 
 # ruff: noqa: S608 - statements are put together from constants of this file; values are bound
@@ -375,7 +375,7 @@ def put_back(database: Database, execution_id: str, executor_id: str, *, drops_s
     return is_back
 
 
-def recover(database: Database, version: str, most_crashes: int) -> tuple[int, int]:
+def take_over(database: Database, version: str, most_crashes: int) -> tuple[int, int]:
     """Give back what the last owner left running, for it has crashed, and take over other versions' work.
 
     What crashed too often in a row is given up; a further recorded step is progress, and the count begins

@@ -425,9 +425,9 @@ async def test_what_was_written_down_and_never_reached_the_engine_is_handed_over
     async with staged(opened, tmp_path, engine=True) as stage:
         stage.handlers["python:writer"] = lambda ctx: seen.append(ctx.request.event.content)
         assert stage.queue is not None
-        assert await stage.queue.recover(opened) == 1
+        assert await stage.queue.hand_over_missing(opened) == 1
         await _until(stage, "writer", "done")
-        assert await stage.queue.recover(opened) == 0
+        assert await stage.queue.hand_over_missing(opened) == 0
     assert seen == ["not lost"]
 
 
@@ -463,7 +463,7 @@ async def test_a_failed_async_one_is_tried_again_then_waits_as_a_dead_letter(
         assert await opened.runtime.write(invocations.retry, dead.id)
         assert not await opened.runtime.write(invocations.retry, dead.id), "it waits already"
         assert stage.queue is not None
-        assert await stage.queue.recover(opened) == 1
+        assert await stage.queue.hand_over_missing(opened) == 1
         assert (await _until(stage, "writer", "done")).attempts == 4
         assert await opened.runtime.read(invocations.count_dead) == 0
 
@@ -491,7 +491,7 @@ async def test_a_retry_that_is_due_later_survives_a_restart(opened: Ledgers, tmp
     async with staged(opened, tmp_path, engine=True) as stage:
         stage.handlers["python:writer"] = lambda ctx: seen.append(ctx.invocation_id)
         assert stage.queue is not None
-        assert await stage.queue.recover(opened) == 1
+        assert await stage.queue.hand_over_missing(opened) == 1
         await _until(stage, "writer", "done")
     assert seen == [waits.id]
 
@@ -537,7 +537,7 @@ async def test_a_dead_letter_is_dismissed_and_the_doctor_is_content(opened: Ledg
         assert retried.output == "Retrying 1 invocation.\n"
         assert await asyncio.to_thread(reported) == []
         assert stage.queue is not None
-        assert await stage.queue.recover(opened) == 1
+        assert await stage.queue.hand_over_missing(opened) == 1
         async with asyncio.timeout(60):
             while await opened.runtime.read(invocations.count_dead) < 1:
                 await asyncio.sleep(0.02)

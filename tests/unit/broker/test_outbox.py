@@ -129,7 +129,7 @@ async def test_what_is_cancelled_while_it_is_handed_over_fails_nobody(
 
         monkeypatch.setattr(app.engine, "states", cancelled_meanwhile)
         second = await app.receive("two")
-        await app.queue.recover()
+        await app.queue.hand_over_missing()
         await quiet(app)
         runs = await rows(app, "runtime", "SELECT id, status FROM executions ORDER BY rowid")
     assert runs[1:] == [(second.run.id, "cancelled")]
@@ -169,7 +169,7 @@ async def test_what_the_engine_refuses_for_good_is_taken_back(home: Home, server
             await app.receive("refused", external_id="key:1")
         app.engine.start = start
         refused = await rows(app, "runtime", "SELECT status FROM requests ORDER BY id DESC LIMIT 1")
-        assert await app.queue.recover() == 0
+        assert await app.queue.hand_over_missing() == 0
         retried = await app.receive("refused", external_id="key:1")
         assert (await retried.run.result()).response.content == "Hi"
         runs = await rows(app, "runtime", "SELECT status FROM executions")

@@ -326,16 +326,16 @@ async def _recorded_only(
 async def test_what_was_recorded_and_never_reached_the_engine_is_recovered(stage: Stage) -> None:
     id_ = await _recorded_only(stage, "x")
 
-    assert await stage.queue.recover() == 1
+    assert await stage.queue.hand_over_missing() == 1
     assert await stage.queue.run(id_).result() == {"said": ["x"]}
-    assert await stage.queue.recover() == 0
+    assert await stage.queue.hand_over_missing() == 0
 
 
 async def test_a_recovered_run_keeps_its_time_limit(stage: Stage) -> None:
     stage.gate("long")
     id_ = await _recorded_only(stage, "long", timeout_ms=200)
 
-    await stage.queue.recover()
+    await stage.queue.hand_over_missing()
     with pytest.raises(WorkTimeoutError):
         await stage.queue.run(id_).result()
 
@@ -346,7 +346,7 @@ async def test_a_recovered_interrupt_stops_what_runs(stage: Stage) -> None:
     await until_begun(stage)
     id_ = await _recorded_only(stage, "instead", mode="interrupt")
 
-    await stage.queue.recover()
+    await stage.queue.hand_over_missing()
     assert await stage.queue.run(id_).result() == {"said": ["instead"]}
     with pytest.raises(WorkCancelledError):
         await running.result()

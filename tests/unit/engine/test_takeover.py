@@ -48,7 +48,7 @@ def claim_and_die(database: Database, settings: Settings) -> None:
 
 
 def recover(database: Database, settings: Settings) -> None:
-    store.recover(database, settings.version, _MOST)
+    store.take_over(database, settings.version, _MOST)
 
 
 async def run_to_end(settings: Settings, id_: str = "exe_1") -> str:

@@ -84,7 +84,7 @@ class AutomationView:
 async def retry(ledgers: Ledgers, queue: InvocationQueue, name: str, invocation_id: str) -> Invocation:
     """Let a run that failed for good run again."""
     queued = await _change_run(ledgers, name, invocation_id, invocations.retry)
-    await queue.recover(ledgers)
+    await queue.hand_over_missing(ledgers)
     return queued
 
 
