@@ -237,7 +237,7 @@ async def test_an_agents_answer_does_not_replace_what_the_owner_wrote(
 
 
 async def read_by(app: App, request: Request) -> str | None:
-    tools: Any = app.broker._tools.values()  # pyright: ignore[reportPrivateUsage]
+    tools = app.broker.tools.values()
     found = await find_source(app.ledgers, request, request.agent.session_label, tools, request.access)
     return found and found.name
 
