@@ -148,7 +148,7 @@ class Lifecycle(BuiltHome):
             settings=self.config.python_tools,
             sandbox=Sandbox(hidden=(self.home.root.resolve(),), cgroup=self.home.cgroup),
             grant=grant,
-            taken=self.broker.tool_names,
+            taken=self.broker.tools,
         )
         tools, problems = await finder.find()
         self.broker.add_tools(tools)

@@ -1,6 +1,6 @@
 """The broker: turns an assembled context into a finished run, durably, through the session queue."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -65,11 +65,6 @@ class Broker:
         self.tools.update(added)
         if not for_everybody:
             self._apart |= added.keys()
-
-    @property
-    def tool_names(self) -> Collection[str]:
-        """The names of all tools that are known."""
-        return self._tools.keys()
 
     async def assemble_context(
         self,
