@@ -21,6 +21,7 @@ from nexus.ledgers.identity.senders import normalize_name
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import match_any
 from nexus.memory.languages import DEFAULT, detect
+from nexus.memory.languages.cues import compile_cue
 from nexus.memory.languages.speech import sentences
 from nexus.memory.references import find_called
 
@@ -56,11 +57,6 @@ _UNSPACED_END: Final = re.compile(r"(?<=[。！？])(?=[^\s」』])")
 # A line that a mail program has broken goes on.
 _BROKEN_LINE: Final = re.compile(r"(?<![.!?…:;。！？\n])\n(?=[^\W\d_A-Z])")
 _CLAUSE_END: Final = re.compile(r"(?<=[,;:])\s+|\s+(?=(?:[–—-]|and|und|et|y|e)\s)|(?<=[、，；：])")
-_REFERS_BACK: Final = re.compile(
-    r"(?:it|he|she|they|that|this|these|those|then|and|but|so|or|er|sie|es|das|dann|und|aber|oder"
-    r"|il|elle|ils|ça|cela|et|mais|eso|esto|él|ella|y|pero|isso|ele|ela|e|mas|lui|lei|poi|ma)\b",
-    re.IGNORECASE,
-)
 _ENDING: Final = " ,;:–—-、，；：.。"
 
 
@@ -156,7 +152,7 @@ def _weigh_form(form: str, sentence: str, weigh: Weigh) -> float:
 def _prior(sentence: _Sentence) -> float:
     """Weigh a sentence as a title: it needs no cut and nothing before it to be understood."""
     fits = 1.0 if len(sentence.text) <= _TITLE_CHARACTERS else 0.85
-    return fits * (0.5 if _REFERS_BACK.match(sentence.text) else 1.0)
+    return fits * (0.5 if compile_cue("refers_back").match(sentence.text) else 1.0)
 
 
 def _plain(text: str) -> str:

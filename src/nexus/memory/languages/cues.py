@@ -74,25 +74,25 @@ def asks_why(text: str, language: str) -> bool:
 @lru_cache(maxsize=4096)
 def gives_reason(text: str) -> bool:
     """Whether a text of any of the languages says why something is so."""
-    return any(pattern.search(text) for pattern in _patterns("reason"))
+    return compile_cue("reason").search(text) is not None
 
 
 @lru_cache(maxsize=4096)
 def constrains(text: str) -> bool:
     """Whether a text says what somebody must, must not, cannot or likes to have."""
-    return any(pattern.search(text) for pattern in _patterns("constraint"))
+    return compile_cue("constraint").search(text) is not None
 
 
 @lru_cache(maxsize=4096)
 def restricts(text: str) -> bool:
     """Whether a text says what somebody's body or belief rules out: an allergy, a diet, an illness."""
-    return any(pattern.search(text) for pattern in _patterns("restriction"))
+    return compile_cue("restriction").search(text) is not None
 
 
 @lru_cache(maxsize=4096)
 def settles(text: str) -> bool:
     """Whether a text says where somebody lives or what they do for a living."""
-    return any(pattern.search(text) for pattern in _patterns("circumstance"))
+    return compile_cue("circumstance").search(text) is not None
 
 
 def asks_past(text: str, language: str) -> bool:
@@ -128,9 +128,10 @@ def _says(cue: str, text: str, language: str) -> bool:
 
 
 @cache
-def _patterns(cue: str) -> tuple[re.Pattern[str], ...]:
-    """The patterns of a cue in every language that has it."""
-    return tuple(pattern for language in lexicons() if (pattern := _pattern(cue, language)))
+def compile_cue(cue: str) -> re.Pattern[str]:
+    """Compile the patterns of a cue in every language that has it as one."""
+    found = [pattern for known in lexicons().values() if (pattern := known.cues.get(cue))]
+    return re.compile("|".join(f"(?:{pattern})" for pattern in found), re.IGNORECASE)
 
 
 @cache

@@ -163,6 +163,10 @@ class Lexicon:
     function_words: frozenset[str] = frozenset()
     time_words: frozenset[str] = frozenset()
     number_words: frozenset[str] = frozenset()
+    name_verbs: frozenset[str] = frozenset()  # behind one, the first word of a sentence is a name
+    noun_articles: frozenset[str] = frozenset()  # behind one, a word with a capital is a noun
+    titles: frozenset[str] = frozenset()
+    nobody: frozenset[str] = frozenset()  # written with a capital without naming anybody
     cues: Mapping[str, str] = field(default_factory=dict[str, str])  # patterns
     calendar: Calendar = field(default_factory=Calendar)
     people: People | None = None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
+from nexus.memory.languages.cues import compile_cue
 from nexus.memory.languages.detection import DEFAULT, mixture
 from nexus.memory.languages.lexicon import lexicon, lexicons
 
@@ -20,24 +21,8 @@ _SENTENCE: Final = re.compile(
 _NO_END: Final = re.compile(r"(?:\b\d{1,2}|\b(?:[A-Z]|Dr|Mr|Mrs|Ms|St|Prof|Sra?|Hr|Fr|No|Nr))\.\s*$")
 _CLAUSE: Final = re.compile(r"[,;](?!\d)\s*|[、，]\s*|\s+[-–—]\s+|[–—]|:\s+")
 _QUOTED: Final = re.compile(r"“[^”]*”|\"[^\"]*\"|«[^»]*»|„[^“”]*[“”]|「[^」]*」|『[^』]*』")
-# "Erik likes sushi, right?" asks about all of it.
-_TAG: Final = re.compile(
-    r"(?:right|correct|yes|no|yeah|ok|(?:is|does|did|do|was|has|are|will|can)n't (?:it|he|she|they|you|we)"
-    r"|oder|nicht wahr|stimmt's|verdad|no es así|n'est-ce pas|non|né|não é|certo|vero)\s*[?？]+"
-)
-_OTHERS: Final = re.compile(
-    r"(?:and |und |y |et |e )?"
-    r"(?:he|she|er|él|ella|il|elle|ele|ela|lui|lei)\b"
-)
-_MEANT: Final = re.compile(
-    r"(?:he|she|they|her|his|their|er|sie|ihre?|seine?|él|ella|ellos|il|elle|ele|ela)\b|彼"
-)
 _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
-_NO_JOKE: Final = re.compile(
-    r"\b(?:no|not (?:a )?|kein|sin|sans|nessuno?|sem) ?"
-    r"(?:joke|kidding|joking|scherz|spaß|broma|blague|brincadeira)"
-)
 _LONGEST: Final = 20_000
 # An answer of so few words leaves to the question what it is about.
 _SHORT_WORDS: Final = 4
@@ -77,7 +62,7 @@ def clauses(text: str) -> tuple[Clause, ...]:
     """The clauses of a message, in order."""
     text = text[:_LONGEST]
     spoken = languages(text)
-    jokes = says("joke", _NO_JOKE.sub(" ", normalize(text)), spoken)
+    jokes = says("joke", compile_cue("no_joke").sub(" ", normalize(text)), spoken)
     return tuple(
         clause for sentence in sentences(text) for clause in _cut_clauses(sentence, spoken, jokes=jokes)
     )
@@ -143,19 +128,18 @@ def is_first_person(name: str) -> bool:
 def speaks_of_others(text: str, spoken: Iterable[str]) -> bool:
     """Whether a clause begins with "he" or "she", and its speaker has no part in it."""
     plain = normalize(text)
-    return _OTHERS.match(plain) is not None and not speaks_of_self(text, spoken)
+    return compile_cue("other").match(plain) is not None and not speaks_of_self(text, spoken)
 
 
 def names_nobody(text: str) -> bool:
     """Whether a text begins to speak of "her" or "them" without saying who that is."""
-    return _MEANT.match(normalize(text).strip()) is not None
+    return compile_cue("unnamed").match(normalize(text).strip()) is not None
 
 
 def opens_with_self(text: str, spoken: Iterable[str]) -> bool:
     """Whether a statement begins with a word for whoever speaks: "I", "The owner's", "Le propriétaire"."""
     plain = normalize(text)
-    articles = "the |der |die |le |la |el |o |a |il "
-    return any(re.match(rf"(?:{articles})?(?:{_cue(code, 'me')})(?!\w)", plain) for code in spoken)
+    return any(_opening_self(code).match(plain) for code in spoken)
 
 
 def speaks_of_self(text: str, spoken: Iterable[str]) -> bool:
@@ -202,7 +186,7 @@ def _cut_clauses(sentence: str, spoken: tuple[str, ...], *, jokes: bool) -> Iter
     pieces = _pieces(_QUOTED.sub(" ", sentence))
     asked = [says("asks", piece, spoken) and not says("remember", piece, spoken) for piece in pieces]
     supposes = says("hypothetical", sentence, spoken)
-    asks_all = bool(pieces) and (asked[0] or _TAG.fullmatch(normalize(pieces[-1])) is not None)
+    asks_all = bool(pieces) and (asked[0] or _is_tag(pieces[-1]))
     for number, piece in enumerate(pieces):
         is_last = number == len(pieces) - 1
         asks = asked[number] or (
@@ -211,6 +195,13 @@ def _cut_clauses(sentence: str, spoken: tuple[str, ...], *, jokes: bool) -> Iter
         yield Clause(text=piece, asks=asks, supposes=supposes, jokes=jokes, negates=negates(piece, spoken))
     for quote in quotes:
         yield Clause(text=quote[0][1:-1], quotes=True, jokes=jokes, negates=negates(quote[0], spoken))
+
+
+def _is_tag(piece: str) -> bool:
+    """Whether a piece asks about all of its sentence: "Erik likes sushi, right?"."""
+    said = normalize(piece)
+    plain = said.rstrip("?？").rstrip()
+    return plain != said.rstrip() and compile_cue("tag").fullmatch(plain) is not None
 
 
 def _pieces(sentence: str) -> list[str]:
@@ -233,6 +224,12 @@ def _plain(number: str) -> str:
 @cache
 def _pattern(code: str, cue: str) -> re.Pattern[str]:
     return re.compile(_cue(code, cue))
+
+
+@cache
+def _opening_self(code: str) -> re.Pattern[str]:
+    article = lexicon(code).cues.get("article", "")
+    return re.compile(rf"(?:{article})?(?:{_cue(code, 'me')})(?!\w)")
 
 
 def _cue(code: str, cue: str) -> str:

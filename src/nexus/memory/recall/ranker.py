@@ -151,12 +151,6 @@ _IDENTIFIERS: Final = {
         r"|\b(?i:calle|avenida|plaza|rua|praça|travessa)\b[^.;\d]{1,40}\d"
     ),
 }
-# Since then it holds: a date that has passed doesn't end it.
-_BEGINNING: Final = re.compile(
-    r"\b(?:since|from|born|birthday|every|each|until|seit|ab|geboren|geburtstag|jede[nrms]?|bis|desde|nació"
-    r"|cumpleaños|hasta|cada|depuis|partir|dès|née?|anniversaire|jusqu|chaque|nasceu|anos|até|moved|zog)\b",
-    re.IGNORECASE,
-)
 # Ways to reach somebody that a task can ask for.
 _CHANNELS: Final = frozenset({"email", "phone", "account", "address"})
 _MOST_RANK, _MOST_KIN = 10, 30
@@ -182,7 +176,7 @@ def is_past(text: str, said_at: str, today: date) -> bool:
         for each in find_moments(text, speech.languages(text))
         if each.month and each.day and (each.month, each.day) != (2, 29)
     ]
-    return bool(days) and max(days) < today and _BEGINNING.search(text) is None
+    return bool(days) and max(days) < today and cues.compile_cue("lasting").search(text) is None
 
 
 def columns(

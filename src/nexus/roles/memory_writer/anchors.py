@@ -4,40 +4,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import cache
 from typing import Final
 
 from nexus.memory.languages import dates, fold, lexicon, speech
 from nexus.memory.languages.dates import Moment, Span
+from nexus.memory.languages.lexicon import lexicons
 
 _WORD: Final = re.compile(r"[^\W\d_][\w\u2019']*(?:-\w+)*")
 _KATAKANA: Final = re.compile(r"[\u30a0-\u30ff]{2,}")
 _POSSESSIVE: Final = re.compile(r"['\u2019]s?$")
 _ENDINGS: Final = ("s", "es", "n", "en", "'s")
-
-
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-# After these a capital at the start of a sentence begins a name: "Sarah leads", "Anna ist".
-_VERBS: Final = _set("""
-is was has had will likes loves lives works leads wants needs does prefers and plans moved hates
-ist war hat mag wohnt arbeitet leitet braucht und heißt es está tiene vive trabaja quiere y era
-est a habite travaille aime veut et était é tem mora trabalha gosta quer e
-""")
-# German writes every noun with a capital; behind these it is one.
-_ARTICLES: Final = _set("""
-der die das den dem des ein eine einen einem einer kein keine keinen mein meine meinen meinem meiner
-sein seine seinen ihr ihre ihren ihrem ihrer im am zum zur beim vom ins ans jeden jede jedes diese dieser
-dieses diesen ohne viel viele als zu für mit gegen auf an in bei von aus nach seit um pro neue neuen neuer
-neues alte alten großen kleine
-""")
-_TITLES: Final = _set("dr mr mrs ms prof herr frau sr sra monsieur madame")
-# Words with a capital that name nobody.
-_COMMON: Final = _set("""
-i owner user the a an my he she it they we you his her their this that besitzer nutzer der die das er sie
-el la los las le les o os as um uma un una il lo je nous vous ich wir am pm ok utc
-""")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,12 +152,12 @@ def find_opening(statement: str) -> list[str]:
     end = 0
     for match in _WORD.finditer(statement):
         word = _POSSESSIVE.sub("", match[0])
-        if _normalize(word) in _TITLES and not found:
+        if _normalize(word) in _titles() and not found:
             end = match.end() + statement[match.end() :].startswith(".")
             continue
         if (
             not word[:1].isupper()
-            or _normalize(re.split(r"['\u2019]", word)[0]) in _COMMON
+            or _normalize(re.split(r"['\u2019]", word)[0]) in _nobody()
             or (found and match.start() > end + 1)
         ):
             break
@@ -220,7 +197,7 @@ def found(text: str, language: str) -> list[str]:
             after = words[number + 1][0] if number + 1 < len(words) else ""
             if number == 0 and not _opens_with_name(match[0], after):
                 continue
-            if language == "de" and before.casefold() in _ARTICLES:
+            if before.casefold() in lexicon(language).noun_articles:
                 continue
             names.append(word)
     return names
@@ -228,21 +205,37 @@ def found(text: str, language: str) -> list[str]:
 
 def _opens_with_name(word: str, after: str) -> bool:
     follows = after.casefold()
-    return bool(_POSSESSIVE.search(word)) or after[:1].isupper() or follows in _VERBS
+    return bool(_POSSESSIVE.search(word)) or after[:1].isupper() or follows in _name_verbs()
 
 
 def is_common(word: str, language: str) -> bool:
     """Whether a word with a capital names nobody: a function word, a month, a weekday."""
     plain = speech.normalize(word)
-    if plain in _COMMON or plain in _TITLES:
+    if plain in _nobody() or plain in _titles():
         return True
     known = lexicon(language)
     return plain in known.function_words or plain in known.time_words or dates.is_date_name(plain)
 
 
+@cache
+def _titles() -> frozenset[str]:
+    return frozenset[str]().union(*(known.titles for known in lexicons().values()))
+
+
+@cache
+def _nobody() -> frozenset[str]:
+    return frozenset[str]().union(*(known.nobody for known in lexicons().values()))
+
+
+@cache
+def _name_verbs() -> frozenset[str]:
+    """After these a capital at the start of a sentence begins a name: "Sarah leads", "Anna ist"."""
+    return frozenset[str]().union(*(known.name_verbs for known in lexicons().values()))
+
+
 def _split_name(name: str) -> list[str]:
     words = (_normalize(each[0]) for each in _WORD.finditer(name))
-    found = [word for word in words if word not in _COMMON and word not in _TITLES]
+    found = [word for word in words if word not in _nobody() and word not in _titles()]
     return [*found, *re.findall(r"\d+", name)]
 
 

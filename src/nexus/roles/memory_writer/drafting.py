@@ -14,6 +14,7 @@ import apsw
 from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.memory.languages import lexicon, speech
+from nexus.memory.languages.cues import compile_cue
 from nexus.memory.languages.dates import add_dates, find_moments
 from nexus.memory.normalisation import normalize
 from nexus.memory.recall.roles import is_role, roles_called
@@ -29,19 +30,6 @@ def _set(words: str) -> frozenset[str]:
 
 
 _PHONE: Final = re.compile(r"(?<![\w+])\+?\d[\d\s().\-/]{6,18}\d(?!\w)")
-_PHONE_WORDS: Final = re.compile(
-    r"(?i)\b(?:phone|mobile|cell|number|call|whatsapp|telefon\w*|handy\w*|nummer|tel[ée]fono|m[óo]vil|"
-    r"t[ée]l[ée]phone|portable|telefone|celular|telem[óo]vel)\b|電話"
-)
-_BIRTHDAY: Final = re.compile(
-    r"(?i)\b(?:birthday|born|geburtstag|geboren|cumplea[ñn]os|naci[óo]|anniversaire|n[ée]e? le|"
-    r"anivers[áa]rio|nasceu|compleanno)\b|誕生日"
-)
-_DIET: Final = re.compile(
-    r"(?i)\b(?:allerg\w*|al[ée]rgi\w*|intoleran\w*|intol[ée]ran\w*|unverträglich\w*|vegetarian\w*|vegetarier\w*|"
-    r"vegetarisch|v[ée]g[ée]tarien\w*|vegan\w*|v[ée]gan\w*|coeliac|celiac|celíac\w*|zöliakie|gluten\w*|halal|kosher|"
-    r"koscher|lactose\w*|laktose\w*)\b|アレルギー|ベジタリアン|菜食"
-)
 _ADDRESS: Final = re.compile(
     r"(?i)\b(?:lives at|address is|address:|moved to \d|wohnt in der|adresse ist|direcci[óo]n es|adresse est|"
     r"endere[çc]o [ée])\b(?P<value>[^.]*\d[^.]*)"
@@ -301,7 +289,7 @@ class Drafting:
         given = {"entity": about, "event": heard.event_id}
         for email in EMAIL.findall(text):
             yield {"operation": "alias", "alias": [f"{email}:email"], **given}
-        phone = _PHONE.search(text) if _PHONE_WORDS.search(text) else None
+        phone = _PHONE.search(text) if compile_cue("phone").search(text) else None
         if phone:
             yield {"operation": "alias", "alias": [f"{phone[0].strip()}:phone"], **given}
         for type_, category, value in _find_person_facts(text):
@@ -336,11 +324,11 @@ class Drafting:
 def _find_person_facts(text: str) -> Iterator[tuple[str, str, str]]:
     spoken = speech.languages(text)
     dates = [each for each in find_moments(text, spoken) if each.day and each.month]
-    if _BIRTHDAY.search(text) and dates:
+    if compile_cue("birthday").search(text) and dates:
         on = dates[0]
         year = f"{on.year:04}" if on.year else "-"
         yield "birthday", "personal", f"{year}-{on.month:02}-{on.day:02}"
-    if _DIET.search(text) and not _PHONE.search(text):
+    if compile_cue("diet").search(text) and not _PHONE.search(text):
         yield "diet", "diet", text.rstrip(".")
     address = _ADDRESS.search(text)
     if address:

@@ -51,6 +51,15 @@ mai juni juli august september oktober november dezember uhr
 eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf zwanzig dreißig hundert tausend paar
 mehrere einmal zweimal dreimal
 """),
+    name_verbs=words("ist war hat mag wohnt arbeitet leitet braucht und heißt"),
+    noun_articles=words("""
+der die das den dem des ein eine einen einem einer kein keine keinen mein meine meinen meinem meiner sein
+seine seinen ihr ihre ihren ihrem ihrer im am zum zur beim vom ins ans jeden jede jedes diese dieser
+dieses diesen ohne viel viele als zu für mit gegen auf an in bei von aus nach seit um pro neue neuen neuer
+neues alte alten großen kleine
+"""),
+    titles=words("herr frau"),
+    nobody=words("besitzer nutzer der die das er sie ich wir"),
     cues={
         "restriction": (
             r"\ballerg|\bunverträglich|\bintoleran|\bvegetari|\bvegan|\bdiabet|\bzöliakie|\basthma"
@@ -162,6 +171,16 @@ mehrere einmal zweimal dreimal
             r"|dahin)\b"
         ),
         "me": "ich|mich|mir|mein|meine|wir|uns|besitzer|besitzerin|der besitzer|eigentümer|nutzer|benutzer",
+        "tag": "oder|nicht wahr|stimmt's",
+        "other": r"(?:und )?er\b",
+        "unnamed": r"(?:er|sie|ihre?|seine?)\b",
+        "article": "der |die ",
+        "no_joke": r"\bkein ?(?:scherz|spaß)",
+        "phone": r"\b(?:telefon\w*|handy\w*|nummer)\b",
+        "birthday": r"\b(?:geburtstag|geboren)\b",
+        "diet": r"\b(?:unverträglich\w*|vegetarier\w*|vegetarisch|zöliakie|koscher|laktose\w*)\b",
+        "lasting": r"\b(?:seit|ab|geboren|geburtstag|jede[nrms]?|bis|zog)\b",
+        "refers_back": r"(?:er|sie|es|das|dann|und|aber|oder)\b",
     },
     people=People(
         common=words("""

@@ -33,6 +33,11 @@ wednesday thursday friday saturday sunday summer winter spring fall autumn janua
 may june july august september october november december
 """),
     number_words=words("one two three four five six seven eight nine ten couple several once twice"),
+    name_verbs=words("""
+is was has had will likes loves lives works leads wants needs does prefers and plans moved hates
+"""),
+    titles=words("dr mr mrs ms prof"),
+    nobody=words("i owner user the a an my he she it they we you his her their this that am pm ok utc"),
     cues={
         "restriction": (
             r"\ballerg|\bintoleran|\bvegetarian\b|\bvegan\b|\bdiabet|\bc(?:o)?eliac\b|\bhalal\b"
@@ -167,6 +172,22 @@ may june july august september october november december
         "me": (
             "i|me|my|mine|myself|we|us|our|owner|user|the owner|the user|speaker|the speaker|self|person|you"
         ),
+        "tag": (
+            "right|correct|yes|no|yeah|ok|(?:is|does|did|do|was|has|are|will|can)n't (?:it|he|she"
+            "|they|you|we)"
+        ),
+        "other": r"(?:and )?(?:he|she)\b",
+        "unnamed": r"(?:he|she|they|her|his|their)\b",
+        "article": "the ",
+        "no_joke": r"\b(?:no|not (?:a )?) ?(?:joke|kidding|joking)",
+        "phone": r"\b(?:phone|mobile|cell|number|call|whatsapp)\b",
+        "birthday": r"\b(?:birthday|born)\b",
+        "diet": (
+            r"\b(?:allerg\w*|intoleran\w*|vegetarian\w*|vegan\w*|coeliac|celiac|gluten\w*|halal"
+            r"|kosher|lactose\w*)\b"
+        ),
+        "lasting": r"\b(?:since|from|born|birthday|every|each|until|moved)\b",
+        "refers_back": r"(?:it|he|she|they|that|this|these|those|then|and|but|so|or)\b",
     },
     people=People(
         common=words("""

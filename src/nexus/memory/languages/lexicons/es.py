@@ -46,6 +46,9 @@ noviembre diciembre
 uno dos tres cuatro cinco seis siete ocho nueve diez once doce veinte treinta cien mil par varios varias
 vez veces
 """),
+    name_verbs=words("es está tiene vive trabaja quiere y era"),
+    titles=words("sr sra"),
+    nobody=words("el la los las un una"),
     cues={
         "restriction": (
             r"\bal[eé]rgi|\bintoleran|\bvegetarian|\bvegan|\bdiab[eé]t|\bcel[ií]ac|\basm[aá]|\bembaraz"
@@ -136,6 +139,16 @@ vez veces
             r"|ambos)\b"
         ),
         "me": "yo|me|mí|mi|nosotros|nos|dueñ[oa]|el dueño|la dueña|usuari[oa]|propietari[oa]",
+        "tag": "verdad|no es así",
+        "other": r"(?:y )?(?:él|ella)\b",
+        "unnamed": r"(?:él|ella|ellos)\b",
+        "article": "el |la ",
+        "no_joke": r"\b(?:no|sin) ?broma",
+        "phone": r"\b(?:tel[ée]fono|m[óo]vil)\b",
+        "birthday": r"\b(?:cumplea[ñn]os|naci[óo])\b",
+        "diet": r"\b(?:al[ée]rgi\w*|celíac\w*)\b",
+        "lasting": r"\b(?:desde|nació|cumpleaños|hasta|cada)\b",
+        "refers_back": r"(?:eso|esto|él|ella|y|pero)\b",
     },
     people=People(
         common=words("""

@@ -44,6 +44,9 @@ octobre novembre décembre heure heures
     number_words=words("""
 un deux trois quatre cinq six sept huit neuf dix onze douze vingt trente cent mille plusieurs fois paire
 """),
+    name_verbs=words("est a habite travaille aime veut et était"),
+    titles=words("monsieur madame"),
+    nobody=words("le la les il je nous vous"),
     cues={
         "restriction": (
             r"\ballergi|\bintoléran|\bvégétarien|\bvégan|\bdiabét|\bcœliaque|\bcoeliaque|\basthm"
@@ -131,6 +134,16 @@ un deux trois quatre cinq six sept huit neuf dix onze douze vingt trente cent mi
             r"\b(?:il|elle|ils|elles|le|la|les|lui|leur|son|sa|ses|ce|cet|cette|cela|ça|c'est|y|là)\b"
         ),
         "me": "je|j'|moi|mon|ma|mes|nous|propriétaire|le propriétaire|la propriétaire|utilisat(?:eur|rice)",
+        "tag": "n'est-ce pas|non",
+        "other": r"(?:et )?(?:il|elle)\b",
+        "unnamed": r"(?:il|elle)\b",
+        "article": "le |la ",
+        "no_joke": r"\bsans ?blague",
+        "phone": r"\b(?:t[ée]l[ée]phone|portable)\b",
+        "birthday": r"\b(?:anniversaire|n[ée]e? le)\b",
+        "diet": r"\b(?:intol[ée]ran\w*|v[ée]g[ée]tarien\w*|v[ée]gan\w*)\b",
+        "lasting": r"\b(?:depuis|partir|dès|née?|anniversaire|jusqu|chaque)\b",
+        "refers_back": r"(?:il|elle|ils|ça|cela|et|mais)\b",
     },
     people=People(
         common=words("""

@@ -26,6 +26,7 @@ gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre nove
     number_words=words("""
 uno due tre quattro cinque sei sette otto nove dieci undici dodici venti trenta cento mille paio volte
 """),
+    nobody=words("il lo"),
     cues={
         "question": (
             "^(?:e |ma |allora )?(?:chi|che|cosa|quando|dove|quale|quali|perché|come|quant[oaie]"
@@ -58,6 +59,12 @@ uno due tre quattro cinque sei sette otto nove dieci undici dodici venti trenta 
         "introduces": r"(?:\bmi chiamo|\bil mio nome è|\bsono)\s+",
         "refers": r"\b(?:lui|lei|loro|lo|la|li|le|suo|sua|questo|questa|quello|quella|lì|là)\b",
         "me": "io|me|mi|mio|mia|noi|proprietari[oa]|utente",
+        "tag": "vero",
+        "other": r"(?:e )?(?:lui|lei)\b",
+        "article": "il |la ",
+        "no_joke": r"\bnessuno? ?scherzo",
+        "birthday": r"\bcompleanno\b",
+        "refers_back": r"(?:lui|lei|poi|ma)\b",
     },
     calendar=Calendar(
         months=names("""

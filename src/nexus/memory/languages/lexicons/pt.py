@@ -47,6 +47,9 @@ setembro outubro novembro dezembro hora horas
 um uma dois duas três quatro cinco seis sete oito nove dez onze doze vinte trinta cem mil par vários
 várias vez vezes
 """),
+    name_verbs=words("é tem mora trabalha gosta quer e"),
+    titles=words("sr sra"),
+    nobody=words("o os as um uma"),
     cues={
         "restriction": (
             r"\bal[eé]rgi|\bintoler|\bvegetarian|\bvegan|\bdiab[eé]t|\bcelíac|\basm[aá]|\bgrávida\b"
@@ -146,6 +149,15 @@ várias vez vezes
             r"|esta|isto|ali|lá)\b"
         ),
         "me": "eu|me|mim|meu|minha|nós|don[oa]|[oa] don[oa]|usuári[oa]|utilizador[a]?|proprietári[oa]",
+        "tag": "né|não é|certo",
+        "other": r"(?:e )?(?:ele|ela)\b",
+        "unnamed": r"(?:ele|ela)\b",
+        "article": "o |a ",
+        "no_joke": r"\bsem ?brincadeira",
+        "phone": r"\b(?:telefone|celular|telem[óo]vel)\b",
+        "birthday": r"\b(?:anivers[áa]rio|nasceu)\b",
+        "lasting": r"\b(?:desde|nasceu|anos|até|cada)\b",
+        "refers_back": r"(?:isso|ele|ela|e|mas)\b",
     },
     people=People(
         common=words("""
