@@ -1,10 +1,11 @@
-"""What a message is and what kind of answer it asks for, by the words with which its language asks.
+"""What a message is, what kind of answer it asks for and what kind of work it is, by its words.
 
-The patterns are the cues of `lexicons/<code>.py`. Of a language without them nothing is told.
+The patterns are the cues and topics of `lexicons/<code>.py`. Of a language without them nothing is told.
 """
 
 import re
 from functools import cache, lru_cache
+from typing import Literal
 
 from nexus.memory.languages.detection import detect
 from nexus.memory.languages.lexicon import lexicon, lexicons
@@ -13,6 +14,9 @@ from nexus.memory.languages.lexicon import lexicon, lexicons
 _ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
 _SENTENCE = re.compile(rf"[^{_ENDS}\n]+[{_ENDS}]*")
 _ASKS = ("?", "\uff1f", "\u061f")
+_LONGEST_WHOLE = 4
+_NONE: frozenset[str] = frozenset()
+_TOPIC_WORD = re.compile(r"[^\W\d_][\w'-]*|[£€$]")
 # Without a question mark only a short sentence that begins like a question is one.
 _SHORT_QUESTION = 12
 
@@ -138,3 +142,45 @@ def compile_cue(cue: str) -> re.Pattern[str]:
 def _pattern(cue: str, language: str) -> re.Pattern[str] | None:
     pattern = lexicon(language).cues.get(cue)
     return re.compile(pattern, re.IGNORECASE) if pattern else None
+
+
+@lru_cache(maxsize=4096)
+def find_task_topics(text: str) -> frozenset[str]:
+    """Find the kinds of work that a task is."""
+    return _find_topics(text, "task")
+
+
+@lru_cache(maxsize=16384)
+def find_fact_topics(text: str) -> frozenset[str]:
+    """Find the kinds of work for which a fact matters."""
+    return _find_topics(text, "fact")
+
+
+def _find_topics(text: str, side: Literal["task", "fact"]) -> frozenset[str]:
+    whole, beginnings = _topic_words(side)
+    found: set[str] = set()
+    for word in {word.lower() for word in _TOPIC_WORD.findall(text)}:
+        found |= whole.get(word, _NONE)
+        for length in range(_LONGEST_WHOLE + 1, len(word) + 1):
+            found |= beginnings.get(word[:length], _NONE)
+    return frozenset(found)
+
+
+@cache
+def _topic_words(
+    side: Literal["task", "fact"],
+) -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
+    """The kinds of work by whole words and by beginnings.
+
+    Short words stand for themselves and their plural; longer ones also for what begins with them.
+    """
+    whole: dict[str, frozenset[str]] = {}
+    beginnings: dict[str, frozenset[str]] = {}
+    for topic, words in (each for known in lexicons().values() for each in known.topics.items()):
+        for stem in words.task if side == "task" else words.fact:
+            if len(stem) > _LONGEST_WHOLE:
+                beginnings[stem] = beginnings.get(stem, _NONE) | {topic}
+                continue
+            for form in (stem, *(stem + ending for ending in ("s", "n", "es", "en"))):
+                whole[form] = whole.get(form, _NONE) | {topic}
+    return whole, beginnings

@@ -109,15 +109,17 @@ def is_date_name(word: str) -> bool:
     )
 
 
-def list_month_names(code: str) -> list[str]:
+@cache
+def list_month_names(code: str) -> tuple[str, ...]:
     """List the full names of the months in a language."""
-    return [each.split("|")[0] for each in lexicon(code).calendar.months]
+    return tuple(each.split("|")[0] for each in lexicon(code).calendar.months)
 
 
-def list_weekday_names(code: str) -> list[str]:
+@cache
+def list_weekday_names(code: str) -> tuple[str, ...]:
     """List the names of the weekdays in a language, also in the plural."""
     patterns = "|".join(lexicon(code).calendar.weekdays).replace("(?:-feiras?)?", "").split("|")
-    return [name for each in patterns for name in {each.removesuffix("s?"), each.replace("s?", "s")}]
+    return tuple(name for each in patterns for name in (each.removesuffix("s?"), each.replace("s?", "s")))
 
 
 def _is_real(moment: Moment) -> bool:

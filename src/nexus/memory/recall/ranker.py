@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nexus.memory.languages import cues, speech, topics
+from nexus.memory.languages import cues, speech
 from nexus.memory.languages.dates import find_moments
 from nexus.memory.recall.features import Floats, Whole
 from nexus.memory.recall.item import Item, Kind, Named
@@ -158,7 +158,7 @@ _MOST_RANK, _MOST_KIN = 10, 30
 
 def reaches_somebody(task: str) -> bool:
     """Whether a task is to write to, call, pay, visit or send something to somebody."""
-    return not _REACHING.isdisjoint(topics.of_task(task))
+    return not _REACHING.isdisjoint(cues.find_task_topics(task))
 
 
 @lru_cache(maxsize=16384)
@@ -188,14 +188,14 @@ def columns(
     now: datetime,
 ) -> dict[str, Floats]:
     """The features of use for the best candidates of a task, which have those of likeness."""
-    work = topics.of_task(task)
+    work = cues.find_task_topics(task)
     takes_part = np.maximum(values["about_name"], values["about_role"])
     owner, constrains = values["about_owner"], values["constrains"]
-    serves = np.array([float(not work.isdisjoint(topics.of_fact(item.text))) for item in items])
+    serves = np.array([float(not work.isdisjoint(cues.find_fact_topics(item.text))) for item in items])
     restricts = np.array([float(cues.restricts(item.text)) for item in items])
     rank, kin = _among_kin(items, values["cosine"])
     held = [identifiers(item.text) for item in items]
-    wanted = topics.of_task(task) & _CHANNELS
+    wanted = cues.find_task_topics(task) & _CHANNELS
     reaching = reaches_somebody(task)
     first = _first_named(task, named)
     of_first = np.array([float(item.subject_id in first) for item in items])

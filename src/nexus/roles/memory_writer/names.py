@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import apsw
 
 from nexus.ledgers import sql
+from nexus.memory.languages import DEFAULT
+from nexus.memory.languages.dates import list_month_names, list_weekday_names
+from nexus.memory.languages.lexicon import words
 from nexus.memory.references import find_called
 
 if TYPE_CHECKING:
@@ -21,18 +24,10 @@ _BEFORE = 8
 # A log pasted into a chat names nobody after its first part.
 _LONGEST = 20_000
 _POSSESSIVE = re.compile(r"['\u2019]s?$")
-# Written with a capital without naming anybody.
-_NO_NAMES = frozenset(
-    word
-    for line in (
-        ("i", "i'm", "i'd", "i'll", "ok", "okay", "yes", "no"),
-        ("the", "this", "that", "my", "your", "it", "he", "she", "we", "you", "they", "and", "but", "if"),
-        ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
-        ("january", "february", "march", "april", "may", "june"),
-        ("july", "august", "september", "october", "november", "december"),
-    )
-    for word in line
-)
+# Written with a capital without naming anybody, as are months and weekdays.
+_NO_NAMES = words("""
+i i'm i'd i'll ok okay yes no the this that my your it he she we you they and but if
+""")
 _MOST = 30
 _MOST_TOLD = 12
 
@@ -59,7 +54,8 @@ def _begins_sentence(text: str, start: int) -> bool:
 
 
 def _is_common(word: str) -> bool:
-    return word.casefold().replace("\u2019", "'") in _NO_NAMES
+    plain = word.casefold().replace("\u2019", "'")
+    return plain in _NO_NAMES or plain in list_month_names(DEFAULT) or plain in list_weekday_names(DEFAULT)
 
 
 def list_entities(connection: apsw.Connection, names: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nexus.memory.languages import cues, topics
+from nexus.memory.languages import cues
 
 
 @pytest.mark.parametrize(
@@ -17,12 +17,12 @@ from nexus.memory.languages import cues, topics
     ],
 )
 def test_a_fact_matters_for_the_work_of_its_kind(task: str, fact: str, topic: str) -> None:
-    assert topic in topics.of_task(task) & topics.of_fact(fact)
+    assert topic in cues.find_task_topics(task) & cues.find_fact_topics(fact)
 
 
 def test_work_that_needs_nothing_is_of_no_kind() -> None:
-    assert not topics.of_task("Explain the offside rule")
-    assert not topics.of_fact("The offside rule was changed in 1925")
+    assert not cues.find_task_topics("Explain the offside rule")
+    assert not cues.find_fact_topics("The offside rule was changed in 1925")
 
 
 @pytest.mark.parametrize(
