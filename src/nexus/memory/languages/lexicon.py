@@ -80,6 +80,18 @@ def unions(**verbs: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     )
 
 
+def roles(text: str) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """The words for people by relation, of a man, a woman and anybody: `child: son|sons / daughter / kid`.
+
+    A line that begins with a bar continues the one before.
+    """
+    pairs = (line.split(":", 1) for line in text.strip().replace("\n|", "|").splitlines())
+    return {
+        relation: tuple(tuple(filter(None, part.strip().split("|"))) for part in said.split("/"))
+        for relation, said in pairs
+    }
+
+
 Forms = tuple[tuple[tuple[str, str], ...], ...]
 """How times are written, by stages: where one stage finds any, the later ones aren't looked for."""
 
@@ -137,9 +149,10 @@ class People:
     unions: tuple[tuple[str, tuple[str, ...]], ...]  # relations with the verbs that make them: married to
     definite: frozenset[str]  # the
     neutral: frozenset[str]  # articles and titles
-    men: Mapping[str, str] = field(default_factory=dict[str, str])  # phrases between bars
-    women: Mapping[str, str] = field(default_factory=dict[str, str])
-    anybody: Mapping[str, str] = field(default_factory=dict[str, str])
+    # Of a man, of a woman and of anybody.
+    roles: Mapping[str, tuple[tuple[str, ...], ...]] = field(
+        default_factory=dict[str, "tuple[tuple[str, ...], ...]"]
+    )
     needs_holder: frozenset[str] = frozenset()  # mean something else as well, without "my" or "Nora's"
     needs_language: frozenset[str] = frozenset()  # ordinary words or names in another language
     called: frozenset[str] = frozenset()  # what children call their own: "Ask Grandma"

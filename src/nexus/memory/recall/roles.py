@@ -133,10 +133,9 @@ def words_for(roles: Iterable[Role]) -> list[str]:
 def _lexicon() -> dict[str, dict[str, tuple[Role, ...]]]:
     found: dict[str, dict[str, tuple[Role, ...]]] = {}
     for relation in _RELATIONS:
-        for gender, field in (("m", "men"), ("f", "women"), (None, "anybody")):
+        for place, gender in enumerate(("m", "f", None)):
             for language, people in grammar().items():
-                said: str = getattr(people, field).get(relation, "")
-                for phrase in filter(None, said.split("|")):
+                for phrase in people.roles.get(relation, ((), (), ()))[place]:
                     called = found.setdefault(phrase, {})
                     called[language] = (*called.get(language, ()), Role(relation, gender))
     return found

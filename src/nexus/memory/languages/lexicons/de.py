@@ -11,6 +11,7 @@ from nexus.memory.languages.lexicon import (
     counts,
     names,
     phrases,
+    roles,
     unions,
     words,
 )
@@ -205,129 +206,63 @@ mein meine meinem meinen meiner meines unser unsere unserem unseren unserer unse
             spouse="verheiratet mit|verheiratet|heirateten|heiratete",
             partner="verlobt mit|verlobt|liiert mit|zusammen mit",
         ),
-        men={
-            "spouse": "mann|ehemann|gatte",
-            "partner": "freund|lebensgefährte|lebenspartner|verlobter|partner",
-            "ex": "ex-mann|exmann|ex-freund|exfreund",
-            "child": "sohn|söhne|jungs|stiefsohn|pflegesohn",
-            "parent": "vater|papa|papi|stiefvater|paps",
-            "sibling": "bruder|brüder|halbbruder",
-            "grandparent": "großvater|opa|opi",
-            "grandchild": "enkel|enkelsohn",
-            "uncle_aunt": "onkel",
-            "niece_nephew": "neffe|neffen",
-            "cousin": "cousin|vetter",
-            "parent_in_law": "schwiegervater",
-            "child_in_law": "schwiegersohn",
-            "sibling_in_law": "schwager",
-            "godchild": "patensohn",
-            "godparent": "patenonkel|pate",
-            "friend": "freund|kumpel|freunde",
-            "boss": "chef|vorgesetzter|teamleiter|abteilungsleiter|chefs",
-            "report": "mitarbeiter|angestellter|geselle|gesellen|assistent",
-            "colleague": "kollege|kollegen|arbeitskollege",
-            "mentor": "betreuer|doktorvater|ausbilder|meister",
-            "mentee": "azubi|lehrling|auszubildender|praktikant",
-            "pupil": "schüler|student",
-            "neighbor": "nachbar|nachbarn",
-            "roommate": "mitbewohner",
-            "landlord": "vermieter|hausbesitzer",
-            "tenant": "mieter|untermieter",
-            "doctor": "arzt|hausarzt|kinderarzt|frauenarzt|doktor",
-            "patient": "patient",
-            "dentist": "zahnarzt|kieferorthopäde",
-            "vet": "tierarzt",
-            "therapist": "therapeut|psychologe|physiotherapeut|krankengymnast",
-            "teacher": "lehrer|klassenlehrer|erzieher|dozent",
-            "coach": "trainer",
-            "lawyer": "anwalt|rechtsanwalt|notar",
-            "accountant": "steuerberater|buchhalter",
-            "tradesperson": (
-                "klempner|elektriker|schreiner|maler|gärtner|mechaniker|handwerker|hausmeister"
-                "|schornsteinfeger"
-            ),
-            "hairdresser": "friseur",
-            "client": "kunde|kunden|auftraggeber",
-            "supplier": "lieferant",
-            "dog": "hund|rüde|hunde",
-            "cat": "kater",
-        },
-        women={
-            "spouse": "frau|ehefrau|gattin",
-            "partner": "freundin|lebensgefährtin|lebenspartnerin|verlobte|partnerin",
-            "ex": "ex-frau|exfrau|ex-freundin|exfreundin",
-            "child": "tochter|töchter|mädchen|mädels|stieftochter|pflegetochter",
-            "parent": "mutter|mama|mami|stiefmutter|mutti",
-            "sibling": "schwester|schwestern|halbschwester",
-            "grandparent": "großmutter|oma|omi",
-            "grandchild": "enkelin|enkelinnen|enkeltochter",
-            "uncle_aunt": "tante|tanten",
-            "niece_nephew": "nichte|nichten",
-            "cousin": "cousine",
-            "parent_in_law": "schwiegermutter",
-            "child_in_law": "schwiegertochter",
-            "sibling_in_law": "schwägerin",
-            "godchild": "patentochter",
-            "godparent": "patentante|patin",
-            "friend": "freundin|freundinnen",
-            "boss": "chefin|vorgesetzte|teamleiterin|abteilungsleiterin",
-            "report": "mitarbeiterin|angestellte|gesellin|assistentin",
-            "colleague": "kollegin|kolleginnen|arbeitskollegin",
-            "mentor": "betreuerin|doktormutter|ausbilderin|meisterin",
-            "mentee": "azubine|auszubildende|praktikantin",
-            "pupil": "schülerin|studentin",
-            "neighbor": "nachbarin|nachbarinnen",
-            "roommate": "mitbewohnerin",
-            "landlord": "vermieterin|hausbesitzerin",
-            "tenant": "mieterin|untermieterin",
-            "doctor": "ärztin|hausärztin|kinderärztin|frauenärztin",
-            "patient": "patientin",
-            "dentist": "zahnärztin|kieferorthopädin",
-            "vet": "tierärztin",
-            "therapist": "therapeutin|psychologin|physiotherapeutin|krankengymnastin",
-            "teacher": "lehrerin|klassenlehrerin|erzieherin|dozentin",
-            "coach": "trainerin",
-            "lawyer": "anwältin|rechtsanwältin|notarin",
-            "accountant": "steuerberaterin|buchhalterin",
-            "tradesperson": "klempnerin|elektrikerin|schreinerin|malerin|gärtnerin|mechanikerin",
-            "hairdresser": "friseurin",
-            "sitter": "tagesmutter",
-            "cleaner": "putzfrau",
-            "client": "kundin|auftraggeberin",
-            "supplier": "lieferantin",
-            "dog": "hündin",
-            "cat": "katze|katzen",
-        },
-        anybody={
-            "spouse": "ehepartner",
-            "partner": "liebste|liebster|schatz",
-            "ex": "ex|ex-partner|ex-partnerin",
-            "child": "kind|kinder|kids|baby|älteste|ältester|jüngste|jüngster|zwillinge|pflegekind",
-            "parent": "eltern|elternteil",
-            "sibling": "geschwister|zwilling",
-            "grandparent": "großeltern",
-            "grandchild": "enkelkind|enkelkinder|enkel",
-            "parent_in_law": "schwiegereltern",
-            "godchild": "patenkind",
-            "godparent": "paten",
-            "friend": "freunde",
-            "boss": "vorgesetzten",
-            "report": "mitarbeitende|stellvertreter|stellvertreterin",
-            "mentor": "mentor|mentorin",
-            "pupil": "schülern",
-            "doctor": "chirurg|chirurgin|orthopäde|orthopädin|kardiologe|kardiologin|neurologe|neurologin",
-            "therapist": "physio|osteopath|osteopathin",
-            "midwife": "hebamme",
-            "teacher": "chorleiter|chorleiterin",
-            "sitter": "babysitter|babysitterin|hundesitter|hundesitterin",
-            "cleaner": "putzhilfe|reinigungskraft",
-            "supplier": "lieferanten",
-            "dog": "welpe|dackel|pudel|terrier",
-            "pet": (
-                "haustier|haustiere|pferd|kaninchen|hase|hamster|papagei|meerschweinchen"
-                "|wellensittich|schildkröte"
-            ),
-        },
+        roles=roles("""
+spouse: mann|ehemann|gatte / frau|ehefrau|gattin / ehepartner
+partner: freund|lebensgefährte|lebenspartner|verlobter|partner / freundin|lebensgefährtin|lebenspartnerin
+|verlobte|partnerin / liebste|liebster|schatz
+ex: ex-mann|exmann|ex-freund|exfreund / ex-frau|exfrau|ex-freundin|exfreundin / ex|ex-partner|ex-partnerin
+child: sohn|söhne|jungs|stiefsohn|pflegesohn / tochter|töchter|mädchen|mädels|stieftochter
+|pflegetochter / kind|kinder|kids|baby|älteste|ältester|jüngste|jüngster|zwillinge|pflegekind
+parent: vater|papa|papi|stiefvater|paps / mutter|mama|mami|stiefmutter|mutti / eltern|elternteil
+sibling: bruder|brüder|halbbruder / schwester|schwestern|halbschwester / geschwister|zwilling
+grandparent: großvater|opa|opi / großmutter|oma|omi / großeltern
+grandchild: enkel|enkelsohn / enkelin|enkelinnen|enkeltochter / enkelkind|enkelkinder|enkel
+uncle_aunt: onkel / tante|tanten /
+niece_nephew: neffe|neffen / nichte|nichten /
+cousin: cousin|vetter / cousine /
+parent_in_law: schwiegervater / schwiegermutter / schwiegereltern
+child_in_law: schwiegersohn / schwiegertochter /
+sibling_in_law: schwager / schwägerin /
+godchild: patensohn / patentochter / patenkind
+godparent: patenonkel|pate / patentante|patin / paten
+friend: freund|kumpel|freunde / freundin|freundinnen / freunde
+boss: chef|vorgesetzter|teamleiter|abteilungsleiter|chefs / chefin|vorgesetzte|teamleiterin
+|abteilungsleiterin / vorgesetzten
+report: mitarbeiter|angestellter|geselle|gesellen|assistent / mitarbeiterin|angestellte|gesellin
+|assistentin / mitarbeitende|stellvertreter|stellvertreterin
+colleague: kollege|kollegen|arbeitskollege / kollegin|kolleginnen|arbeitskollegin /
+mentor: betreuer|doktorvater|ausbilder|meister / betreuerin|doktormutter|ausbilderin|meisterin / mentor
+|mentorin
+mentee: azubi|lehrling|auszubildender|praktikant / azubine|auszubildende|praktikantin /
+pupil: schüler|student / schülerin|studentin / schülern
+neighbor: nachbar|nachbarn / nachbarin|nachbarinnen /
+roommate: mitbewohner / mitbewohnerin /
+landlord: vermieter|hausbesitzer / vermieterin|hausbesitzerin /
+tenant: mieter|untermieter / mieterin|untermieterin /
+doctor: arzt|hausarzt|kinderarzt|frauenarzt|doktor / ärztin|hausärztin|kinderärztin|frauenärztin / chirurg
+|chirurgin|orthopäde|orthopädin|kardiologe|kardiologin|neurologe|neurologin
+patient: patient / patientin /
+dentist: zahnarzt|kieferorthopäde / zahnärztin|kieferorthopädin /
+vet: tierarzt / tierärztin /
+therapist: therapeut|psychologe|physiotherapeut|krankengymnast / therapeutin|psychologin|physiotherapeutin
+|krankengymnastin / physio|osteopath|osteopathin
+midwife: / / hebamme
+teacher: lehrer|klassenlehrer|erzieher|dozent / lehrerin|klassenlehrerin|erzieherin|dozentin / chorleiter
+|chorleiterin
+coach: trainer / trainerin /
+lawyer: anwalt|rechtsanwalt|notar / anwältin|rechtsanwältin|notarin /
+accountant: steuerberater|buchhalter / steuerberaterin|buchhalterin /
+tradesperson: klempner|elektriker|schreiner|maler|gärtner|mechaniker|handwerker|hausmeister
+|schornsteinfeger / klempnerin|elektrikerin|schreinerin|malerin|gärtnerin|mechanikerin /
+hairdresser: friseur / friseurin /
+sitter: / tagesmutter / babysitter|babysitterin|hundesitter|hundesitterin
+cleaner: / putzfrau / putzhilfe|reinigungskraft
+client: kunde|kunden|auftraggeber / kundin|auftraggeberin /
+supplier: lieferant / lieferantin / lieferanten
+dog: hund|rüde|hunde / hündin / welpe|dackel|pudel|terrier
+cat: kater / katze|katzen /
+pet: / / haustier|haustiere|pferd|kaninchen|hase|hamster|papagei|meerschweinchen|wellensittich|schildkröte
+"""),
         needs_holder=words("""
 mann frau freund freundin mädchen jungs partner partnerin patient patientin student studentin liebste
 liebster schatz pate meister meisterin älteste ältester jüngste jüngster ex

@@ -11,6 +11,7 @@ from nexus.memory.languages.lexicon import (
     counts,
     names,
     phrases,
+    roles,
     unions,
     words,
 )
@@ -207,104 +208,65 @@ which who whose why will with would you
             spouse="married to|married|got married|are married",
             partner="dating|engaged to|engaged|in a relationship with|going out with",
         ),
-        men={
-            "spouse": "husband|hubby",
-            "partner": "boyfriend|fiancé|fiance",
-            "ex": "ex-husband|ex husband|ex-boyfriend|ex boyfriend",
-            "child": "son|sons|boy|boys|stepson|foster son",
-            "parent": "father|dad|daddy|stepfather|pop|papa",
-            "sibling": "brother|brothers|half-brother|stepbrother",
-            "grandparent": "grandfather|grandpa|granddad|grandad|gramps",
-            "grandchild": "grandson|grandsons",
-            "uncle_aunt": "uncle|uncles|great-uncle",
-            "niece_nephew": "nephew|nephews",
-            "parent_in_law": "father-in-law|father in law",
-            "child_in_law": "son-in-law|son in law",
-            "sibling_in_law": "brother-in-law|brother in law",
-            "godchild": "godson",
-            "godparent": "godfather",
-            "landlord": "landlord",
-        },
-        women={
-            "spouse": "wife",
-            "partner": "girlfriend|fiancée|fiancee",
-            "ex": "ex-wife|ex wife|ex-girlfriend|ex girlfriend",
-            "child": "daughter|daughters|girl|girls|stepdaughter|foster daughter",
-            "parent": "mother|mum|mom|mummy|mommy|stepmother|mam|mama",
-            "sibling": "sister|sisters|half-sister|stepsister",
-            "grandparent": "grandmother|grandma|granny|gran|nan|nana",
-            "grandchild": "granddaughter|granddaughters",
-            "uncle_aunt": "aunt|auntie|aunts|aunty|great-aunt",
-            "niece_nephew": "niece|nieces",
-            "parent_in_law": "mother-in-law|mother in law",
-            "child_in_law": "daughter-in-law|daughter in law",
-            "sibling_in_law": "sister-in-law|sister in law",
-            "godchild": "goddaughter",
-            "godparent": "godmother",
-            "landlord": "landlady",
-        },
-        anybody={
-            "spouse": "spouse",
-            "partner": "partner|significant other|other half|better half",
-            "ex": "ex|ex-partner|ex partner|former partner",
-            "child": (
-                "child|children|kid|kids|baby|toddler|eldest|youngest|little one|little ones|twins"
-                "|twin|foster child|teenager"
-            ),
-            "parent": "parent|parents|folks",
-            "sibling": "sibling|siblings|twin",
-            "grandparent": "grandparent|grandparents",
-            "grandchild": "grandchild|grandchildren|grandkids|grandkid",
-            "cousin": "cousin|cousins",
-            "parent_in_law": "in-laws|parents-in-law",
-            "godchild": "godchild|godchildren",
-            "godparent": "godparents",
-            "friend": "friend|friends|best friend|mate|buddy|pal|bff",
-            "boss": "boss|manager|line manager|supervisor|team lead|head of department",
-            "report": (
-                "employee|employees|direct report|assistant|deputy|second in command|sous-chef|sous chef"
-            ),
-            "colleague": "colleague|colleagues|coworker|co-worker|coworkers|teammate",
-            "mentor": "mentor|advisor|adviser|phd supervisor|thesis supervisor|tutor",
-            "mentee": "mentee|apprentice|trainee|intern|protégé",
-            "pupil": "pupil|pupils|student|students",
-            "neighbor": (
-                "neighbor|neighbour|neighbors|neighbours|next door|next-door neighbor|next-door neighbour"
-            ),
-            "roommate": "roommate|roommates|flatmate|flatmates|housemate|housemates",
-            "tenant": "tenant|tenants|lodger|subtenant",
-            "doctor": (
-                "doctor|gp|physician|family doctor|surgeon|pediatrician|paediatrician|gynecologist"
-                "|cardiologist|neurologist|dermatologist|allergist|specialist"
-            ),
-            "patient": "patient|patients",
-            "dentist": "dentist|orthodontist|dental hygienist",
-            "vet": "vet|veterinarian",
-            "therapist": (
-                "therapist|psychologist|counselor|counsellor|physio|physiotherapist"
-                "|physical therapist|osteopath|chiropractor|shrink"
-            ),
-            "midwife": "midwife|doula",
-            "teacher": (
-                "teacher|class teacher|homeroom teacher|instructor|professor|conductor|choir leader"
-                "|choirmaster|choirmistress"
-            ),
-            "coach": "coach|trainer|personal trainer",
-            "lawyer": "lawyer|attorney|solicitor|notary",
-            "accountant": "accountant|bookkeeper|tax adviser|tax advisor",
-            "tradesperson": (
-                "plumber|electrician|carpenter|joiner|painter|gardener|mechanic|handyman|roofer"
-                "|builder|contractor|janitor|caretaker"
-            ),
-            "hairdresser": "hairdresser|barber|hairstylist",
-            "sitter": "babysitter|nanny|childminder|au pair|dog walker|dog sitter|cat sitter|pet sitter",
-            "cleaner": "cleaner|cleaning lady|housekeeper",
-            "client": "client|clients|customer|customers",
-            "supplier": "supplier|suppliers|vendor|vendors|fishmonger|greengrocer",
-            "dog": "dog|dogs|puppy|hound|pooch|terrier|labrador|spaniel|poodle|dachshund|collie|mutt",
-            "cat": "cat|cats|kitten|kitty|tomcat",
-            "pet": "pet|pets|horse|pony|rabbit|hamster|parrot|guinea pig|tortoise|budgie",
-        },
+        roles=roles("""
+spouse: husband|hubby / wife / spouse
+partner: boyfriend|fiancé|fiance / girlfriend|fiancée|fiancee / partner|significant other|other half
+|better half
+ex: ex-husband|ex husband|ex-boyfriend|ex boyfriend / ex-wife|ex wife|ex-girlfriend|ex girlfriend / ex
+|ex-partner|ex partner|former partner
+child: son|sons|boy|boys|stepson|foster son / daughter|daughters|girl|girls|stepdaughter
+|foster daughter / child|children|kid|kids|baby|toddler|eldest|youngest|little one|little ones|twins|twin
+|foster child|teenager
+parent: father|dad|daddy|stepfather|pop|papa / mother|mum|mom|mummy|mommy|stepmother|mam|mama / parent
+|parents|folks
+sibling: brother|brothers|half-brother|stepbrother / sister|sisters|half-sister|stepsister / sibling
+|siblings|twin
+grandparent: grandfather|grandpa|granddad|grandad|gramps / grandmother|grandma|granny|gran|nan
+|nana / grandparent|grandparents
+grandchild: grandson|grandsons / granddaughter|granddaughters / grandchild|grandchildren|grandkids|grandkid
+uncle_aunt: uncle|uncles|great-uncle / aunt|auntie|aunts|aunty|great-aunt /
+niece_nephew: nephew|nephews / niece|nieces /
+cousin: / / cousin|cousins
+parent_in_law: father-in-law|father in law / mother-in-law|mother in law / in-laws|parents-in-law
+child_in_law: son-in-law|son in law / daughter-in-law|daughter in law /
+sibling_in_law: brother-in-law|brother in law / sister-in-law|sister in law /
+godchild: godson / goddaughter / godchild|godchildren
+godparent: godfather / godmother / godparents
+friend: / / friend|friends|best friend|mate|buddy|pal|bff
+boss: / / boss|manager|line manager|supervisor|team lead|head of department
+report: / / employee|employees|direct report|assistant|deputy|second in command|sous-chef|sous chef
+colleague: / / colleague|colleagues|coworker|co-worker|coworkers|teammate
+mentor: / / mentor|advisor|adviser|phd supervisor|thesis supervisor|tutor
+mentee: / / mentee|apprentice|trainee|intern|protégé
+pupil: / / pupil|pupils|student|students
+neighbor: / / neighbor|neighbour|neighbors|neighbours|next door|next-door neighbor|next-door neighbour
+roommate: / / roommate|roommates|flatmate|flatmates|housemate|housemates
+landlord: landlord / landlady /
+tenant: / / tenant|tenants|lodger|subtenant
+doctor: / / doctor|gp|physician|family doctor|surgeon|pediatrician|paediatrician|gynecologist|cardiologist
+|neurologist|dermatologist|allergist|specialist
+patient: / / patient|patients
+dentist: / / dentist|orthodontist|dental hygienist
+vet: / / vet|veterinarian
+therapist: / / therapist|psychologist|counselor|counsellor|physio|physiotherapist|physical therapist
+|osteopath|chiropractor|shrink
+midwife: / / midwife|doula
+teacher: / / teacher|class teacher|homeroom teacher|instructor|professor|conductor|choir leader|choirmaster
+|choirmistress
+coach: / / coach|trainer|personal trainer
+lawyer: / / lawyer|attorney|solicitor|notary
+accountant: / / accountant|bookkeeper|tax adviser|tax advisor
+tradesperson: / / plumber|electrician|carpenter|joiner|painter|gardener|mechanic|handyman|roofer|builder
+|contractor|janitor|caretaker
+hairdresser: / / hairdresser|barber|hairstylist
+sitter: / / babysitter|nanny|childminder|au pair|dog walker|dog sitter|cat sitter|pet sitter
+cleaner: / / cleaner|cleaning lady|housekeeper
+client: / / client|clients|customer|customers
+supplier: / / supplier|suppliers|vendor|vendors|fishmonger|greengrocer
+dog: / / dog|dogs|puppy|hound|pooch|terrier|labrador|spaniel|poodle|dachshund|collie|mutt
+cat: / / cat|cats|kitten|kitty|tomcat
+pet: / / pet|pets|horse|pony|rabbit|hamster|parrot|guinea pig|tortoise|budgie
+"""),
         needs_holder=words("""
 boy boys girl girls mate pop pal partner patient patients student students twin eldest youngest
 specialist ex vet

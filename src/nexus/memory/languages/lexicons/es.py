@@ -11,6 +11,7 @@ from nexus.memory.languages.lexicon import (
     counts,
     names,
     phrases,
+    roles,
     unions,
     words,
 )
@@ -171,123 +172,55 @@ puedo debo soy estoy voy quiero hago he tenemos podemos debemos somos estamos va
             spouse="casado con|casada con|casados|se casaron|se casó con",
             partner="prometida con|prometido con|sale con|pareja de hecho",
         ),
-        men={
-            "spouse": "marido|esposo",
-            "partner": "novio|chico|prometido|compañero",
-            "ex": "exmarido|ex marido|exnovio|ex novio",
-            "child": "hijo",
-            "parent": "padre|papá|papa|padrastro",
-            "sibling": "hermano",
-            "grandparent": "abuelo|yayo",
-            "grandchild": "nieto",
-            "uncle_aunt": "tío",
-            "niece_nephew": "sobrino",
-            "cousin": "primo",
-            "parent_in_law": "suegro",
-            "child_in_law": "yerno",
-            "sibling_in_law": "cuñado",
-            "godchild": "ahijado",
-            "godparent": "padrino",
-            "friend": "amigo",
-            "boss": "jefe|encargado",
-            "report": "empleado|asistente|ayudante",
-            "colleague": "compañero de trabajo",
-            "mentor": "tutor|director de tesis",
-            "mentee": "aprendiz|becario",
-            "pupil": "alumno",
-            "neighbor": "vecino",
-            "roommate": "compañero de piso",
-            "landlord": "casero|arrendador",
-            "tenant": "inquilino",
-            "doctor": "médico|doctor|pediatra|ginecólogo",
-            "vet": "veterinario",
-            "therapist": "terapeuta|psicólogo|fisioterapeuta|fisio",
-            "teacher": "profesor|maestro|profe",
-            "coach": "entrenador|monitor",
-            "lawyer": "abogado|notario",
-            "accountant": "asesor|contable|gestor",
-            "tradesperson": "fontanero|electricista|carpintero|pintor|jardinero|mecánico|conserje",
-            "hairdresser": "peluquero",
-            "supplier": "proveedor",
-            "dog": "perro|galgo",
-            "cat": "gato",
-        },
-        women={
-            "spouse": "mujer|esposa",
-            "partner": "novia|chica|prometida|compañera",
-            "ex": "exmujer|ex mujer|exnovia|ex novia",
-            "child": "hija|hijas",
-            "parent": "madre|mamá|mama|madrastra",
-            "sibling": "hermana|hermanas",
-            "grandparent": "abuela|yaya",
-            "grandchild": "nieta|nietas",
-            "uncle_aunt": "tía|tías",
-            "niece_nephew": "sobrina|sobrinas",
-            "cousin": "prima|primas",
-            "parent_in_law": "suegra",
-            "child_in_law": "nuera",
-            "sibling_in_law": "cuñada",
-            "godchild": "ahijada",
-            "godparent": "madrina",
-            "friend": "amiga|amigas",
-            "boss": "jefa|encargada|dueña",
-            "report": "empleada",
-            "colleague": "compañera de trabajo",
-            "mentor": "tutora|directora de tesis",
-            "mentee": "aprendiza|becaria",
-            "pupil": "alumna",
-            "neighbor": "vecina|vecinas",
-            "roommate": "compañera de piso",
-            "landlord": "casera|arrendadora",
-            "tenant": "inquilina",
-            "doctor": "médica|doctora|ginecóloga|gine",
-            "vet": "veterinaria",
-            "therapist": "psicóloga",
-            "teacher": "profesora|maestra|profe",
-            "coach": "entrenadora|monitora",
-            "lawyer": "abogada|notaria",
-            "accountant": "asesora|gestora",
-            "hairdresser": "peluquera",
-            "sitter": "canguro|niñera",
-            "cleaner": "limpiadora|asistenta",
-            "supplier": "proveedora",
-            "dog": "perra",
-            "cat": "gata",
-        },
-        anybody={
-            "spouse": "cónyuge",
-            "partner": "pareja",
-            "ex": "ex|expareja",
-            "child": "hijos|niño|niña|niños|niñas|bebé|crío|cría|críos|mellizos|gemelos",
-            "parent": "padres",
-            "sibling": "hermanos|mellizo|melliza|gemelo|gemela",
-            "grandparent": "abuelos",
-            "grandchild": "nietos",
-            "uncle_aunt": "tíos",
-            "niece_nephew": "sobrinos",
-            "cousin": "primos",
-            "parent_in_law": "suegros",
-            "sibling_in_law": "cuñados",
-            "godchild": "ahijados",
-            "godparent": "padrinos",
-            "friend": "amigos",
-            "report": "segundo|segunda",
-            "colleague": "colega|colegas|compañeros",
-            "mentor": "mentor|mentora",
-            "mentee": "pupilo|pupila",
-            "pupil": "alumnos",
-            "neighbor": "vecinos",
-            "roommate": "compañeros de piso",
-            "doctor": "cirujano|cirujana|cardiólogo|cardióloga|neurólogo|neuróloga",
-            "patient": "paciente",
-            "dentist": "dentista|ortodoncista",
-            "midwife": "matrona|comadrona",
-            "client": "cliente|clienta|clientes",
-            "supplier": "proveedores|pescadero|pescadera|frutero|frutera",
-            "dog": "cachorro",
-            "cat": "gatito|gatita",
-            "pet": "mascota|mascotas|caballo|conejo|loro|tortuga",
-        },
+        roles=roles("""
+spouse: marido|esposo / mujer|esposa / cónyuge
+partner: novio|chico|prometido|compañero / novia|chica|prometida|compañera / pareja
+ex: exmarido|ex marido|exnovio|ex novio / exmujer|ex mujer|exnovia|ex novia / ex|expareja
+child: hijo / hija|hijas / hijos|niño|niña|niños|niñas|bebé|crío|cría|críos|mellizos|gemelos
+parent: padre|papá|papa|padrastro / madre|mamá|mama|madrastra / padres
+sibling: hermano / hermana|hermanas / hermanos|mellizo|melliza|gemelo|gemela
+grandparent: abuelo|yayo / abuela|yaya / abuelos
+grandchild: nieto / nieta|nietas / nietos
+uncle_aunt: tío / tía|tías / tíos
+niece_nephew: sobrino / sobrina|sobrinas / sobrinos
+cousin: primo / prima|primas / primos
+parent_in_law: suegro / suegra / suegros
+child_in_law: yerno / nuera /
+sibling_in_law: cuñado / cuñada / cuñados
+godchild: ahijado / ahijada / ahijados
+godparent: padrino / madrina / padrinos
+friend: amigo / amiga|amigas / amigos
+boss: jefe|encargado / jefa|encargada|dueña /
+report: empleado|asistente|ayudante / empleada / segundo|segunda
+colleague: compañero de trabajo / compañera de trabajo / colega|colegas|compañeros
+mentor: tutor|director de tesis / tutora|directora de tesis / mentor|mentora
+mentee: aprendiz|becario / aprendiza|becaria / pupilo|pupila
+pupil: alumno / alumna / alumnos
+neighbor: vecino / vecina|vecinas / vecinos
+roommate: compañero de piso / compañera de piso / compañeros de piso
+landlord: casero|arrendador / casera|arrendadora /
+tenant: inquilino / inquilina /
+doctor: médico|doctor|pediatra|ginecólogo / médica|doctora|ginecóloga|gine / cirujano|cirujana|cardiólogo
+|cardióloga|neurólogo|neuróloga
+patient: / / paciente
+dentist: / / dentista|ortodoncista
+vet: veterinario / veterinaria /
+therapist: terapeuta|psicólogo|fisioterapeuta|fisio / psicóloga /
+midwife: / / matrona|comadrona
+teacher: profesor|maestro|profe / profesora|maestra|profe /
+coach: entrenador|monitor / entrenadora|monitora /
+lawyer: abogado|notario / abogada|notaria /
+accountant: asesor|contable|gestor / asesora|gestora /
+tradesperson: fontanero|electricista|carpintero|pintor|jardinero|mecánico|conserje / /
+hairdresser: peluquero / peluquera /
+sitter: / canguro|niñera /
+cleaner: / limpiadora|asistenta /
+client: / / cliente|clienta|clientes
+supplier: proveedor / proveedora / proveedores|pescadero|pescadera|frutero|frutera
+dog: perro|galgo / perra / cachorro
+cat: gato / gata / gatito|gatita
+pet: / / mascota|mascotas|caballo|conejo|loro|tortuga
+"""),
         needs_holder=words("""
 mujer chico chica compañero compañera segundo segunda asesor gestor gestora monitor ex
 """),

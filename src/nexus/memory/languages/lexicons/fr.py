@@ -11,6 +11,7 @@ from nexus.memory.languages.lexicon import (
     counts,
     names,
     phrases,
+    roles,
     unions,
     words,
 )
@@ -164,121 +165,58 @@ vos votre vous y
             spouse="marié à|mariée à|marié avec|mariée avec|sont mariés|a épousé",
             partner="fiancé à|fiancée à|fiancés|pacsés|pacsée avec|pacsé avec|en couple avec",
         ),
-        men={
-            "spouse": "mari|époux",
-            "partner": "petit ami|copain|compagnon|fiancé|chéri",
-            "ex": "ex-mari|ex mari|ex-copain",
-            "child": "fils|beau-fils",
-            "parent": "père|papa|beau-père",
-            "sibling": "frère|frères|frangin|demi-frère",
-            "grandparent": "grand-père|papi|papy|pépé",
-            "grandchild": "petit-fils",
-            "uncle_aunt": "oncle|tonton",
-            "niece_nephew": "neveu|neveux",
-            "cousin": "cousin",
-            "parent_in_law": "beau-père",
-            "child_in_law": "gendre|beau-fils",
-            "sibling_in_law": "beau-frère",
-            "godchild": "filleul",
-            "godparent": "parrain",
-            "friend": "ami|copain|pote",
-            "boss": "chef|patron|responsable|supérieur",
-            "report": "employé|assistant|subordonné",
-            "colleague": "collègue",
-            "mentor": "tuteur|directeur de thèse|maître de stage",
-            "mentee": "apprenti",
-            "pupil": "élève|étudiant",
-            "neighbor": "voisin",
-            "roommate": "colocataire|coloc",
-            "landlord": "propriétaire|proprio|bailleur",
-            "tenant": "locataire",
-            "doctor": "médecin|docteur|généraliste|gynéco|pédiatre",
-            "therapist": "thérapeute|psy|psychologue|kiné|kinésithérapeute|ostéopathe|ostéo",
-            "teacher": "professeur|prof|instituteur|maître",
-            "coach": "entraîneur|coach",
-            "lawyer": "avocat|notaire",
-            "accountant": "comptable|expert-comptable",
-            "tradesperson": (
-                "plombier|électricien|menuisier|maçon|peintre|jardinier|garagiste|couvreur|gardien|concierge"
-            ),
-            "hairdresser": "coiffeur",
-            "client": "client",
-            "supplier": "fournisseur",
-            "dog": "chien",
-            "cat": "chat",
-        },
-        women={
-            "spouse": "femme|épouse",
-            "partner": "petite amie|copine|compagne|fiancée|chérie",
-            "ex": "ex-femme|ex femme|ex-copine",
-            "child": "fille|filles|belle-fille",
-            "parent": "mère|maman",
-            "sibling": "sœur|soeur|sœurs|frangine|demi-sœur",
-            "grandparent": "grand-mère|mamie|mémé",
-            "grandchild": "petite-fille|petites-filles",
-            "uncle_aunt": "tante|tata|tatie",
-            "niece_nephew": "nièce|nièces",
-            "cousin": "cousine|cousines",
-            "parent_in_law": "belle-mère",
-            "child_in_law": "belle-fille|bru",
-            "sibling_in_law": "belle-sœur",
-            "godchild": "filleule",
-            "godparent": "marraine",
-            "friend": "amie|copine|amies",
-            "boss": "cheffe|patronne|supérieure",
-            "report": "employée|assistante",
-            "colleague": "collègue",
-            "mentor": "tutrice|directrice de thèse",
-            "mentee": "apprentie",
-            "pupil": "étudiante",
-            "neighbor": "voisine",
-            "roommate": "colocataire|coloc",
-            "landlord": "propriétaire|proprio",
-            "tenant": "locataire",
-            "doctor": "doctoresse|gynécologue",
-            "teacher": "professeure|prof|institutrice|maîtresse",
-            "coach": "entraîneuse",
-            "lawyer": "avocate",
-            "accountant": "comptable",
-            "hairdresser": "coiffeuse",
-            "sitter": "nounou|nourrice|assistante maternelle",
-            "cleaner": "femme de ménage",
-            "client": "cliente",
-            "dog": "chienne",
-            "cat": "chatte",
-        },
-        anybody={
-            "spouse": "conjoint|conjointe",
-            "partner": "partenaire",
-            "ex": "ex|ex-conjoint|ex-conjointe",
-            "child": "enfant|enfants|gamin|gamine|gamins|bébé|aîné|aînée|cadet|cadette|jumeaux|jumelles",
-            "parent": "parents",
-            "sibling": "frères et sœurs|jumeau|jumelle",
-            "grandparent": "grands-parents",
-            "grandchild": "petits-enfants",
-            "cousin": "cousins",
-            "parent_in_law": "beaux-parents",
-            "godchild": "filleuls",
-            "friend": "amis|copains",
-            "boss": "manager",
-            "report": "adjoint|adjointe",
-            "colleague": "collègues",
-            "mentor": "mentor|mentore",
-            "mentee": "stagiaire|stagiaires",
-            "pupil": "élèves",
-            "neighbor": "voisins",
-            "roommate": "colocataires|colocs",
-            "doctor": "chirurgien|chirurgienne|cardiologue|neurologue",
-            "patient": "patient|patiente",
-            "dentist": "dentiste|orthodontiste",
-            "vet": "vétérinaire|véto",
-            "midwife": "sage-femme",
-            "sitter": "baby-sitter",
-            "client": "clients",
-            "dog": "toutou|chiot",
-            "cat": "chaton",
-            "pet": "animal|animaux|cheval|lapin|perroquet|tortue",
-        },
+        roles=roles("""
+spouse: mari|époux / femme|épouse / conjoint|conjointe
+partner: petit ami|copain|compagnon|fiancé|chéri / petite amie|copine|compagne|fiancée|chérie / partenaire
+ex: ex-mari|ex mari|ex-copain / ex-femme|ex femme|ex-copine / ex|ex-conjoint|ex-conjointe
+child: fils|beau-fils / fille|filles|belle-fille / enfant|enfants|gamin|gamine|gamins|bébé|aîné|aînée|cadet
+|cadette|jumeaux|jumelles
+parent: père|papa|beau-père / mère|maman / parents
+sibling: frère|frères|frangin|demi-frère / sœur|soeur|sœurs|frangine|demi-sœur / frères et sœurs|jumeau
+|jumelle
+grandparent: grand-père|papi|papy|pépé / grand-mère|mamie|mémé / grands-parents
+grandchild: petit-fils / petite-fille|petites-filles / petits-enfants
+uncle_aunt: oncle|tonton / tante|tata|tatie /
+niece_nephew: neveu|neveux / nièce|nièces /
+cousin: cousin / cousine|cousines / cousins
+parent_in_law: beau-père / belle-mère / beaux-parents
+child_in_law: gendre|beau-fils / belle-fille|bru /
+sibling_in_law: beau-frère / belle-sœur /
+godchild: filleul / filleule / filleuls
+godparent: parrain / marraine /
+friend: ami|copain|pote / amie|copine|amies / amis|copains
+boss: chef|patron|responsable|supérieur / cheffe|patronne|supérieure / manager
+report: employé|assistant|subordonné / employée|assistante / adjoint|adjointe
+colleague: collègue / collègue / collègues
+mentor: tuteur|directeur de thèse|maître de stage / tutrice|directrice de thèse / mentor|mentore
+mentee: apprenti / apprentie / stagiaire|stagiaires
+pupil: élève|étudiant / étudiante / élèves
+neighbor: voisin / voisine / voisins
+roommate: colocataire|coloc / colocataire|coloc / colocataires|colocs
+landlord: propriétaire|proprio|bailleur / propriétaire|proprio /
+tenant: locataire / locataire /
+doctor: médecin|docteur|généraliste|gynéco|pédiatre / doctoresse|gynécologue / chirurgien|chirurgienne
+|cardiologue|neurologue
+patient: / / patient|patiente
+dentist: / / dentiste|orthodontiste
+vet: / / vétérinaire|véto
+therapist: thérapeute|psy|psychologue|kiné|kinésithérapeute|ostéopathe|ostéo / /
+midwife: / / sage-femme
+teacher: professeur|prof|instituteur|maître / professeure|prof|institutrice|maîtresse /
+coach: entraîneur|coach / entraîneuse /
+lawyer: avocat|notaire / avocate /
+accountant: comptable|expert-comptable / comptable /
+tradesperson: plombier|électricien|menuisier|maçon|peintre|jardinier|garagiste|couvreur|gardien
+|concierge / /
+hairdresser: coiffeur / coiffeuse /
+sitter: / nounou|nourrice|assistante maternelle / baby-sitter
+cleaner: / femme de ménage /
+client: client / cliente / clients
+supplier: fournisseur / /
+dog: chien / chienne / toutou|chiot
+cat: chat / chatte / chaton
+pet: / / animal|animaux|cheval|lapin|perroquet|tortue
+"""),
         needs_holder=words("""
 femme fille filles patient patiente étudiant étudiante animal animaux aîné aînée cadet cadette
 responsable maître maîtresse propriétaire ex

@@ -11,6 +11,7 @@ from nexus.memory.languages.lexicon import (
     counts,
     names,
     phrases,
+    roles,
     unions,
     words,
 )
@@ -181,127 +182,56 @@ sou estou vou quero faço temos podemos devemos somos estamos vamos
             spouse="casado com|casada com|casaram|casados|casou com",
             partner="namora com|namoram|noivo de|noiva de",
         ),
-        men={
-            "spouse": "marido|esposo",
-            "partner": "namorado|noivo|companheiro",
-            "ex": "ex-marido|ex-namorado",
-            "child": "filho",
-            "parent": "pai|papá|papai|padrasto",
-            "sibling": "irmão|meio-irmão",
-            "grandparent": "avô|vovô",
-            "grandchild": "neto",
-            "uncle_aunt": "tio",
-            "niece_nephew": "sobrinho",
-            "cousin": "primo",
-            "parent_in_law": "sogro",
-            "child_in_law": "genro",
-            "sibling_in_law": "cunhado",
-            "godchild": "afilhado",
-            "godparent": "padrinho",
-            "friend": "amigo",
-            "boss": "chefe|patrão",
-            "report": "empregado|funcionário|assistente",
-            "colleague": "colega",
-            "mentor": "orientador|tutor",
-            "mentee": "aprendiz|estagiário|orientando",
-            "pupil": "aluno",
-            "neighbor": "vizinho",
-            "roommate": "colega de casa|colega de quarto",
-            "landlord": "senhorio",
-            "tenant": "inquilino",
-            "doctor": "médico|doutor|pediatra|ginecologista",
-            "vet": "veterinário",
-            "therapist": "terapeuta|psicólogo|fisioterapeuta|fisio",
-            "teacher": "professor",
-            "coach": "treinador",
-            "lawyer": "advogado|notário",
-            "accountant": "contabilista|contador",
-            "tradesperson": (
-                "canalizador|encanador|eletricista|carpinteiro|pintor|jardineiro|mecânico|porteiro"
-            ),
-            "hairdresser": "cabeleireiro",
-            "supplier": "fornecedor",
-            "dog": "cão|cachorro",
-            "cat": "gato",
-        },
-        women={
-            "spouse": "mulher|esposa",
-            "partner": "namorada|noiva|companheira",
-            "ex": "ex-mulher|ex-namorada",
-            "child": "filha|filhas",
-            "parent": "mãe|mamã|mamãe|madrasta",
-            "sibling": "irmã|irmãs|meia-irmã",
-            "grandparent": "avó|vovó",
-            "grandchild": "neta|netas",
-            "uncle_aunt": "tia|tias",
-            "niece_nephew": "sobrinha|sobrinhas",
-            "cousin": "prima|primas",
-            "parent_in_law": "sogra",
-            "child_in_law": "nora",
-            "sibling_in_law": "cunhada",
-            "godchild": "afilhada",
-            "godparent": "madrinha",
-            "friend": "amiga|amigas",
-            "boss": "chefa|patroa",
-            "report": "empregada|funcionária",
-            "colleague": "colega",
-            "mentor": "orientadora|tutora",
-            "mentee": "estagiária|orientanda",
-            "pupil": "aluna",
-            "neighbor": "vizinha",
-            "roommate": "companheira de casa",
-            "landlord": "senhoria",
-            "tenant": "inquilina",
-            "doctor": "médica|doutora",
-            "vet": "veterinária",
-            "therapist": "psicóloga",
-            "teacher": "professora|educadora",
-            "coach": "treinadora",
-            "lawyer": "advogada|notária",
-            "accountant": "contadora",
-            "hairdresser": "cabeleireira",
-            "sitter": "ama|babá",
-            "cleaner": "empregada de limpeza|faxineira",
-            "dog": "cadela|cachorra",
-            "cat": "gata",
-        },
-        anybody={
-            "spouse": "cônjuge",
-            "partner": "parceiro|parceira",
-            "ex": "ex",
-            "child": (
-                "filhos|criança|crianças|miúdo|miúda|miúdos|bebé|bebê|mais velho|mais velha"
-                "|mais novo|mais nova|caçula|gémeos|gêmeos"
-            ),
-            "parent": "pais",
-            "sibling": "irmãos|gémeo|gémea|gêmeo|gêmea",
-            "grandparent": "avós",
-            "grandchild": "netos",
-            "uncle_aunt": "tios",
-            "niece_nephew": "sobrinhos",
-            "cousin": "primos",
-            "parent_in_law": "sogros",
-            "sibling_in_law": "cunhados",
-            "godchild": "afilhados",
-            "godparent": "padrinhos",
-            "friend": "amigos",
-            "boss": "gerente",
-            "report": "adjunto|adjunta",
-            "colleague": "colegas",
-            "mentor": "mentor|mentora",
-            "pupil": "alunos",
-            "neighbor": "vizinhos",
-            "roommate": "colegas de casa",
-            "doctor": "cirurgião|cirurgiã|cardiologista|neurologista",
-            "patient": "paciente",
-            "dentist": "dentista|ortodontista",
-            "midwife": "parteira",
-            "sitter": "babysitter",
-            "client": "cliente|clientes",
-            "dog": "cãozinho",
-            "cat": "gatinho|gatinha",
-            "pet": "animal de estimação|cavalo|coelho|papagaio|tartaruga",
-        },
+        roles=roles("""
+spouse: marido|esposo / mulher|esposa / cônjuge
+partner: namorado|noivo|companheiro / namorada|noiva|companheira / parceiro|parceira
+ex: ex-marido|ex-namorado / ex-mulher|ex-namorada / ex
+child: filho / filha|filhas / filhos|criança|crianças|miúdo|miúda|miúdos|bebé|bebê|mais velho|mais velha
+|mais novo|mais nova|caçula|gémeos|gêmeos
+parent: pai|papá|papai|padrasto / mãe|mamã|mamãe|madrasta / pais
+sibling: irmão|meio-irmão / irmã|irmãs|meia-irmã / irmãos|gémeo|gémea|gêmeo|gêmea
+grandparent: avô|vovô / avó|vovó / avós
+grandchild: neto / neta|netas / netos
+uncle_aunt: tio / tia|tias / tios
+niece_nephew: sobrinho / sobrinha|sobrinhas / sobrinhos
+cousin: primo / prima|primas / primos
+parent_in_law: sogro / sogra / sogros
+child_in_law: genro / nora /
+sibling_in_law: cunhado / cunhada / cunhados
+godchild: afilhado / afilhada / afilhados
+godparent: padrinho / madrinha / padrinhos
+friend: amigo / amiga|amigas / amigos
+boss: chefe|patrão / chefa|patroa / gerente
+report: empregado|funcionário|assistente / empregada|funcionária / adjunto|adjunta
+colleague: colega / colega / colegas
+mentor: orientador|tutor / orientadora|tutora / mentor|mentora
+mentee: aprendiz|estagiário|orientando / estagiária|orientanda /
+pupil: aluno / aluna / alunos
+neighbor: vizinho / vizinha / vizinhos
+roommate: colega de casa|colega de quarto / companheira de casa / colegas de casa
+landlord: senhorio / senhoria /
+tenant: inquilino / inquilina /
+doctor: médico|doutor|pediatra|ginecologista / médica|doutora / cirurgião|cirurgiã|cardiologista
+|neurologista
+patient: / / paciente
+dentist: / / dentista|ortodontista
+vet: veterinário / veterinária /
+therapist: terapeuta|psicólogo|fisioterapeuta|fisio / psicóloga /
+midwife: / / parteira
+teacher: professor / professora|educadora /
+coach: treinador / treinadora /
+lawyer: advogado|notário / advogada|notária /
+accountant: contabilista|contador / contadora /
+tradesperson: canalizador|encanador|eletricista|carpinteiro|pintor|jardineiro|mecânico|porteiro / /
+hairdresser: cabeleireiro / cabeleireira /
+sitter: / ama|babá / babysitter
+cleaner: / empregada de limpeza|faxineira /
+client: / / cliente|clientes
+supplier: fornecedor / /
+dog: cão|cachorro / cadela|cachorra / cãozinho
+cat: gato / gata / gatinho|gatinha
+pet: / / animal de estimação|cavalo|coelho|papagaio|tartaruga
+"""),
         needs_holder=words("mulher ama ex miúdo miúda"),
         needs_language=words("""
 prima primo primas primos neto neta nora ama pais pai tia tias tutor contador
