@@ -26,10 +26,11 @@ settings.load_profile("any speed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `scripts/check --quick` leaves out: homes are opened in most of what takes long."""
+    """Mark what `scripts/check --quick` leaves out: what takes long opens a home or needs a server."""
     for item in items:
-        if isinstance(item, pytest.Function) and "home" in item.fixturenames:
-            item.add_marker(pytest.mark.home)
+        needs_home = isinstance(item, pytest.Function) and "home" in item.fixturenames
+        if needs_home or {"channels", "hosting", "testing"} & set(item.nodeid.split("/")):
+            item.add_marker(pytest.mark.whole)
 
 
 @pytest.fixture(autouse=True)
