@@ -17,6 +17,7 @@ from nexus.automations.context import Occasion
 from nexus.automations.registry import Entry
 from nexus.automations.reminders import Place
 from nexus.automations.scheduling import Scheduling
+from nexus.broker import broker
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.tools import Context as ToolContext
 from nexus.broker.tools import web
@@ -166,6 +167,9 @@ class Lifecycle(BuiltHome):
         await self.timetable.start()
         await self.broker.recover()
         await self.broker.end_orphans(last_rowid)
+        if not self.engine.serving:
+            taking_over = asyncio.create_task(self._end_orphans_of_owner(), name="end-orphans")
+            opening.callback(taking_over.cancel)
         opening.push_async_callback(self._outbox.stop)
         hand_over_invocations = partial(self.automations.queue.hand_over_missing, self.ledgers)
         self._outbox.start(self.broker.recover, hand_over_invocations)
@@ -174,6 +178,16 @@ class Lifecycle(BuiltHome):
             await self.missed_turns.ask_about(self._reconciled.unwritten)
             await asyncio.to_thread(reconcile.unmark, self.home)
             _log.warning("the ledgers were restored and reconciled: %s", self._reconciled)
+
+    async def _end_orphans_of_owner(self) -> None:
+        """Once this process has taken over, end what the one before it left open.
+
+        Which messages that one was taking in isn't known: those that are not taken in after so long.
+        """
+        await self.engine.taken_over.wait()
+        last_rowid = await self.ledgers.runtime.read(requests.last_rowid)
+        await asyncio.sleep(broker.LONGEST_INTAKE.total_seconds())
+        await self.broker.end_orphans(last_rowid)
 
     async def _recall_for(self, context: ToolContext) -> Recall:
         """The memory as the principal of a tool's call may see it, without the message that it works on."""

@@ -26,7 +26,7 @@ from nexus.memory.profile import OwnerProfile
 from nexus.request import Access, Request
 
 # How long a message may take from coming in to its recorded run.
-_LONGEST_INTAKE = timedelta(minutes=10)
+LONGEST_INTAKE = timedelta(minutes=10)
 
 
 class Broker:
@@ -168,7 +168,7 @@ class Broker:
         await self._ledgers.runtime.write(
             requests.end_orphans,
             last_rowid=last_rowid,
-            made_before=None if alone else clock.timestamp(clock.now() - _LONGEST_INTAKE),
+            made_before=None if alone else clock.timestamp(clock.now() - LONGEST_INTAKE),
         )
         self.streams.sweep()
 

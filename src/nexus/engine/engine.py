@@ -123,6 +123,8 @@ class Engine:
         self._parts: _Parts | None = None
         self._standby: asyncio.Task[None] | None = None
         self._leaving = asyncio.Event()
+        self.taken_over = asyncio.Event()
+        """Set when this process stood by and now works, because the owner is gone."""
         self._running = Running()
         self._waiters: dict[str, set[asyncio.Future[None]]] = {}
         self.suspended: set[str] = set()
@@ -376,6 +378,8 @@ class Engine:
                 self._parts = await self._serve(database)
             except Exception as error:  # Whatever it is, nobody else would take over.
                 _log.warning("the work could not be taken over, and is tried again: %s", error)
+        if self._parts is not None:
+            self.taken_over.set()
 
     async def _serve(self, database: Database) -> _Parts | None:
         """Become the process that works on the database. None: another one is."""

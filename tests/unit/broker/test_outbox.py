@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
@@ -14,10 +15,12 @@ import pytest
 from apps import app_on, send, settings
 from memory_writers import quiet, rows
 from nexus.app import App
+from nexus.broker import broker as broker_module
 from nexus.broker import queue as queue_module
 from nexus.config import LedgersConfig
-from nexus.engine import records
+from nexus.engine import Settings, records
 from nexus.engine.errors import EngineDamagedError, State, WorkFailedError
+from nexus.engine.owner import Ownership
 from nexus.engine.records import GAVE_UP
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn
@@ -296,6 +299,24 @@ async def test_requests_that_a_dead_process_left_are_ended_when_the_home_opens(
     async with app_on(home, server) as app:
         states = await rows(app, "runtime", "SELECT status FROM requests ORDER BY created_at")
     assert states == [("done",), ("running",)]
+
+
+async def test_requests_that_a_dead_owner_left_are_ended_by_the_process_that_takes_over(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_module, "LONGEST_INTAKE", timedelta(0))
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        await (await app.send("Answered")).result()
+    owner = Ownership(Settings.of_home(home, settings(server).engine))
+    assert owner.take()
+    async with app_on(home, server) as app:
+        orphan = "UPDATE requests SET status = 'running', ended_at = NULL"
+        await app.ledgers.runtime.write(lambda c: c.execute(orphan) and None)
+        owner.release()
+        async with asyncio.timeout(60):
+            while await rows(app, "runtime", "SELECT status FROM requests") != [("done",)]:
+                await asyncio.sleep(0.01)
 
 
 async def test_a_message_that_crashed_too_often_is_settled_and_can_be_retried(
