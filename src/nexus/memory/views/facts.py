@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 from nexus.errors import MissingError
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.memory import Successor, Written, find_written_by_hand, reviews, successors
+from nexus.ledgers.memory import Successor, Written, find_fact, find_written_by_hand, reviews, successors
 from nexus.ledgers.memory.reviews import UNDECIDED, State
 from nexus.ledgers.text import match_all, words
 from nexus.memory import merging
@@ -128,8 +128,9 @@ Review = Literal["pending", "accepted", "rejected"]
 
 
 async def get(ledgers: Ledgers, fact_id: str) -> FactView:
-    """Load one fact, whole."""
+    """Load one fact, whole, by its id or the end of that."""
     queries = sql.queries("memory")
+    fact_id = await ledgers.memory.read(find_fact, fact_id)
     row = await ledgers.memory.read(sql.row, queries["fact"], (fact_id,))
     if row is None:
         raise MissingError(f"Unknown fact {fact_id!r}", hint="It may have been forgotten.")

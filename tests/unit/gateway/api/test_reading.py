@@ -73,7 +73,8 @@ async def test_a_conversation_and_the_memory_can_be_looked_into(
         timeline = await got(http, f"/api/memory/entities/{sarah['id']}/timeline")
         assert timeline["items"][0]["fact"] == "Sarah keeps the tea in the blue tin"
         corrected = await client.correct(made["id"], "Sarah keeps the tea in the red tin", by="ada")
-        fact = await got(http, f"/api/memory/facts/{corrected['id']}")
+        fact = await got(http, f"/api/memory/facts/{corrected['id'][-6:]}")
+        assert fact["fact"]["id"] == corrected["id"]
         assert "ada" in str(fact)
         await client.correct(corrected["id"], "Sarah keeps the tea in the blue tin")
         facts = (await client.recall("Where does Sarah keep the tea?", scope="facts"))["results"]
