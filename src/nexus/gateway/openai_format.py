@@ -321,7 +321,7 @@ async def _find_continued(app: App, conversation: _Conversation, hashes: tuple[s
         else ()
     ):
         run = await _find_run(app, event_id)
-        if run is None or run.status != "done" or not _is_answer(conversation.last_answer, run.result):
+        if run is None or not _was_answered(run, conversation.last_answer):
             continue
         later = await app.ledgers.runtime.read(
             executions.list_begun_in, session_label=run.session_label, after=run.id
@@ -354,10 +354,15 @@ async def _continues(app: App, execution_id: str, before: str) -> bool:
     return key.startswith("openai:") and key.split(":")[2:3] == [before]
 
 
-def _is_answer(shown: str, result: Any) -> bool:
-    """Whether a client shows what a run answered, perhaps after words that came before a tool was called."""
+def _was_answered(run: Execution, shown: str) -> bool:
+    """Whether a client shows how a run ended: its answer, perhaps after words that came before a tool.
+
+    Of a run that was stopped a client shows as much as it got.
+    """
+    if run.status != "done":
+        return run.status in executions.FINAL
     with suppress(KeyError, TypeError):
-        return shown.endswith(str(result["response"]["content"]).strip())
+        return shown.endswith(str(run.result["response"]["content"]).strip())
     return False
 
 

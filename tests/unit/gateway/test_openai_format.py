@@ -242,6 +242,12 @@ async def test_a_client_that_leaves_stops_its_run(
         await asyncio.sleep(0.05)
     server.gate("wait").open()
     assert statuses == ["cancelled"]
+    server.script("Where I was.")
+    went_on = await http.post(
+        "/v1/chat/completions", json={"messages": said("A long story", "Never", "Go on")}
+    )
+    assert went_on.json()["choices"][0]["message"]["content"] == "Where I was."
+    assert len(await sessions(app)) == 1
 
 
 async def test_images_come_along_and_nothing_is_fetched(
