@@ -16,7 +16,7 @@ from nexus.memory.embedding import DEFAULT_MODEL, MODELS
 _ROOT = Path(__file__).parents[2]
 _WHEEL = f"nexus_runtime-{__version__}-py3-none-any.whl"
 _SDIST = f"nexus_runtime-{__version__}.tar.gz"
-_MODEL = "nexus_model_english-1.0.0"
+_MODEL = "nexus_model_english-1.0.1"
 _BILL = f"nexus_runtime-{__version__}.cdx.json"
 
 
