@@ -26,7 +26,10 @@ Receives {receives}; may return {returns}.
 """
 
 
-async def run(ctx):
+from nexus import Context
+
+
+async def run(ctx: Context):
     ctx.log.info("heard %s", ctx.request.event.content)
     return {{"log": {{"{key}": len(ctx.request.event.content)}}}}
 '''
@@ -65,13 +68,13 @@ _TEST = '''"""Run it with `nexus automations test {name}.py`, or with pytest."""
 
 from pathlib import Path
 
-from nexus.automations.trial import invoke
+from nexus.testing import Kit
 
 SCRIPT = Path(__file__).with_name("{name}.py")
 
 
-def test_it_measures_what_was_said():
-    returned = invoke(SCRIPT, hook_point="{hook_point}", content="Hello")
+def test_it_measures_what_was_said(kit: Kit):
+    returned = kit.run(SCRIPT, "Hello", hook_point="{hook_point}")
     assert returned == {{"log": {{"{key}": 5}}}}
 '''
 

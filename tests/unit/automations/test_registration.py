@@ -221,6 +221,12 @@ async def test_a_plugin_of_an_installed_package_becomes_a_row_and_fires(
     assert (await stage.fire()).enrich == {"plugin": "greets"}
     del sys.modules["tea_plugin"]
 
+    monkeypatch.undo()
+    assert (await _loaded(stage.ledgers)).problems == [
+        "tea-plugin: its package is not installed. Install it again, or run "
+        "`nexus automations remove tea-plugin`"
+    ]
+
 
 def install_plugin(site: Path) -> None:
     """A package with an entry point, as an installer lays it down."""

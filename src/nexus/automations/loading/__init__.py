@@ -12,6 +12,7 @@ from nexus.automations import hook_points, registration, workspace
 from nexus.automations.context import Context, Handler
 from nexus.automations.loading import hooks
 from nexus.automations.registration import Write
+from nexus.automations.reminders import SCRIPT
 from nexus.automations.scripts import script
 from nexus.automations.scripts.script import IN_PROCESS
 from nexus.errors import AutomationError
@@ -182,7 +183,19 @@ def load(home: Home, write: Write, bundled: Iterable[Plugin] = ()) -> Loaded:
         _attempt(loaded, str(hook.folder), hooks.sync, home, write, hook)
     for row in write(automations.list_current):
         _attempt(loaded, row.name, _adopt, home, write, row)
+        if _is_uninstalled(row, loaded):
+            loaded.problems.append(
+                f"{row.name}: its package is not installed. Install it again, or run "
+                f"`nexus automations remove {row.name}`"
+            )
     return loaded
+
+
+def _is_uninstalled(row: Automation, loaded: Loaded) -> bool:
+    """Whether a row that should run has its code in a package that is gone."""
+    path = row.script_path or ""
+    is_plugin = path.startswith(IN_PROCESS) and path != SCRIPT
+    return row.status == "active" and is_plugin and path not in loaded.handlers
 
 
 def _attempt(
