@@ -117,8 +117,8 @@ async def test_missed_runs_are_treated_as_the_schedule_says(
     engine.register("nightly", work)
     schedules = Schedules(engine.database, "other")
     hourly = Schedule(name="hourly", cron="0 * * * *", work="nightly", payload={}, missed=missed)
-    assert engine._parts is not None
-    await engine._parts.upkeep.stop()  # its own look at the clock would start it first
+    assert engine._service is not None
+    await engine._service.upkeep.stop()  # its own look at the clock would start it first
     await schedules.put(hourly, after=datetime(2026, 3, 1, 2, 30, tzinfo=UTC))
     started = await asyncio.to_thread(Schedules(engine.database, "1").start_due, _moment("2026-03-01T05:30"))
     assert started == len(expected)

@@ -74,7 +74,7 @@ class Code:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Parts:
+class _Service:
     """What exists only while the engine serves."""
 
     ownership: Ownership
@@ -120,7 +120,7 @@ class Engine:
         self._works: dict[str, Work] = {}
         self._database: Database | None = None
         self._enqueuer: Enqueuer | None = None
-        self._parts: _Parts | None = None
+        self._service: _Service | None = None
         self._standby: asyncio.Task[None] | None = None
         self._leaving = asyncio.Event()
         self.taken_over = asyncio.Event()
@@ -151,9 +151,9 @@ class Engine:
         if serve:
             dbos_runtime.check_unused()
         with translate_errors(self.settings):
-            self._database, self._parts = await self._start(serve=serve)
+            self._database, self._service = await self._start(serve=serve)
         self._enqueuer = Enqueuer(self._database, self.announce)
-        if serve and self._parts is None:
+        if serve and self._service is None:
             self._leaving.clear()
             self._standby = asyncio.create_task(self._stand_by(self._database), name="engine-standby")
 
@@ -173,9 +173,9 @@ class Engine:
             self._leaving.set()
             await self._standby
             self._standby = None
-        if self._parts is not None:
-            await self._stop_serving(self._parts)
-            self._parts = None
+        if self._service is not None:
+            await self._stop_serving(self._service)
+            self._service = None
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -328,7 +328,7 @@ class Engine:
 
     @property
     def serving(self) -> bool:
-        return self._parts is not None
+        return self._service is not None
 
     @property
     def may_run(self) -> bool:
@@ -343,10 +343,10 @@ class Engine:
 
     def announce(self) -> None:
         """Work was recorded in this process by other means than `record`."""
-        if self._parts is not None:
-            self._parts.wake.set()
+        if self._service is not None:
+            self._service.wake.set()
 
-    async def _start(self, *, serve: bool) -> tuple[Database, _Parts | None]:
+    async def _start(self, *, serve: bool) -> tuple[Database, _Service | None]:
         """Open the database and begin to serve, again if a connection is lost on the way.
 
         Postgres ends the session of a process that is frozen in a transaction.
@@ -370,18 +370,18 @@ class Engine:
         owner = find_owner(self.settings)
         pid = f" (pid {owner.pid})" if owner is not None and owner.pid else ""
         _log.info("another process%s works on this home: this one stands by", pid)
-        while self._parts is None and not self._leaving.is_set():
+        while self._service is None and not self._leaving.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._leaving.wait(), _STAND_BY_S)
                 return
             try:
-                self._parts = await self._serve(database)
+                self._service = await self._serve(database)
             except Exception as error:  # Whatever it is, nobody else would take over.
                 _log.warning("the work could not be taken over, and is tried again: %s", error)
-        if self._parts is not None:
+        if self._service is not None:
             self.taken_over.set()
 
-    async def _serve(self, database: Database) -> _Parts | None:
+    async def _serve(self, database: Database) -> _Service | None:
         """Become the process that works on the database. None: another one is."""
         loop = asyncio.get_running_loop()
         dbos_runtime.check_unused()
@@ -423,32 +423,32 @@ class Engine:
             finally:
                 ownership.release()
             raise
-        return _Parts(ownership=ownership, dbos=dbos, wake=wake, sweeper=sweeper, upkeep=upkeep)
+        return _Service(ownership=ownership, dbos=dbos, wake=wake, sweeper=sweeper, upkeep=upkeep)
 
-    async def _stop_serving(self, parts: _Parts) -> None:
-        await parts.upkeep.stop()
-        await parts.sweeper.stop()
+    async def _stop_serving(self, service: _Service) -> None:
+        await service.upkeep.stop()
+        await service.sweeper.stop()
         if not await self._running.wait_until_idle(self.settings.stop_grace_ms / 1000):
             self._running.stop_all("stopping")
             await self._running.wait_until_idle(self.settings.stop_grace_ms / 1000)
         # Results of what has just ended are still on their way to the database.
-        await parts.sweeper.wait_until_settled(self.settings.stop_grace_ms / 1000)
-        await parts.wake.stop()
+        await service.sweeper.wait_until_settled(self.settings.stop_grace_ms / 1000)
+        await service.wake.stop()
         try:
             await asyncio.to_thread(store.requeue, self.database)
         except SQLAlchemyError as error:
             # The next owner gives back what is recorded as running.
             _log.warning("what still runs could not be given back: %s", error)
-        parts.ownership.release()
-        await parts.dbos.stop()
+        service.ownership.release()
+        await service.dbos.stop()
 
     async def _execute(self, execution_id: str, work: str, payload: Any, options: dict[str, Any]) -> Any:
         """The body that the durable engine runs for every execution."""
-        assert self._parts is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        assert self._service is not None  # noqa: S101 - an invariant, for the reader and the type checker
         lane = str(options["lane"])
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        self._parts.sweeper.note_begun(execution_id)
+        self._service.sweeper.note_begun(execution_id)
         task.add_done_callback(lambda _: self._release(execution_id, lane))
         entry = Entry(id=execution_id, lane=lane, key=str(options["key"]))
         context = WorkContext(
@@ -456,8 +456,8 @@ class Engine:
             work=work,
             lane=lane,
             key=entry.key,
-            ownership=self._parts.ownership,
-            executor_id=self._parts.ownership.executor_id,
+            ownership=self._service.ownership,
+            executor_id=self._service.ownership.executor_id,
             entry=entry,
         )
         async with AsyncExitStack() as held:
@@ -495,8 +495,8 @@ class Engine:
                 _log.warning("%s could not be put back yet: %s", context.id, error)
 
     def _release(self, execution_id: str, lane: str) -> None:
-        if self._parts is not None:
-            self._parts.sweeper.release(lane, execution_id)
+        if self._service is not None:
+            self._service.sweeper.release(lane, execution_id)
         self._wake_waiters(execution_id)
 
     def _wake_waiters(self, execution_id: str) -> None:

@@ -55,8 +55,8 @@ async def test_a_sweep_without_work_visits_no_lane(tmp_path: Path) -> None:
     engine.register("work", work)
     async with engine:
         await (await engine.start("work", None, key="k", lane="chat")).result()
-        assert engine._parts is not None
+        assert engine._service is not None
         with _statements(engine.database.engine) as statements:
-            await engine._parts.sweeper._sweep()
+            await engine._service.sweeper._sweep()
 
     assert not [statement for statement in statements if "visited" in statement]
