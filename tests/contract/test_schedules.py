@@ -12,12 +12,12 @@ import pytest
 import sqlalchemy as sa
 
 from nexus.engine import (
-    Context,
     Engine,
     Lane,
     Schedule,
     Schedules,
     Settings,
+    WorkContext,
     forgetting,
     records,
     store,
@@ -36,7 +36,7 @@ class Counted:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def work(self, context: Context, payload: str) -> str:
+    async def work(self, context: WorkContext, payload: str) -> str:
         self.runs.append(payload)
         await self.gate.wait()
         if self._failures:
@@ -111,7 +111,7 @@ async def test_missed_runs_are_treated_as_the_schedule_says(
 ) -> None:
     seen: list[str] = []
 
-    async def work(context: Context, payload: dict[str, Any]) -> None:
+    async def work(context: WorkContext, payload: dict[str, Any]) -> None:
         seen.append(payload["scheduled_at"])
 
     engine.register("nightly", work)
