@@ -79,8 +79,14 @@ class Hooks(Protocol):
         """
         ...
 
-    async def after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
-        """A run has failed or was cancelled, with the reason."""
+    async def after_failure(
+        self,
+        request: Request,
+        context: AssembledContext,
+        execution_id: str,
+        status: Literal["failed", "cancelled"],
+    ) -> None:
+        """A run has failed or was cancelled, and has not ended. After a crash it may be called again."""
         ...
 
     async def ask_owner(self, request: Request, approval: Approval) -> None:
@@ -137,6 +143,7 @@ class AgentRun:
         self._automation = await self._on_account_of(request, context)
         stream = self._broker.streams.open(self._run.execution.id)
         try:
+            await self._end_as_before()
             await self._prepare(request, context, self._run.execution)
             stream.is_held = await self._hooks.may_change_answer(request, context.session_label)
             for other in await self._load_said(self._run.collected):
@@ -168,6 +175,7 @@ class AgentRun:
             if self._run.context.entry.reason not in {"cancelled", "timeout"}:
                 stream.close()  # the run goes on elsewhere, and everything stays open
                 raise
+            await self._run.steps.record_end("cancelled")
             await self._keep_partial(stream.partial)
             await self._end(request, context, "cancelled", "Canceled.")
             self._broker.streams.finish(self._run.execution.id, stream)
@@ -177,6 +185,7 @@ class AgentRun:
             raise
         except Exception as error:
             text = self._broker.models.redact(_describe_error(error))
+            await self._run.steps.record_end("failed", text)
             await self._end(request, context, "failed", text)
             self._broker.streams.finish(self._run.execution.id, stream)
             if text == str(error):
@@ -200,6 +209,17 @@ class AgentRun:
             )
             or ""
         )
+
+    async def _end_as_before(self) -> None:
+        """End a resumed run as it was ending when its process died: somebody may have been told already."""
+        if (end := self._run.steps.end) is None:
+            return
+        status, error = end
+        self._opened = await self._ledgers.agents.read_now(turns.find, execution_id=self._run.execution.id)
+        if status == "failed":
+            raise AgentError(error)
+        self._run.context.entry.stop("cancelled")
+        await asyncio.sleep(0)  # where the cancellation arrives
 
     async def _prepare(self, request: Request, context: AssembledContext, execution: Execution) -> None:
         """Let the rooms above put the context together, where they have not done so before a crash."""
@@ -473,7 +493,7 @@ class AgentRun:
             await workers.abandon(execution_id)
         if status != "done":
             await workers.stop_reflections(execution_id)
-            await self._hooks.after_failure(request, context, text)
+            await self._hooks.after_failure(request, context, execution_id, status)
         if context.session_label != request.agent.session_label:
             return
         if request.depth > 0:

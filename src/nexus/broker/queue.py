@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import apsw
@@ -47,6 +47,8 @@ WORK: Final = "broker.execution"
 """What the engine knows every run as."""
 AGENT: Final = "agent"
 """What the ledger knows the runs of agents as: it must outlive an upgrade."""
+_END: Final = "end"
+"""The step that holds how a run is about to end."""
 _PAYLOAD: Final = {"home": ""}
 """Nothing: a process of an earlier version, which may work on the home, looks there."""
 _DEBOUNCE_MS = 1_500
@@ -126,6 +128,23 @@ class Steps:
         if step.failed:
             raise outcome
         return outcome
+
+    @property
+    def end(self) -> tuple[str, str] | None:
+        """The end that was recorded before a crash: `failed` or `cancelled`, and the error."""
+        known = self._known.get((_END, 0))
+        if known is None:
+            return None
+        status, _, error = known.outcome.partition(":")
+        return status, error
+
+    async def record_end(self, status: Literal["failed", "cancelled"], error: str = "") -> None:
+        """Record how the run is about to end, before anybody is told: resumed, it must not end otherwise."""
+        if self.end is None:
+            step = Step(
+                execution_id=self._context.id, name=_END, number=0, failed=True, outcome=f"{status}:{error}"
+            )
+            self._known[_END, 0] = await self._ledgers.runtime.write(steps.record, step=step)
 
 
 class RunFailedError(NexusError):

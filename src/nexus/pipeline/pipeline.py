@@ -46,6 +46,7 @@ from nexus.runs import Response, Result
 
 UNREAD: Final = "unread_files"
 """The enrichment of a request that came with files which could not be read."""
+_APOLOGY: Final = "Sorry, I could not answer this."
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -178,18 +179,25 @@ class Pipeline:
         _tell_end(request, "done", result.execution_id)
         return replace(result, response=journey.result.response)
 
-    async def after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
-        """The end of a message that an agent could not answer."""
+    async def after_failure(
+        self,
+        request: Request,
+        context: AssembledContext,
+        execution_id: str,
+        status: Literal["failed", "cancelled"],
+    ) -> None:
+        """The end of a message that an agent could not answer, or was stopped at."""
         if request.depth == 0 and context.session_label == request.agent.session_label:
             journey = _journey(request)
             journey.agent_ended = clock.timestamp(clock.now()), "error"
-            if self._is_on_channel(request):
-                # Why is in the trace, for the owner.
+            # Whoever cancels a run knows, such as a sender who has changed the message.
+            if status == "failed" and self._is_on_channel(request):
+                # Why is in the trace, for the owner. Of several runs that fail for a message, one says so.
                 failure_id = ids.derived("evt", request.request_id, "failure")
-                await self._delivery.deliver_response(request, "Sorry, I could not answer this.", failure_id)
+                await self._delivery.deliver_response(request, _APOLOGY, failure_id)
             await self._stage(journey, "finalize", self._finalize(journey))
             await self._record(journey)
-            _tell_end(request, "failed")
+            _tell_end(request, status, execution_id)
 
     async def ask_owner(self, request: Request, approval: Approval) -> None:
         """Ask the owner about a call that waits, in the conversation that it works for.

@@ -96,6 +96,18 @@ def start_over(
     connection.execute(queries["start_over"], values)
 
 
+def find(connection: apsw.Connection, execution_id: str, kind: Kind = "exchange") -> OpenTurn | None:
+    """Return the turn of a kind that a run has opened, if it has."""
+    queries = sql.queries("agents")
+    known = connection.execute(queries["turn_of_execution"], (execution_id, kind)).fetchone()
+    if known is None:
+        return None
+    id_, of_session, position, first = cast("tuple[str, str, int, int | None]", known)
+    if first is None:
+        first = cast("int", connection.execute(queries["next_position"], (of_session,)).get)
+    return OpenTurn(id=id_, session_id=of_session, position=position, first_position=first)
+
+
 def failed_summaries(connection: apsw.Connection, turn: OpenTurn) -> int:
     """Count how many tries to sum a session up failed in a row before this one."""
     found = connection.execute(
@@ -159,7 +171,7 @@ def _begin(
     replaces: str | None = None,
 ) -> OpenTurn:
     queries = sql.queries("agents")
-    known = connection.execute(queries["turn_of_execution"], (execution_id, kind)).fetchone()
+    known = find(connection, execution_id, kind)
     if known is None:
         connection.execute(
             queries["open_turn"],
@@ -175,8 +187,6 @@ def _begin(
             },
         )
         connection.execute(queries["touch_session"], (session_id,))
-        known = connection.execute(queries["turn_of_execution"], (execution_id, kind)).fetchone()
-    id_, of_session, position, first = cast("tuple[str, str, int, int | None]", known)
-    if first is None:
-        first = cast("int", connection.execute(queries["next_position"], (of_session,)).get)
-    return OpenTurn(id=id_, session_id=of_session, position=position, first_position=first)
+        known = find(connection, execution_id, kind)
+        assert known is not None  # noqa: S101 - an invariant, for the reader and the type checker
+    return known
