@@ -134,7 +134,8 @@ class BuiltHome:
             run_command=commands.answer,
             sends_files=self._sends_files,
         )
-        self.queue.register(AGENT, AgentRuns(self.broker, self.pipeline).run)
+        agents = AgentRuns(self.broker, self.pipeline)
+        self.queue.register(AGENT, agents.run, agents.after_loss)
         self.reception = Reception(home, config, self.ledgers, self.broker, self.pipeline)
         self.adapters = Adapters(home=home)
         self.testing_models = asyncio.Lock()

@@ -57,6 +57,9 @@ _BRIEF_OUTPUT_TOKENS = 300
 _OWN_SESSIONS = "meeseeks:"
 """How the labels of sessions begin that belong to an automation or a role of the program's own."""
 
+Failure = Literal["failed", "cancelled", "lost"]
+"""Why a run has no answer. `lost`: it took its process down each time, and the engine gave up on it."""
+
 
 class Hooks(Protocol):
     """What the room above does around runs."""
@@ -79,14 +82,8 @@ class Hooks(Protocol):
         """
         ...
 
-    async def after_failure(
-        self,
-        request: Request,
-        context: AssembledContext,
-        execution_id: str,
-        status: Literal["failed", "cancelled"],
-    ) -> None:
-        """A run has failed or was cancelled, and has not ended. After a crash it may be called again."""
+    async def after_failure(self, request: Request, execution: Execution, status: Failure) -> None:
+        """A run has no answer and has not ended. After a crash it may be called again."""
         ...
 
     async def ask_owner(self, request: Request, approval: Approval) -> None:
@@ -118,6 +115,12 @@ class AgentRuns:
                 return await AgentRun(broker, self._hooks, run)()
         with broker.pace.ahead(run.execution.id) if lane == "chat" else nullcontext():
             return await AgentRun(broker, self._hooks, run)()
+
+    async def after_loss(self, execution: Execution) -> None:
+        """Say that there is no answer, for a run that the engine gave up on."""
+        request = await requests.restore(self._broker.ledgers, execution.request_id)
+        if request is not None:
+            await self._hooks.after_failure(request, execution, "lost")
 
 
 class AgentRun:
@@ -493,7 +496,7 @@ class AgentRun:
             await workers.abandon(execution_id)
         if status != "done":
             await workers.stop_reflections(execution_id)
-            await self._hooks.after_failure(request, context, execution_id, status)
+            await self._hooks.after_failure(request, self._run.execution, status)
         if context.session_label != request.agent.session_label:
             return
         if request.depth > 0:

@@ -52,7 +52,7 @@ class Broker:
         self.profile = OwnerProfile(ledgers)
         self.approvals = Approvals(ledgers, config.tools, config.gateway.public_url)
         self.pace = Pace()
-        self._ledgers = ledgers
+        self.ledgers = ledgers
         self._queue = queue
         self._apart: set[str] = set()
 
@@ -165,7 +165,7 @@ class Broker:
         Call it when a home is opened to be served, with the last row from before this process did anything.
         """
         alone = is_alone(self.home)
-        await self._ledgers.runtime.write(
+        await self.ledgers.runtime.write(
             requests.end_orphans,
             last_rowid=last_rowid,
             made_before=None if alone else clock.timestamp(clock.now() - LONGEST_INTAKE),

@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 import apsw
 
 from nexus import clock, ids
-from nexus.broker.run import OUTAGE, QueuedRun, settle
-from nexus.engine import Engine, WorkContext, serializer
+from nexus.broker.run import OUTAGE, QueuedRun, record_engine_end
+from nexus.engine import Engine, WorkContext, WorkRecord, serializer
 from nexus.engine.errors import FINAL as ENDED
 from nexus.engine.errors import EngineStateError, UnknownWorkError
 from nexus.errors import LEDGER_PASSES, NexusError
@@ -188,6 +188,9 @@ class ActiveRun:
 Body = Callable[[ActiveRun], Awaitable[Any]]
 """What a run does. It returns what JSON can hold."""
 
+AfterLoss = Callable[[Execution], Awaitable[None]]
+"""What is done for a run that the engine gave up on, before its end is recorded. It may be repeated."""
+
 
 class SessionQueue:
     """The runs of one home."""
@@ -205,13 +208,16 @@ class SessionQueue:
         self._ledgers = ledgers
         self._debounce_s = debounce_ms / 1000
         self._bodies: dict[str, Body] = {}
+        self._after_loss: dict[str, AfterLoss] = {}
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._note_late = note_late
         engine.register(WORK, self._run)
 
-    def register(self, work: str, body: Body) -> None:
+    def register(self, work: str, body: Body, after_loss: AfterLoss | None = None) -> None:
         """Make a kind of run known. Names are stored: they must outlive an upgrade."""
         self._bodies[work] = body
+        if after_loss is not None:
+            self._after_loss[work] = after_loss
 
     async def start_execution(
         self,
@@ -292,7 +298,7 @@ class SessionQueue:
 
     def run(self, execution_id: str) -> QueuedRun:
         """A run that was asked for before, here or elsewhere."""
-        return QueuedRun(self._engine, self._ledgers, execution_id)
+        return QueuedRun(self._engine, self._ledgers, execution_id, self._record_engine_end)
 
     async def hand_over_missing(self) -> int:
         """Hand over what the engine has not got, in order, and record ends that only the engine knows.
@@ -310,8 +316,17 @@ class SessionQueue:
                     async with self._lock(found.session_label):
                         count += await self._hand_over_recorded(id_)
             elif known[id_] in ENDED:
-                count += await settle(self._ledgers, await self._engine.show(id_))
+                count += await self._record_engine_end(await self._engine.show(id_))
         return count
+
+    async def _record_engine_end(self, known: WorkRecord) -> bool:
+        """Record an end that only the engine knows of, and before it tell whoever waits for an answer."""
+        if known.state == "failed" or known.state == "timeout":
+            lost = await self._ledgers.runtime.read_now(executions.get, execution_id=known.id)
+            after_loss = lost and self._after_loss.get(lost.work)
+            if lost and after_loss and lost.status not in FINAL and lost.taken_by is None:
+                await after_loss(lost)
+        return await record_engine_end(self._ledgers, known)
 
     async def _hand_over_earlier(self, execution: Execution, before: str) -> bool:
         """Hand over what its session has before it, in whichever process that was held up.

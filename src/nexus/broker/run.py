@@ -1,13 +1,12 @@
 """Runs in the hand of whoever asked for them: wait for the result, follow the text, cancel."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from nexus import engine
 from nexus.broker import pace
 from nexus.broker.streams import Streams
-from nexus.engine import Engine
+from nexus.engine import Engine, WorkRecord
 from nexus.engine.errors import (
     EndedError,
     EngineBusyError,
@@ -34,7 +33,7 @@ _ERRORS: dict[Status, type[EndedError]] = {
 }
 
 
-async def settle(ledgers: Ledgers, known: engine.WorkRecord) -> bool:
+async def record_engine_end(ledgers: Ledgers, known: WorkRecord) -> bool:
     """Record an end that only the engine knows of: it never ran, or took its process down each time."""
     if known.state != "failed" and known.state != "timeout" and known.state != "cancelled":
         return False
@@ -48,14 +47,22 @@ async def settle(ledgers: Ledgers, known: engine.WorkRecord) -> bool:
 class QueuedRun:
     """Ask for the result, look at the state, cancel. Dropping it changes nothing."""
 
-    def __init__(self, engine: Engine, ledgers: Ledgers, execution_id: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        ledgers: Ledgers,
+        execution_id: str,
+        record_end: Callable[[WorkRecord], Awaitable[bool]],
+    ) -> None:
+        """`record_end` records an end that only the engine knows of. False: there was none to record."""
         self._engine = engine
         self._ledgers = ledgers
+        self._record_end = record_end
         self.id = execution_id
 
     def other(self, execution_id: str) -> "QueuedRun":
         """Another run of the same home."""
-        return QueuedRun(self._engine, self._ledgers, execution_id)
+        return QueuedRun(self._engine, self._ledgers, execution_id, self._record_end)
 
     async def result(self) -> Any:
         """The result once there is one; that of the run that answered for this one, where one did."""
@@ -71,7 +78,7 @@ class QueuedRun:
                 continue
             execution = await self.state()
             if execution.status not in FINAL:
-                await settle(self._ledgers, await self._engine.show(self.id))
+                await self._record_end(await self._engine.show(self.id))
                 execution = await self.state()
             break
         if execution.taken_by is not None:
@@ -100,7 +107,7 @@ class QueuedRun:
             known = await self._engine.show(self.id)
         except (UnknownExecutionError, *OUTAGE):
             return False
-        return await settle(self._ledgers, known)
+        return await self._record_end(known)
 
     async def cancel(self) -> bool:
         """Cancel it while it waits; while it runs, ask it to stop. False: already finished.
@@ -119,7 +126,7 @@ class QueuedRun:
             return True
         if not await self._engine.cancel(self.id):
             return False
-        await settle(self._ledgers, await self._engine.show(self.id))
+        await self._record_end(await self._engine.show(self.id))
         return True
 
 

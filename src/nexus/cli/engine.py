@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 import click
 
 from nexus.broker.queue import WORK, SessionQueue
-from nexus.broker.run import settle
+from nexus.broker.run import record_engine_end
 from nexus.cli.place import json_option, open_home
 from nexus.engine import Engine, Settings, State, prepare, records, schedules, store
 from nexus.engine.database import Database, translate_errors
@@ -238,7 +238,7 @@ def _settle_run(ctx: click.Context, execution: WorkRecord) -> None:
 
     async def settle_run() -> None:
         async with Ledgers(home, settings.ledgers) as ledgers:
-            await settle(ledgers, execution)
+            await record_engine_end(ledgers, execution)
 
     asyncio.run(settle_run())
 

@@ -20,6 +20,7 @@ from nexus.attachments import Attachment
 from nexus.automations.hook_points import BEFORE_DELIVERY
 from nexus.automations.returned import Returned, collect_contexts
 from nexus.automations.runner import Runner
+from nexus.broker.agent_run import Failure
 from nexus.broker.broker import Broker
 from nexus.broker.tools import send_file
 from nexus.config import Config
@@ -179,25 +180,18 @@ class Pipeline:
         _tell_end(request, "done", result.execution_id)
         return replace(result, response=journey.result.response)
 
-    async def after_failure(
-        self,
-        request: Request,
-        context: AssembledContext,
-        execution_id: str,
-        status: Literal["failed", "cancelled"],
-    ) -> None:
+    async def after_failure(self, request: Request, execution: Execution, status: Failure) -> None:
         """The end of a message that an agent could not answer, or was stopped at."""
-        if request.depth == 0 and context.session_label == request.agent.session_label:
+        if request.depth == 0 and execution.session_label == request.agent.session_label:
             journey = _journey(request)
             journey.agent_ended = clock.timestamp(clock.now()), "error"
             # Whoever cancels a run knows, such as a sender who has changed the message.
-            if status == "failed" and self._is_on_channel(request):
-                # Why is in the trace, for the owner. Of several runs that fail for a message, one says so.
-                failure_id = ids.derived("evt", request.request_id, "failure")
-                await self._delivery.deliver_response(request, _APOLOGY, failure_id)
-            await self._stage(journey, "finalize", self._finalize(journey))
+            if status != "cancelled":
+                await self._apologize(request, execution)
+            if status != "lost":  # what took the process down may be an automation
+                await self._stage(journey, "finalize", self._finalize(journey))
             await self._record(journey)
-            _tell_end(request, status, execution_id)
+            _tell_end(request, "cancelled" if status == "cancelled" else "failed", execution.id)
 
     async def ask_owner(self, request: Request, approval: Approval) -> None:
         """Ask the owner about a call that waits, in the conversation that it works for.
@@ -208,6 +202,18 @@ class Pipeline:
         if root is not None and root.access.level == "owner" and self._is_on_channel(root):
             text = self._broker.approvals.question(approval, in_company=_is_in_company(root))
             await self._delivery.deliver_response(root, text, ids.derived("evt", approval.id, "asked"))
+
+    async def _apologize(self, request: Request, execution: Execution) -> None:
+        """Tell whoever wrote on a channel that there is no answer. Why is in the trace, for the owner."""
+        if not self._is_on_channel(request):
+            return
+        answered = await self._ledgers.events.read(
+            events.find_delivered, channel=request.event.channel or "", external_id=execution.id
+        )
+        if answered is None:
+            # Of several runs that fail for a message, one says so.
+            failure_id = ids.derived("evt", request.request_id, "failure")
+            await self._delivery.deliver_response(request, _APOLOGY, failure_id)
 
     async def _receive_event(self, incoming: Incoming) -> Journey:
         """Record what was said, and make it a request. What was delivered before is the same event."""

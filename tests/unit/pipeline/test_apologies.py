@@ -1,8 +1,11 @@
 """What somebody on a channel is told whose message is not answered: once, or nothing."""
 
 import asyncio
+import sqlite3
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from apps import settings
 from memory_writers import quiet, rows
@@ -10,6 +13,7 @@ from nexus.app import App
 from nexus.automations.context import Context, Handler
 from nexus.channels import Message
 from nexus.config import ChannelConfig
+from nexus.engine.errors import WorkFailedError
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn, failures
 from unit.pipeline.test_before_run import handle, register
@@ -17,9 +21,9 @@ from unit.pipeline.test_before_run import handle, register
 APOLOGY = "Sorry, I could not answer this."
 
 
-def app_on(home: Home, server: ModelServer, **agents: Any) -> App:
+def app_on(home: Home, server: ModelServer, *, serve: bool = True, **agents: Any) -> App:
     desk = ChannelConfig(kind="webhook", secret="env:NOTHING", owner=("hana",))
-    app = App(home, replace(settings(server, **agents), channels={"desk": desk}))
+    app = App(home, replace(settings(server, **agents), channels={"desk": desk}), serve=serve)
     app.engine.settings = replace(app.engine.settings, stop_grace_ms=50)
     return app
 
@@ -110,3 +114,47 @@ async def test_a_message_that_its_sender_changes_is_answered_once(home: Home, se
         await quiet(app)
         assert await said(app) == ["It is noon."]
         assert (await ended(app))[:2] == [("cancelled",), ("done",)]
+
+
+def give_up(home: Home, run: str) -> None:
+    """As the engine leaves a run after its last crash."""
+    statement = "UPDATE workflow_status SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' WHERE workflow_uuid = ?"
+    with sqlite3.connect(home.engine_file) as engine:
+        engine.execute(statement, (run,))
+    engine.close()
+
+
+@pytest.mark.parametrize("serve", [True, False])
+async def test_who_waits_for_a_run_that_crashed_too_often_is_told_once(
+    home: Home, server: ModelServer, *, serve: bool
+) -> None:
+    """By the process that serves the home next, or by one that only looks at the run before."""
+    server.always(Turn("Hi", faults=[Hold(gate="never")]))
+    async with app_on(home, server) as app:
+        run = await write(app, "Hello")
+        await server.until(lambda: server.gate("never").waiting)
+    give_up(home, run)
+    async with app_on(home, server, serve=serve) as app:
+        with pytest.raises(WorkFailedError, match="crashed each time"):
+            await app.broker.run(run).result()
+        await app.queue.hand_over_missing()
+        assert await said(app) == [APOLOGY]
+        assert await ended(app) == [("failed",), ("failed",)]
+        open_spans = await rows(app, "runtime", "SELECT name FROM spans WHERE outcome IS NULL")
+    assert open_spans == []
+
+
+async def test_who_was_answered_is_not_told_otherwise_when_the_run_crashes_too_often(
+    home: Home, server: ModelServer
+) -> None:
+    reached = asyncio.Event()
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        await register(app, "last", "finalize", holding(reached), timeout_ms=60_000)
+        run = await write(app, "Hello")
+        await reached.wait()
+    give_up(home, run)
+    async with app_on(home, server) as app:
+        await app.queue.hand_over_missing()
+        assert (await app.broker.run(run).state()).status == "failed"
+        assert await said(app) == ["Hi"]
