@@ -10,12 +10,32 @@ import struct
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 _MODIFY, _ATTRIB, _MOVED_TO, _CREATE = 0x2, 0x4, 0x80, 0x100
 _HEADER = struct.Struct("iIII")
 _READ_BYTES = 64 * 1024
 # A user has 128 on most systems, for all programs. A host with more open homes compares times.
 _MOST_INSTANCES = 16
+T = TypeVar("T")
+
+
+async def finish(work: Awaitable[T]) -> T:
+    """Wait for the end of work that must not stop halfway, also if the caller is cancelled meanwhile.
+
+    Not `asyncio.shield` alone: whoever is cancelled would leave the work behind, and nobody would hear how it
+    ended.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # what counts is that the caller was cancelled
+        raise
 
 
 async def wait_at_most(wake: Awaitable[object], most_s: float | None) -> bool:

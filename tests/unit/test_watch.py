@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nexus import watch
-from nexus.watch import Watch
+from nexus.watch import Watch, finish
 
 _APPEND = "import sys; open(sys.argv[1], 'a').write('more')"
 
@@ -66,3 +67,43 @@ async def test_closing_leaves_no_descriptor_behind(tmp_path: Path) -> None:
     for _ in range(40):  # more than are open at a time
         Watch([tmp_path / "log"], pause_s=0.01).close()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+async def test_work_that_must_not_stop_halfway_ends_before_a_caller_who_is_cancelled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    done: list[str] = []
+
+    async def work() -> None:
+        begun.set()
+        await go_on.wait()
+        done.append("halfway")
+        await asyncio.sleep(0)
+        done.append("done")
+        raise OSError("the disk is full")
+
+    caller = asyncio.ensure_future(finish(work()))
+    await begun.wait()
+    for _ in range(3):
+        caller.cancel()
+        await asyncio.sleep(0)
+    assert not caller.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert done == ["halfway", "done"]
+    del caller
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
+async def test_who_is_not_cancelled_hears_how_work_ended() -> None:
+    async def work(answer: str) -> str:
+        if not answer:
+            raise OSError("the disk is full")
+        return answer
+
+    assert await finish(work("42")) == "42"
+    with pytest.raises(OSError, match="full"):
+        await finish(work(""))

@@ -29,7 +29,7 @@ from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecutio
 from nexus.ledgers.runtime.steps import Step
 from nexus.ledgers.runtime.steps import of as steps_of
 from nexus.request import check_label
-from nexus.watch import wait_at_most
+from nexus.watch import finish, wait_at_most
 
 T = TypeVar("T")
 # Which lane a session runs in, by how its label begins. Order and exclusion hold within a lane, so a run
@@ -271,8 +271,7 @@ class SessionQueue:
                     _log.warning("%s waits until the engine is back: %s", new.id, error)
                     self._note_late()
                 except Exception:
-                    withdraw = self._ledgers.runtime.write(executions.withdraw, execution_id=new.id)
-                    await asyncio.shield(withdraw)
+                    await finish(self._ledgers.runtime.write(executions.withdraw, execution_id=new.id))
                     raise
         return self.run(new.id)
 
@@ -398,7 +397,7 @@ class SessionQueue:
             except asyncio.CancelledError:
                 reason = context.entry.reason
                 if reason == "cancelled" or reason == "timeout":
-                    await asyncio.shield(runtime.write(executions.end, execution_id=id_, status=reason))
+                    await finish(runtime.write(executions.end, execution_id=id_, status=reason))
                 raise
             except LEDGER_PASSES:
                 raise

@@ -9,12 +9,12 @@ async with engine:
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -42,7 +42,7 @@ from nexus.engine.running import Entry, Running, Work, WorkContext
 from nexus.engine.schedules import Schedules, Upkeep
 from nexus.engine.settings import Settings
 from nexus.engine.store import NewExecution
-from nexus.watch import wait_at_most
+from nexus.watch import finish, wait_at_most
 
 _FIRST_LOOK_S = 0.02
 _FIRST_LOOK_SERVING_S = 0.1
@@ -56,8 +56,6 @@ _STAND_BY_S = 0.5
 # Work that takes its process down each time must not do so forever, nor hold up its session.
 _MOST_CRASHES = 10
 _log = logging.getLogger(__name__)
-P = ParamSpec("P")
-T = TypeVar("T")
 _ERRORS: dict[State, type[EndedError]] = {
     "failed": WorkFailedError,
     "timeout": WorkTimeoutError,
@@ -391,14 +389,17 @@ class Engine:
         dbos: DbosRuntime | None = None
         try:
             version = self.settings.version
-            await _finish(drop_jobs, database)
-            given_back, given_up = await _finish(store.take_over, database, version, _MOST_CRASHES)
+            await finish(asyncio.to_thread(drop_jobs, database))
+            # Also if cancelled: locks outlast what they guard.
+            given_back, given_up = await finish(
+                asyncio.to_thread(store.take_over, database, version, _MOST_CRASHES)
+            )
             if given_back:
                 _log.warning("took over %d executions", given_back)
             if given_up:
                 _log.error("gave up on %d executions: their process died %d times", given_up, _MOST_CRASHES)
             dbos = DbosRuntime(database, self.settings, ownership.executor_id, self._execute)
-            await _finish(dbos.launch)
+            await finish(asyncio.to_thread(dbos.launch))
             dbos.adopt_loop()
             wake = Wake(database, self.settings.poll_ms)
             stop_running = partial(self._stop_running, loop)
@@ -527,13 +528,3 @@ def _unknown(execution_id: str) -> UnknownExecutionError:
     return UnknownExecutionError(
         f"Unknown execution {execution_id}", hint="List them with `nexus engine executions`."
     )
-
-
-async def _finish(function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T:
-    """Call something in a thread and wait for its end, also if cancelled: locks outlast what they guard."""
-    work = asyncio.create_task(asyncio.to_thread(function, *arguments, **named))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait([work])
-        raise

@@ -4,7 +4,6 @@ The first half runs where the message comes in, up to the queued run of an agent
 that run, at its beginning and its end, which may be in another process and after a crash.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -44,6 +43,7 @@ from nexus.pipeline.delivery import AGENT, Delivery
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.request import Agent, Event, Request, Stage
 from nexus.runs import Response, Result
+from nexus.watch import finish
 
 UNREAD: Final = "unread_files"
 """The enrichment of a request that came with files which could not be read."""
@@ -108,7 +108,7 @@ class Pipeline:
         except BaseException:
             # Whoever sent it has left. A run that is on record goes on; without one the request is over.
             with suppress(NexusError):
-                await asyncio.shield(self._fail(journey, "cancelled", "Cancelled before its run began."))
+                await finish(self._fail(journey, "cancelled", "Cancelled before its run began."))
             raise
         await self._record(journey)
         return journey

@@ -45,6 +45,7 @@ from nexus.broker.agent.slots import BACKGROUND, Delay, Place, Slots, YieldedErr
 from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.runs import Delta
+from nexus.watch import finish
 
 # Kept with an answer: the model's name in the settings, which a provider doesn't know.
 _ANSWERED_BY = "answered_by"
@@ -179,7 +180,7 @@ class Asking:
                     response = await self._request(answering, place)
             except YieldedError:
                 # Whoever has its place now may need what it reserved, and would wait for it there.
-                await asyncio.shield(self.journal.release(answering.estimate().id))
+                await finish(self.journal.release(answering.estimate().id))
                 self.stream.publish(Delta(kind="restart"))
                 continue
             if isinstance(response, Exception):
@@ -283,7 +284,7 @@ class Asking:
             # Stopped in the midst of it, it is paid for all the same.
             if not place.has_yielded:
                 with suppress(NexusError):
-                    await asyncio.shield(self.journal.spend(answering.attempt("it was stopped")))
+                    await finish(self.journal.spend(answering.attempt("it was stopped")))
             raise
         except Exception as error:
             return error

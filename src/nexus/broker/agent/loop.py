@@ -51,6 +51,7 @@ from nexus.broker.tools import Tool
 from nexus.errors import AgentError, LimitError, NexusError, ToolError
 from nexus.ledgers.agents.history import Turn
 from nexus.runs import Delta
+from nexus.watch import finish
 
 Steered = Callable[[int | None], Awaitable[list[str]]]
 """What was said into the run since it was last asked.
@@ -253,7 +254,7 @@ class RecordedModel(FallbackModel):
         except BaseException:
             # Nobody answered, but it was asked. If the process dies meanwhile, the run is repeated and asks.
             with suppress(NexusError):
-                await asyncio.shield(self._journal.append(self._offset, question))
+                await finish(self._journal.append(self._offset, question))
             raise
         await self._journal.append(self._offset, question, stored_messages.dump_message(answer))
         self._answer = answer

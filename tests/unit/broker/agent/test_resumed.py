@@ -1,13 +1,16 @@
 """A run that is stopped anywhere and resumed: recorded steps are not repeated."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
-from agent_runs import Run
+from agent_runs import MemoryJournal, Run
+from nexus.broker.agent.records import Message
 from nexus.broker.tools import Tool
+from nexus.errors import FencedError
 from nexus.testing import Hold, ModelServer, ToolCall, Turn
 
 LONG = "A text of more than one piece, so that it can be interrupted in its middle."
@@ -45,6 +48,21 @@ class Said:
         new = self.all[self._so_far : end]
         self._so_far += len(new)
         return new
+
+
+class Fenced(MemoryJournal):
+    """A journal of a home whose lease ends while something is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_keeping, self.lease_ends = asyncio.Event(), asyncio.Event()
+        self.has_refused = False
+
+    async def append(self, offset: int, *messages: Message) -> None:
+        self.is_keeping.set()
+        await self.lease_ends.wait()
+        self.has_refused = True
+        raise FencedError("This host's lease on the home has ended")
 
 
 async def _stopped(task: "asyncio.Future[Any]") -> None:
@@ -215,3 +233,27 @@ async def test_calls_in_parallel_of_which_some_had_ended(
     outcome = await run()
     assert outcome.text == "Bern: snow Oslo: snow Rome: snow"
     assert ended == ["Bern", "Rome", "Oslo"]
+
+
+async def test_a_run_that_is_stopped_again_while_its_question_is_kept_ends_after_that(
+    made: Callable[..., Run], server: ModelServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.script(Turn(LONG, faults=[Hold(gate="middle", after_deltas=2)]))
+    run = made(journal=(journal := Fenced()))
+    task = asyncio.ensure_future(run())
+    await server.until(lambda: bool(server.exchanges) and bool(server.exchanges[0].answer.sent))
+    task.cancel()
+    await journal.is_keeping.wait()
+    task.cancel()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    is_early = task.done()
+    journal.lease_ends.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    while not journal.has_refused:
+        await asyncio.sleep(0)
+    del task
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+    assert not is_early
