@@ -219,7 +219,9 @@ class AgentsConfig:
     """Limits of agents. For spending limits, see [budgets]."""
 
     max_turns: int = _setting(50, "Maximum model calls per run.", least=1)
-    timeout_ms: int = _setting(1_800_000, "Maximum duration of a run.", least=1)
+    timeout_ms: int = _setting(
+        1_800_000, "Maximum duration of a run. It begins again when a run resumes after a restart.", least=1
+    )
     max_requests: int = _setting(
         500, "Maximum model calls per message, including all work it leads to. 0: no limit."
     )

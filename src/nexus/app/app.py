@@ -104,6 +104,8 @@ class Lifecycle(BuiltHome):
             if self._serve:
                 await self._start_work(opening)
             opening.push_async_callback(self.imports.close)
+            # Whoever has the socket serves the channels, also while it stands by: messages are recorded, and
+            # answered by the process that owns the engine.
             if self._serve and self._has_socket:
                 await self.imports.recover()
                 await self._start_channels(opening)

@@ -24,7 +24,7 @@ from nexus.broker.compaction import SHORT_OUTPUT_TOKENS, budget_tokens, compact
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.journal import LedgerJournal, key_of
 from nexus.broker.questions import render
-from nexus.broker.queue import ActiveRun, lane_of
+from nexus.broker.queue import ActiveRun
 from nexus.broker.streams import Stream
 from nexus.broker.taint import find_effects, find_source
 from nexus.broker.tools import Call, Context, Preview, Sandbox, Tool
@@ -109,7 +109,8 @@ class AgentRuns:
     async def run(self, run: ActiveRun) -> dict[str, Any]:
         """Run one; what came of it, as JSON holds it."""
         broker = self._broker
-        lane = lane_of(run.execution.session_label, broker.config.channels)
+        # As it was queued: the settings may name other channels by now.
+        lane = run.execution.lane
         if lane == "channels":
             async with broker.pace.answer():
                 return await AgentRun(broker, self._hooks, run)()

@@ -235,7 +235,8 @@ class SessionQueue:
         """Ask for a run and return it immediately, while it waits for its turn.
 
         `record` writes to the runtime ledger what is to be recorded in one transaction with the run.
-        `lane` is where its session runs, unless it has runs elsewhere; None: it follows from the label.
+        `lane` is where it runs, unless its session has unfinished runs: it follows those. None: as the
+        label says.
 
         A caller that may call twice for the same run, as after a crash, gives an id that it has made
         with `ids.new("exe")` and recorded: the second call finds the first one's run.

@@ -16,13 +16,15 @@ from apps import app_on, send, settings
 from memory_writers import quiet, rows
 from nexus.app import App
 from nexus.broker import broker as broker_module
+from nexus.broker import pace
 from nexus.broker import queue as queue_module
-from nexus.config import LedgersConfig
+from nexus.config import ChannelConfig, LedgersConfig
 from nexus.engine import Settings, records
 from nexus.engine.errors import EngineDamagedError, State, WorkFailedError
 from nexus.engine.owner import Ownership
 from nexus.engine.records import GAVE_UP
 from nexus.home import Home
+from nexus.pipeline import Incoming
 from nexus.testing import Hold, ModelServer, Turn
 from unit.pipeline.test_pipeline import register
 
@@ -317,6 +319,45 @@ async def test_requests_that_a_dead_owner_left_are_ended_by_the_process_that_tak
         async with asyncio.timeout(60):
             while await rows(app, "runtime", "SELECT status FROM requests") != [("done",)]:
                 await asyncio.sleep(0.01)
+
+
+async def test_a_process_that_stands_by_serves_the_channels(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK", "secret")
+    server.always("Hi")
+    hook = ChannelConfig(kind="webhook", secret="env:HOOK", owner=("hana",))
+    owner = Ownership(Settings.of_home(home, settings(server).engine))
+    assert owner.take()
+    config = replace(settings(server), channels={"desk": hook})
+    async with App(home, config, memory_socket=True) as app:
+        async with asyncio.timeout(60):
+            while app.channels.statuses() != {"desk": "connected"}:
+                await asyncio.sleep(0.01)
+        receipt = await app.accept(
+            Incoming(channel="desk", sender="hana", thread="t", content="Hello", is_owner=True)
+        )
+        assert not app.engine.serving
+        owner.release()
+        await receipt.run.result()
+        said = await rows(app, "events", "SELECT content FROM events WHERE direction = 'outbound'")
+    assert said == [("Hi",)]
+
+
+async def test_a_run_keeps_the_lane_in_which_it_was_queued(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message of the owner's, in a session that belongs to a channel after a restart."""
+    for name in ("_AHEAD_S", "_AT_ONCE_S"):
+        monkeypatch.setattr(pace, name, 3_600.0)
+    hook = ChannelConfig(kind="webhook", secret="env:HOOK")
+    server.always(Turn("Hi", faults=[Hold(gate="answer")]))
+    async with app_on(home, server) as app:
+        await app.send("Hello", session_label="desk:t")
+        await server.until(lambda: server.gate("answer").waiting)
+    async with App(home, replace(settings(server), channels={"desk": hook})) as app:
+        await server.until(lambda: len(server.exchanges) == 2)
+        assert not app.broker.pace.is_clear, "it still goes ahead of messages of channels"
 
 
 async def test_a_message_that_crashed_too_often_is_settled_and_can_be_retried(

@@ -16,7 +16,7 @@ from nexus.config import ChannelConfig
 from nexus.engine.errors import WorkFailedError
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn, failures
-from unit.pipeline.test_before_run import handle, register
+from unit.pipeline.test_pipeline import register
 
 APOLOGY = "Sorry, I could not answer this."
 
@@ -77,7 +77,6 @@ async def test_who_was_told_that_there_is_no_answer_gets_none_after_a_crash(
     server.reset()
     server.always("Hi")
     async with app_on(home, server) as app:
-        handle(app, "last", lambda _: None)
         await quiet(app)
         assert await said(app) == [APOLOGY]
         assert await ended(app) == [("failed",), ("failed",)]
@@ -98,7 +97,6 @@ async def test_a_run_that_was_cancelled_stays_so_after_a_crash(home: Home, serve
     server.reset()
     server.always("The whole story.")
     async with app_on(home, server) as app:
-        handle(app, "last", lambda _: None)
         await quiet(app)
         assert await ended(app) == [("cancelled",), ("cancelled",)]
         assert await said(app) == []

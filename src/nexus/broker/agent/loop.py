@@ -101,7 +101,10 @@ class Job:
 
 
 async def run(job: Job) -> Outcome:
-    """Bring a run to its end: its answer, or an AgentError that says why there is none."""
+    """Bring a run to its end: its answer, or an AgentError that says why there is none.
+
+    The time limit is of this process: while a run waited for its resumption, it did nothing.
+    """
     limit = asyncio.timeout(job.limits.timeout_ms / 1000)
 
     def extend(seconds: float) -> None:
