@@ -692,16 +692,19 @@ class Pool:
 
     async def _close(self, opened: OpenHome) -> None:
         try:
-            await opened.on_close.aclose()
             next_wake, is_behind = None, opened.app.embedding.is_behind
-            if self._engine.is_open and not opened.is_abandoned:
-                used = opened.active_at or clock.now()
-                await opened.app.engine.schedules.doze(used + REST, but=firing.PREFIX)
-                if self.fleet is not None and is_behind:
-                    next_wake = clock.now()
-                elif self.fleet is not None:
-                    next_wake = await self._engine.of_home(opened.id).next_wake(firing.PREFIX)
-            await self._stacks.pop(opened.id).aclose()
+            try:
+                await opened.on_close.aclose()
+                if self._engine.is_open and not opened.is_abandoned:
+                    used = opened.active_at or clock.now()
+                    await opened.app.engine.schedules.doze(used + REST, but=firing.PREFIX)
+                    if self.fleet is not None and is_behind:
+                        next_wake = clock.now()
+                    elif self.fleet is not None:
+                        next_wake = await self._engine.of_home(opened.id).next_wake(firing.PREFIX)
+            finally:
+                # Whatever was in the way: nobody could open it while it is open.
+                await self._stacks.pop(opened.id).aclose()
             # In a fleet whatever is marked as closed has a copy that another host can begin with.
             # Elsewhere one that was not embedded to its end stays marked as open, for the next start.
             is_complete = opened.is_copied if self.fleet is not None else not is_behind

@@ -108,6 +108,28 @@ async def test_a_home_is_closed_for_another_and_opened_again_without_loss(tmp_pa
                 assert [row[0] for row in said] == ["Message 0", "Yes.", "Message 1", "Yes."]
 
 
+async def test_a_home_that_is_closed_while_the_engines_disk_is_full_can_be_opened_again(
+    tmp_path: Path, root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ModelServer() as server:
+        server.always(Turn("Yes."))
+        ids = make_homes(root, write_settings(tmp_path, server), "ada", "bob")
+        async with host_on(root, Bounds(homes=1)) as host:
+            assert await ask(host, ids["ada"], "Hello") == "Yes."
+            with host.engine.database.write() as connection:
+                connection.exec_driver_sql(
+                    """CREATE TRIGGER full BEFORE UPDATE ON nexus_schedules
+                    BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"""
+                )
+            await until(lambda: host.pool.open_homes()[0].is_idle)
+            async with host.pool.use(ids["bob"], active=False):
+                assert ids["ada"] not in host.pool
+            assert "a home was not closed cleanly" in caplog.text
+            with host.engine.database.write() as connection:
+                connection.exec_driver_sql("DROP TRIGGER full")
+            assert await ask(host, ids["ada"], "Are you there?") == "Yes."
+
+
 async def test_a_home_is_never_closed_under_who_just_got_it(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
