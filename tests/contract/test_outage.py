@@ -68,6 +68,11 @@ async def test_work_goes_on_when_a_postgres_comes_back(server: Postgres) -> None
     await asyncio.to_thread(server.pause)
     with pytest.raises(EngineUnreachableError, match="connect to the engine"):
         await engine.start("steps", "during", key="k", lane="chat")
+    # Who keeps the schedules, or an outbox, waits for these errors alone.
+    with pytest.raises(EngineUnreachableError):
+        await engine.schedules.list_schedules()
+    with pytest.raises(EngineUnreachableError):
+        await before.cancel()
     steps.gate.set()
     await asyncio.sleep(4)
     await asyncio.to_thread(server.resume)

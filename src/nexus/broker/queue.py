@@ -263,17 +263,8 @@ class SessionQueue:
         )
         # Under the lock the ledger and the engine see the runs of a session in the same order.
         async with self._lock(session_label):
-            recorded, before = await self._ledgers.runtime.write(_enqueue, execution=new, record=record)
-            if recorded.status not in FINAL:
-                try:
-                    if before is None or await self._hand_over_earlier(recorded, before):
-                        await self._hand_over(recorded)
-                except OUTAGE as error:
-                    _log.warning("%s waits until the engine is back: %s", new.id, error)
-                    self._note_late()
-                except Exception:
-                    await finish(self._ledgers.runtime.write(executions.withdraw, execution_id=new.id))
-                    raise
+            # To its end, also if the caller leaves: what is on record is the engine's, too.
+            await finish(self._record(new, record))
         return self.run(new.id)
 
     async def retry(self, execution_id: str, *, changed: Callable[[Any], Any] | None = None) -> QueuedRun:
@@ -327,6 +318,20 @@ class SessionQueue:
             if lost and after_loss and lost.status not in FINAL and lost.taken_by is None:
                 await after_loss(lost)
         return await record_engine_end(self._ledgers, known)
+
+    async def _record(self, new: NewExecution, record: Record | None) -> None:
+        recorded, before = await self._ledgers.runtime.write(_enqueue, execution=new, record=record)
+        if recorded.status in FINAL:
+            return
+        try:
+            if before is None or await self._hand_over_earlier(recorded, before):
+                await self._hand_over(recorded)
+        except OUTAGE as error:
+            _log.warning("%s waits until the engine is back: %s", new.id, error)
+            self._note_late()
+        except Exception:
+            await self._ledgers.runtime.write(executions.withdraw, execution_id=new.id)
+            raise
 
     async def _hand_over_earlier(self, execution: Execution, before: str) -> bool:
         """Hand over what its session has before it, in whichever process that was held up.
@@ -498,7 +503,9 @@ class Outbox:
             for recover in recoveries:
                 try:
                     await recover()
-                except NexusError as error:
-                    _log.warning("the outbox is tried again: %s", error)
+                except Exception as error:  # Whatever it is, nobody else would hand over what waits.
+                    _log.warning(
+                        "the outbox is tried again: %s", error, exc_info=not isinstance(error, NexusError)
+                    )
                     self._late.set()
             self._is_recovering = False

@@ -270,16 +270,17 @@ class Engine:
     async def cancel(self, execution_id: str) -> bool:
         """Cancel a queued execution, or ask a running one to stop. False: already finished."""
         stored = self.add_prefix(execution_id)
-        if await asyncio.to_thread(store.cancel_waiting, self.database, stored):
-            self._wake_waiters(stored)
-            return True
-        entry = self.running(stored)
-        if entry is not None:
-            entry.stop("cancelled")
-            return True
-        if (await self.show(execution_id)).state in FINAL:
-            return False
-        await asyncio.to_thread(store.ask_to_stop, self.database, stored)
+        with translate_errors(self.settings):
+            if await asyncio.to_thread(store.cancel_waiting, self.database, stored):
+                self._wake_waiters(stored)
+                return True
+            entry = self.running(stored)
+            if entry is not None:
+                entry.stop("cancelled")
+                return True
+            if (await self.show(execution_id)).state in FINAL:
+                return False
+            await asyncio.to_thread(store.ask_to_stop, self.database, stored)
         self.announce()
         return True
 

@@ -44,7 +44,8 @@ class Schedules:
 
     async def list_schedules(self) -> list[dict[str, Any]]:
         """Every schedule of this home."""
-        rows = await asyncio.to_thread(list_schedules, self._database, self._prefix)
+        with translate_errors(self._database.settings):
+            rows = await asyncio.to_thread(list_schedules, self._database, self._prefix)
         return [{**row, "name": row["name"].removeprefix(self._prefix)} for row in rows]
 
     async def doze(self, after: datetime, *, but: str) -> None:
@@ -52,11 +53,13 @@ class Schedules:
 
         For what a home does by itself: while it is closed, nothing changes in it.
         """
-        await asyncio.to_thread(self._doze, int(after.timestamp() * 1000), but)
+        with translate_errors(self._database.settings):
+            await asyncio.to_thread(self._doze, int(after.timestamp() * 1000), but)
 
     async def rouse(self, now: datetime) -> None:
         """Go on with what dozes."""
-        await asyncio.to_thread(self._rouse, int(now.timestamp() * 1000))
+        with translate_errors(self._database.settings):
+            await asyncio.to_thread(self._rouse, int(now.timestamp() * 1000))
 
     async def put(self, schedule: Schedule, *, after: datetime | None = None) -> None:
         """Make or change a schedule. An unchanged one keeps its next moment, so nothing is missed."""

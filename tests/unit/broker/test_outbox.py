@@ -20,7 +20,7 @@ from nexus.broker import pace
 from nexus.broker import queue as queue_module
 from nexus.config import ChannelConfig, LedgersConfig
 from nexus.engine import Settings, records
-from nexus.engine.errors import EngineDamagedError, State, WorkFailedError
+from nexus.engine.errors import EngineDamagedError, State, WorkCancelledError, WorkFailedError
 from nexus.engine.owner import Ownership
 from nexus.engine.records import GAVE_UP
 from nexus.home import Home
@@ -139,6 +139,71 @@ async def test_what_is_cancelled_while_it_is_handed_over_fails_nobody(
         runs = await rows(app, "runtime", "SELECT id, status FROM executions ORDER BY rowid")
     assert runs[1:] == [(second.run.id, "cancelled")]
     assert runs[0][1] == "done"
+
+
+async def test_a_message_that_interrupts_in_an_outage_is_accepted_and_interrupts_after_it(
+    home: Home, server: ModelServer
+) -> None:
+    server.script(Turn("Never", faults=[Hold(gate="slow")]))
+    server.always(lambda r: Turn(f"Answer to {r.last_user.splitlines()[-1]}"))
+    async with app_on(home, server) as app:
+        await app.send("one")
+        await server.until(lambda: server.gate("slow").waiting, 30_000)
+        waiting = await app.receive("two")
+        with app.engine.database.write() as connection:
+            connection.exec_driver_sql(
+                """CREATE TRIGGER full BEFORE UPDATE ON workflow_status
+                BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"""
+            )
+        newest = await app.receive("three", mode="interrupt")
+        room_again(app)
+        assert (await newest.run.result()).response.content == "Answer to three"
+        with pytest.raises(WorkCancelledError):
+            await waiting.run.result()
+
+
+async def test_a_message_whose_sender_leaves_while_its_run_is_recorded_is_answered(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_module, "_EVERY_S", 3_600.0)
+    frozen: list[subprocess.Popen[str]] = []
+
+    async def freeze(ctx: object) -> None:
+        frozen.append(await asyncio.to_thread(holding, home.ledger("runtime")))
+
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        await register(app, "freeze", "runAutomations", freeze, timeout_ms=60_000)
+        sending = asyncio.create_task(app.receive("Hello"))
+        session = app.queue._lock("main")  # pyright: ignore[reportPrivateUsage]
+        while not session.locked():
+            await asyncio.sleep(0.01)
+        sending.cancel()
+        await asyncio.sleep(0)
+        frozen[0].communicate("go on")
+        await asyncio.wait({sending})
+        async with asyncio.timeout(60):
+            while await rows(app, "runtime", "SELECT status FROM executions") != [("done",)]:
+                await asyncio.sleep(0.01)
+    assert sending.cancelled()
+
+
+async def test_what_is_late_is_handed_over_after_an_error_that_nobody_expected() -> None:
+    tried: list[str] = []
+    is_done = asyncio.Event()
+
+    async def hand_over() -> None:
+        tried.append("tried")
+        if len(tried) == 1:
+            raise OSError("too many open files")
+        is_done.set()
+
+    outbox = queue_module.Outbox()
+    outbox.start(hand_over)
+    outbox.note_late()
+    async with asyncio.timeout(60):
+        await is_done.wait()
+    await outbox.stop()
 
 
 async def test_async_automations_of_an_outage_run_after_it_without_a_restart(
