@@ -131,7 +131,8 @@ def place_successors(
     (`until`) before the successor was known, the highest of the replaced ones takes the place of the current
     one; asked what was first (`asks_first`), the oldest does; asked what was before something (its stemmed
     words, `followed_by`), the one that this replaced. Corrected facts were never true and come last; before
-    them those whose replacement is judged, not stated. What moves up counts as much as what it passes.
+    them those whose replacement is judged, not stated. What moves up counts as much as what it passes, and what
+    comes first of a chain is strong if one that it goes before is.
     The same holds for two messages if what the question asks of them is such a pair.
     """
     links = _links(ranked)
@@ -173,7 +174,11 @@ def _current_first(ranked: Sequence[Ranked], links: dict[str, str]) -> list[Rank
             place(entry)
         else:
             waiting.setdefault(successor, []).append(entry)
-    return list(placed.values())
+    strong = {entry.item.id for entry in ranked if entry.strong}
+    for id_ in reversed(placed):
+        if id_ in strong and id_ in links:
+            strong.add(links[id_])
+    return [replace(entry, strong=id_ in strong) for id_, entry in placed.items()]
 
 
 def _past_first(
@@ -205,7 +210,12 @@ def _past_first(
     for place, entry in enumerate(ranked):
         if entry.item.id in links:
             chains.setdefault(_head(entry.item.id, links), []).append((place, entry))
-    wanted = {head: min(old, key=lambda each: rank(*each))[1] for head, old in chains.items()}
+    strong = {_head(entry.item.id, links) for entry in ranked if entry.strong}
+    wanted = {
+        head: replace(entry, strong=head in strong)
+        for head, old in chains.items()
+        for _, entry in [min(old, key=lambda each: rank(*each))]
+    }
     placed: dict[str, Ranked] = {}
     for entry in ranked:
         asked = wanted.get(_head(entry.item.id, links))
@@ -510,8 +520,11 @@ def _reasons(ranked: Ranked, found: Found, row: int, now: datetime) -> Reasons:
     about = found.entities.get(item.subject_id or "")
     about = None if about and about.is_owner else about
     names += [about.name] if about and about.name else []
+    arms: dict[str, tuple[int, float]] = {}
+    for sighting in seen:  # best first
+        arms.setdefault(sighting.arm, (sighting.rank, sighting.score))
     return Reasons(
-        arms={s.arm: (s.rank, s.score) for s in reversed(seen)} or {_NEIGHBOUR_ARM: (0, 0.0)},
+        arms=arms or {_NEIGHBOUR_ARM: (0, 0.0)},
         matched_words=tuple(
             found.question.forms[term] for term, held in zip(found.question.terms, said, strict=True) if held
         ),

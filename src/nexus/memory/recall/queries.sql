@@ -337,20 +337,29 @@ WHERE effect_fact_id IN (SELECT value FROM json_each(:facts)) AND relation <> 'd
 LIMIT :limit
 
 -- name: succession_chains
--- What replaced the given facts and what they replaced, however many steps away.
+-- What replaced the given facts and what they replaced, however many steps away. The end of each chain, and of
+-- the others those of the facts given first, the nearest first, as far as the limit goes.
 WITH RECURSIVE
-  later (start, id) AS (
-    SELECT value, value FROM json_each(:facts)
+  later (place, start, id, step) AS (
+    SELECT key, value, value, 0 FROM json_each(:facts)
     UNION
-    SELECT later.start, l.new_fact_id FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id
+    SELECT later.place, later.start, l.new_fact_id, step + 1
+    FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id WHERE step < 1000
   ),
-  earlier (start, id) AS (
-    SELECT value, value FROM json_each(:facts)
+  earlier (place, start, id, step) AS (
+    SELECT key, value, value, 0 FROM json_each(:facts)
     UNION
-    SELECT earlier.start, l.old_fact_id FROM earlier JOIN fact_successions AS l ON l.new_fact_id = earlier.id
+    SELECT earlier.place, earlier.start, l.old_fact_id, step + 1
+    FROM earlier JOIN fact_successions AS l ON l.new_fact_id = earlier.id WHERE step < 1000
+  ),
+  chains (place, start, id, step, is_end) AS (
+    SELECT place, start, id, step, NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = later.id)
+    FROM later WHERE step > 0
+    UNION ALL
+    SELECT place, start, id, step, 0 FROM earlier WHERE step > 0
   )
-SELECT start, id FROM (SELECT start, id FROM later UNION SELECT start, id FROM earlier)
-WHERE start <> id LIMIT :limit
+SELECT start, id FROM chains ORDER BY is_end DESC, place, step
+LIMIT :limit
 
 -- name: causal_links
 -- Facts with those that they led to. What was replaced was not caused, nor what is true beside something else.

@@ -1,7 +1,7 @@
 """Recall: from a question to the few things worth knowing, under a deadline, with reasons.
 
 All of it is one pass, on one thread and one connection over the ledgers:
-question → arms → the gate → what was said around → features → order → silence, diversity, budget
+question → arms → the gate → what was said around → features → order → strength, duplicates, budget
 """
 
 import asyncio
@@ -89,7 +89,7 @@ class Recall:
         self.reranker = reranker
 
     async def find(self, query: Query) -> Matches:
-        """Find the best results for a question, within its deadline; nothing where nothing is relevant.
+        """Find the best results for a question, within its deadline, each marked strong or weak.
 
         What was late is dropped and named in the answer.
         """

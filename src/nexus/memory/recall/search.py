@@ -328,6 +328,7 @@ def find_by_words(
     index = _INDEX[log]
     for is_unspaced in (False, True):
         words = [each for each in found if unspaced(each.word) == is_unspaced]
+        # No rows are scanned for frequent words: here they are left out, and weigh in the features alone.
         for plan in keywords.plans(words, ranked_rows=matched_rows, scanned_rows=0):
             if len(hits) >= limit:
                 break
@@ -407,14 +408,18 @@ def find_causes(search: Search, found: Iterable[Sighting]) -> list[Sighting]:
 
 def find_successions(search: Search, found: Iterable[Sighting]) -> list[Sighting]:
     """Find what replaced the facts, or what they replaced, each ranked like the one that led to it."""
-    facts = {sighting.id: sighting for sighting in found if sighting.kind == "fact"}
-    if not facts:
+    ranks: dict[str, int] = {}
+    for sighting in sorted(found, key=lambda sighting: sighting.rank):
+        if sighting.kind == "fact":
+            ranks.setdefault(sighting.id, sighting.rank)
+    if not ranks:
         return []
-    given = {"facts": json.dumps(sorted(facts)), "limit": search.limits.candidates}
+    # Every chain has one end at most; the limit is for what lies between.
+    given = {"facts": json.dumps(list(ranks)), "limit": len(ranks) + search.limits.candidates}
     return [
-        Sighting(arm="succession", kind="fact", id=str(id_), rank=facts[str(start)].rank, score=1.0)
+        Sighting(arm="succession", kind="fact", id=str(id_), rank=ranks[str(start)], score=1.0)
         for start, id_ in search.read("succession_chains", given)
-        if id_ not in facts
+        if id_ not in ranks
     ]
 
 

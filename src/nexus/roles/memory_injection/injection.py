@@ -206,10 +206,7 @@ class Injection:
             items += [
                 item
                 for item in await recall.load_items(further)
-                if not triage.is_superseded(item)
-                and not task.is_new(item)
-                and triage.is_evidence(item, task.text)
-                and not conversation.holds(item)
+                if not task.is_new(item) and not triage.find_objection(item, task.text, conversation)
             ]
         most = max(sum(verdict.chosen for verdict in verdicts), triage.LIMITS.most)
         return Decision(items=triage.choose_fitting(items, most), verdicts=verdicts, decided_by="model")

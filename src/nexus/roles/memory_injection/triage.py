@@ -4,9 +4,10 @@ A question gets recall's best matches if it speaks of somebody or something that
 what it needs. Recall estimates that from who takes part, what kind of work it is, and whether a fact matters
 for such work; if anything is needed, results that are likely enough come with it, and so does the little that
 is known of a person or thing the task names. Whoever is to be written to, called, paid or visited comes with
-their addresses and numbers. Superseded and expired facts are never injected, nor are questions, requests and
-the agent's own answers, because they are no evidence. bench/learning.py learns the estimate and its
-thresholds from authored lives; the limits on how many are injected are chosen by hand.
+their addresses and numbers. Superseded and expired facts are injected only if the task asks about the past;
+questions, requests and the agent's own answers never are, because they are no evidence. bench/learning.py
+learns the estimate and its thresholds from authored lives; the limits on how many are injected are chosen by
+hand.
 """
 
 import re
@@ -109,17 +110,11 @@ def _judge_by_rule(
 ) -> Verdict | None:
     """Judge what doesn't depend on how likely a result is needed; None for anything else."""
     item = result.item
-    why = ""
-    if is_superseded(item) and not (item.kind == "fact" and cues.asks_past(task, detect(task))):
-        why = item.note
-    elif item.kind == "entity" and item.id not in recipients:
+    why = find_objection(item, task, conversation)
+    if not why and item.kind == "entity":
+        if item.id in recipients:
+            return Verdict(result=result, chosen=True, why=f"how to reach {result.reasons.about}")
         why = "a name alone"
-    elif not is_evidence(item, task):
-        why = "a question, a request or the agent's own answer"
-    elif conversation.holds(item):
-        why = "already in the conversation"
-    elif item.kind == "entity":
-        return Verdict(result=result, chosen=True, why=f"how to reach {result.reasons.about}")
     if why:
         return Verdict(result=result, chosen=False, why=why, is_final=True)
     if PIN in result.reasons.arms:
@@ -186,12 +181,20 @@ def _find_recipients(answer: Matches, task: str) -> frozenset[str]:
     return frozenset(recipients)
 
 
-def is_superseded(item: Item) -> bool:
-    """Whether a fact was replaced or has expired. What rests on such facts is injected with a note."""
-    return item.stale_since is not None and item.kind == "fact"
+def find_objection(item: Item, task: str, conversation: Conversation) -> str:
+    """Say why an item is not injected for a task, whoever chose it; empty if it may be.
+
+    A fact that was replaced or has expired is for tasks that ask about the past. What rests on such facts is
+    injected with a note.
+    """
+    if item.kind == "fact" and item.stale_since is not None and not cues.asks_past(task, detect(task)):
+        return item.note
+    if not _is_evidence(item, task):
+        return "a question, a request or the agent's own answer"
+    return "already in the conversation" if conversation.holds(item) else ""
 
 
-def is_evidence(item: Item, task: str) -> bool:
+def _is_evidence(item: Item, task: str) -> bool:
     """Whether an item states something: no question, request, answer of the agent or echo of the task."""
     if item.kind != "event":
         return True

@@ -1,13 +1,15 @@
 """Recall shows what replaced a fact, and dates conclusions by their evidence."""
 
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from nexus import ids
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.memory.operations import Memory
-from nexus.memory.recall.item import Link, Query
+from nexus.memory.recall.item import Link, Query, Sighting
 from nexus.memory.recall.recall import Recall
+from nexus.memory.recall.search import Arm
 from nexus.memory.succession import derive
 from nexus.memory.views import plain as views
 from nexus.memory.writing import Provenance
@@ -55,6 +57,42 @@ async def test_the_successor_comes_first_though_only_the_replaced_fact_fits_the_
     assert (by.id, by.text, by.at[:10]) == (new, NEW, "2026-06-01")
     assert found[old].stale_since == by.at
     assert found[new].replaced_by is None
+
+
+async def replace_facts(opened: Ledgers, *pairs: tuple[str, str]) -> None:
+    rows = ", ".join(f"('{old}', '{new}', 1.0, 'stated')" for old, new in pairs)
+    await run(
+        opened,
+        "memory",
+        f"INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis) VALUES {rows}",
+    )
+
+
+async def test_a_successor_ranks_like_the_best_sighting_of_what_it_replaced(opened: Ledgers) -> None:
+    old, new = await learn(opened, fact(OLD, 1), fact(NEW, 6))
+    await replace_facts(opened, (old, new))
+
+    def see(arm: str, rank: int) -> Arm:
+        return lambda _: [Sighting(arm=arm, kind="fact", id=old, rank=rank, score=1.0)]
+
+    recall = Recall(opened, None, now=lambda: NOW, arms={"first": see("first", 1), "last": see("last", 40)})
+    gathered = await recall.gather(Query(text="dentist", deadline_ms=LONG_MS))
+    assert [(each.arm, each.rank) for each in gathered.sightings[new]] == [("succession", 1)]
+    (_, result) = (await recall.find(Query(text="dentist", deadline_ms=LONG_MS))).results
+    assert list(result.reasons.arms.items()) == [("first", (1, 1.0)), ("last", (40, 1.0))]
+
+
+async def test_what_holds_now_is_found_however_many_replacements_there_are(opened: Ledgers) -> None:
+    olds = await learn(opened, *(fact(f"The cello stands in room {n}", 1) for n in range(40)))
+    between = await learn(opened, *(fact(f"It went to Ann, round {n}", 2) for n in range(80)))
+    ends = await learn(opened, *(fact(f"It went to Bob, round {n}", 3) for n in range(40)))
+    chains = zip(olds, between[:40], between[40:], ends, strict=True)
+    await replace_facts(opened, *(pair for chain in chains for pair in pairwise(chain)))
+    recall = Recall(opened, None, now=lambda: NOW)
+    query = Query(text="Where does the cello stand?", budget="low", deadline_ms=LONG_MS)
+    sightings = (await recall.gather(query)).sightings
+    assert set(olds) <= sightings.keys()
+    assert set(ends) <= sightings.keys()
 
 
 async def test_a_successor_is_not_told_to_who_may_not_see_it(opened: Ledgers) -> None:

@@ -146,6 +146,32 @@ def test_a_successor_counts_as_much_as_what_it_passes() -> None:
     assert second.item.id == "A"
 
 
+def _strong(entries: list[Ranked], *names: str) -> list[Ranked]:
+    return [replace(entry, strong=entry.item.id in names) for entry in entries]
+
+
+@pytest.mark.parametrize(
+    ("given", "strong", "wanted"),
+    [
+        ("A X B", "A", "B A"),
+        ("B X A", "A", "B A"),
+        ("B X A", "B", "B"),
+        ("A B C", "A", "C B A"),
+        ("A X B", "X", "X"),
+    ],
+)
+def test_the_weak_successor_of_a_strong_fact_is_strong(given: str, strong: str, wanted: str) -> None:
+    placed = place_successors(_strong(ranked(*given.split(), links=CHAIN), *strong.split()))
+    assert [entry.item.id for entry in placed if entry.strong] == wanted.split()
+
+
+@pytest.mark.parametrize("given", ["B X A", "A X B"])
+def test_asked_about_the_past_the_weak_predecessor_of_a_strong_fact_is_strong(given: str) -> None:
+    entries = _strong(ranked(*given.split(), links={"A": "B"}), "B")
+    placed = place_successors(entries, asks_past=True)
+    assert [entry.item.id for entry in placed if entry.strong] == ["A", "B"]
+
+
 def test_a_statement_of_two_facts_each_replacing_the_other_ends() -> None:
     assert sorted(ids(place_successors(ranked("A", "B", links={"A": "B", "B": "A"})))) == ["A", "B"]
 

@@ -232,6 +232,22 @@ async def test_what_the_fast_model_finds_is_told_only_where_the_triage_might(
     assert {row.item_id for row in rows if row.injected} == {new}
 
 
+async def test_the_fast_model_may_find_what_was_replaced_if_the_task_asks_about_the_past(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nexus.roles.memory_injection.injection._OFFERED", 0)
+    task = "Plan Tyler's birthday dinner the way it used to be"
+    async with _with_fast(home, server) as app:
+        await know(app, "Tyler", BIRTHDAY)
+        old, new = await know(app, "Genoa", SHIP, "The ship to Genoa leaves at one")
+        await app.memory.run("causal-link", {"cause": old, "effect": new, "relation": "replaced"})
+        server.when(model="small").script(f"{old}, {new}")
+        root = await done(app, server, task=task)
+        rows = await offered(app, root)
+    found = "the model found it itself and chose it"
+    assert {row.item_id for row in rows if row.why == found} == {old, new}
+
+
 def _numbers(request: ModelRequest) -> list[str]:
     """Everything that the model is offered."""
     return re.findall(r"^(\d+)\. ", request.last_user, re.MULTILINE)
