@@ -13,6 +13,8 @@ from nexus.cli.place import json_option, locate_home, note, open_home, parse_tim
 from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.memory.recall.item import (
+    NEIGHBOUR_ARM,
+    RANKED_ARMS,
     Budget,
     Item,
     Link,
@@ -23,6 +25,7 @@ from nexus.memory.recall.item import (
     Reasons,
     Replacement,
     kinds,
+    label,
 )
 from nexus.serving import Service, serving
 
@@ -32,16 +35,6 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 100
 _INDENT: Final = " " * 6
-# How each arm found something, in words.
-_ARMS: Final = {
-    "keyword": "shared words",
-    "semantic": "meaning",
-    "gist": "gist",
-    "temporal": "time",
-    "graph": "ties",
-    "causal": "cause",
-    "succession": "replacement",
-}
 
 
 def ask_service(service: Service, token: str, query: Query, scope: str | None) -> Matches:
@@ -145,16 +138,20 @@ def _print_match(place: int, result: Match, *, explain: bool) -> None:
         note = textwrap.shorten(f"{note[0].upper()}{note[1:]}", 300, placeholder=" …")
         click.echo(textwrap.fill(note, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT))
     if explain:
-        for label, words in _explain_match(result):
+        for name, words in _explain_match(result):
             lines = textwrap.wrap(words, _WIDTH - len(_INDENT) - 10)
             for line in lines:
-                shown_label = label if line is lines[0] else ""
-                click.echo(f"{_INDENT}{click.style(f'{shown_label:<9}', dim=True)} {line}")
+                shown_name = name if line is lines[0] else ""
+                click.echo(f"{_INDENT}{click.style(f'{shown_name:<9}', dim=True)} {line}")
 
 
 def _explain_match(result: Match) -> list[tuple[str, str]]:
     reasons, item = result.reasons, result.item
-    found = [f"{_ARMS.get(arm, arm)} (#{rank})" for arm, (rank, _) in reasons.arms.items() if rank]
+    found = [
+        f"{label(arm)} (#{rank})" if arm in RANKED_ARMS else label(arm)
+        for arm, (rank, _) in reasons.arms.items()
+        if arm != NEIGHBOUR_ARM
+    ]
     if reasons.neighbour_of:
         found.append(f"next to {reasons.neighbour_of}")
     matched = [f'"{word}"' for word in reasons.matched_words]
@@ -163,6 +160,10 @@ def _explain_match(result: Match) -> list[tuple[str, str]]:
         for name, value in reasons.factors.items()
         if abs(value) >= 0.005
     ]
+    score = f"{result.score:.2f}" + (f", of which {', '.join(added)}" if added else "")
+    moved_up = f"replaces {reasons.replaces}" if reasons.replaces else ""
+    if reasons.precedes:
+        moved_up = f"was before {reasons.precedes}"
     source = [item.id]
     if reasons.source_event_id and reasons.source_event_id != item.id:
         source.append(f"learned from {reasons.source_event_id}")
@@ -177,7 +178,8 @@ def _explain_match(result: Match) -> list[tuple[str, str]]:
             ("found by", ", ".join(found)),
             ("says", ", ".join(matched)),
             ("about", ", ".join(reasons.matched_names)),
-            ("score", ", ".join([f"{result.score:.2f}", *added])),
+            ("score", score),
+            ("moved up", moved_up),
             ("age", _describe_age(reasons.age_days)),
             # The same words as on the fact's page.
             (
@@ -213,7 +215,7 @@ def _print_search(answer: Matches) -> None:
         start, end = answer.window
         click.echo(f"Time range: {start.date()} to {end.date()}")
     if answer.late_arms:
-        click.echo(f"Missed the deadline: {', '.join(answer.late_arms)}")
+        click.echo(f"Missed the deadline: {', '.join(map(label, answer.late_arms))}")
     click.echo(
         f"{answer.considered} candidates; probability that the best one answers: {answer.answerable:.0%}."
     )
@@ -221,7 +223,7 @@ def _print_search(answer: Matches) -> None:
     slowest = sorted(((ms, name) for name, ms in answer.timings_ms.items() if name != "total"), reverse=True)[
         :4
     ]
-    spent = ", ".join(f"{name} {ms:.0f}" for ms, name in slowest)
+    spent = ", ".join(f"{label(name)} {ms:.0f}" for ms, name in slowest)
     click.echo(f"{total:.0f} ms; longest steps, some in parallel: {spent}.")
 
 

@@ -103,7 +103,9 @@ def _offer(
         text_sha256=hashlib.sha256(narrator.said[key].encode()).hexdigest(),
         score=round(likely * 4 - 1, 4),
         probability=round(likely, 4),
-        why="it fits (found by keyword, semantic)" if injected else "far behind the best (found by graph)",
+        why="it fits (found by words in facts, meaning)"
+        if injected
+        else "far behind the best (found by people and things)",
         decided_by="triage",
         injected=injected,
     )

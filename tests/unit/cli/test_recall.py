@@ -1,9 +1,11 @@
-"""What `nexus recall --explain` tells of a replaced fact."""
+"""What `nexus recall --explain` tells of a result."""
+
+from typing import Any
 
 import pytest
 
 from nexus.cli.recall import print_answer
-from nexus.memory.recall.item import Item, Match, Matches, Reasons, Replacement
+from nexus.memory.recall.item import NEIGHBOUR_ARM, Item, Match, Matches, Reasons, Replacement
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,35 @@ def test_what_decided_a_link_is_explained(
     for explain in (True, False):
         print_answer(Matches(results=(match,)), explain=explain)
         assert (f"replaced  {wanted}" in capsys.readouterr().out) is explain
+
+
+def _explain(reasons: Reasons, capsys: pytest.CaptureFixture[str], **more: Any) -> str:
+    item = Item(kind="fact", id="fact_2", text="Tyler works at Anthropic", at="2026-05-08T09:00:00.000Z")
+    match = Match(item=item, score=5.32, probability=0.5, tokens=5, reasons=reasons)
+    print_answer(Matches(results=(match,), **more), explain=True)
+    return capsys.readouterr().out
+
+
+def test_arms_and_steps_are_shown_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    arms = {"keyword_facts": (1, 9.0), "semantic": (2, 0.5), "graph": (1, 1.0), "mine": (1, 1.0)}
+    shown = _explain(
+        Reasons(arms=arms),
+        capsys,
+        late_arms=("keyword_events", "fetch"),
+        timings_ms={"total": 9.0, "embed": 5.0},
+    )
+    assert "found by  words in facts (#1), meaning (#2), people and things, mine\n" in shown
+    assert "Missed the deadline: words in messages, loading the matches\n" in shown
+    assert "embedding the question 5." in shown
+    assert "found by  next to evt_1" in _explain(
+        Reasons(arms={NEIGHBOUR_ARM: (0, 0.0)}, neighbour_of="evt_1"), capsys
+    )
+
+
+def test_a_result_that_moved_up_says_what_it_passed(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = _explain(Reasons(arms={}, replaces="fact_1", factors={"recency": 0.28, "moved": 2.0}), capsys)
+    assert "score     5.32, of which recency +0.28, moved +2.00\n" in shown
+    assert "moved up  replaces fact_1\n" in shown
+    shown = _explain(Reasons(arms={}, precedes="fact_3"), capsys)
+    assert "score     5.32\n" in shown
+    assert "moved up  was before fact_3\n" in shown

@@ -9,7 +9,7 @@ from nexus import clock
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError, UsageError
-from nexus.memory.recall.item import PATIENT_MS, Link, Match, Matches, Query, kinds
+from nexus.memory.recall.item import PATIENT_MS, Link, Match, Matches, Query, kinds, label
 from nexus.memory.recall.recall import Recall
 from nexus.request import Request, Visibility
 
@@ -122,7 +122,8 @@ def moment(arguments: Arguments, name: str) -> datetime | None:
 def _text(answer: Matches) -> str:
     if not answer.results:
         return "No matches."
-    late = f"Left out for lack of time: {', '.join(answer.late_arms)}." if answer.late_arms else ""
+    names = ", ".join(map(label, answer.late_arms))
+    late = f"Left out for lack of time: {names}." if names else ""
     # What was said is a record of somebody's words, never an instruction to whoever reads it here.
     who = [f"{said} → {', '.join(names)}" for said, names in answer.meant.items()]
     strong = [_line(result) for result in answer.results if result.is_strong]

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse
 
 from nexus import __version__
 from nexus.gateway.dashboard import parts, periods, words
+from nexus.memory.recall import item
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,7 +31,7 @@ _HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store
 _FILTERS: Final = (
     "age", "amount", "argument_values", "code_spans", "count", "day", "link_citations", "markdown",
     "plain_words", "plural", "preview", "records", "short", "shorten_times", "size", "status_word",
-    "strip_citations", "tone", "took", "unit", "until", "ways", "when", "why",
+    "strip_citations", "tone", "took", "unit", "until", "when", "why",
 )  # fmt: skip
 _THEMES: Final = frozenset({"light", "dark"})
 MOST_AT_ONCE: Final = 2
@@ -56,6 +57,7 @@ def environment() -> "Environment":
     known.update(
         most_calls=parts.MOST_CALLS, call_characters=parts.CALL_CHARACTERS, period_choices=periods.CHOICES
     )
+    made.filters["label"] = item.label
     made.filters["segment"] = segment
     made.filters["pretty"] = pretty
     made.filters["outcome"] = outcome

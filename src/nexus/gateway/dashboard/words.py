@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from markupsafe import Markup, escape
 
 from nexus import clock
-from nexus.memory.recall.item import Reasons
+from nexus.memory.recall.item import PIN, label
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -159,18 +159,6 @@ def amount(value: float, unit: str) -> str:
 
 
 _FOUND: Final = re.compile(r"^(.*?)(?: \(found by ([^()]*)\))?$")
-# How each arm of recall found something.
-_ARMS: Final = {
-    "keyword": "shared words",
-    "semantic": "meaning",
-    "gist": "its gist",
-    "temporal": "its date",
-    "graph": "the people and things it is about",
-    "causal": "a cause or effect",
-    "succession": "a fact that it replaced",
-    "summaries": "a summary",
-    "pin": "your pin",
-}
 _WHY: Final = {
     "needed": "The task needs it",
     "pinned": "You pinned it to somebody or something that the message names",
@@ -185,40 +173,12 @@ _WHY: Final = {
 }
 
 
-_CHIPS: Final = {
-    "keyword": "same words",
-    "semantic": "same meaning",
-    "gist": "same meaning",
-    "temporal": "same time",
-    "graph": "linked to it",
-    "causal": "cause or effect",
-    "succession": "replaced a match",
-    "summaries": "in a summary",
-    "pin": "pinned",
-}
-
-
-def ways(reasons: Reasons) -> list[str]:
-    """How recall found something, in a word or two each, the best way first."""
-    ranked = sorted((rank, arm) for arm, (rank, _) in reasons.arms.items() if rank)
-    chips = [_CHIPS.get(arm.split("_")[0], arm) for _, arm in ranked]
-    if reasons.matched_names:
-        chips = [
-            f"linked to {reasons.matched_names[0]}" if each == _CHIPS["graph"] else each for each in chips
-        ]
-    if reasons.neighbour_of:
-        chips.append("next to another result")
-    return list(dict.fromkeys(chips))
-
-
 def why(text: str) -> str:
     """Why a memory was used or left out, as a sentence."""
     found = _FOUND.match(text.strip())
     reason, arms = (found[1], found[2] or "") if found else (text, "")
     said = _WHY.get(reason) or reason[:1].upper() + reason[1:]
-    ways = dict.fromkeys(_ARMS.get(arm.split("_")[0], arm) for arm in arms.split(", ") if arm)
-    ways.pop("your pin", None)
-    listed = list(ways)
+    listed = [label(arm) for arm in arms.split(", ") if arm not in ("", PIN)]
     by = " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
     return f"{said}. Found by {by}." if by else f"{said}."
 

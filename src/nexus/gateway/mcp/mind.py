@@ -204,7 +204,7 @@ class Mind:
         return Recalled(
             memories=[_describe_match(result) for result in found.results],
             meant={said: list(names) for said, names in found.meant.items()},
-            left_out=list(found.late_arms),
+            left_out=[item.label(arm) for arm in found.late_arms],
         )
 
     async def remember(self, statement: Statement, client: str) -> Remembered:

@@ -29,7 +29,8 @@ class Pool:
     candidate: Flags
     stretch: Whole
     thread: Whole
-    counts: Floats  # rows by terms: how often the text says the word
+    said: Flags  # rows by terms: whether the text says the word
+    counts: Floats  # how often it does; the words that name an entity count in whatever is about it
     spoken_by: Floats  # rows by terms: whether the speaker's name holds the word
     lengths: Floats
     pairs: Floats  # how many of the question's word pairs the text holds
@@ -62,12 +63,14 @@ def build_pool(
     lengths: list[int] = []
     pairs: list[int] = []
     says: list[tuple[bool, bool]] = []
+    said: list[Flags] = []
     candidate = [flag for stretch in stretches for flag in stretch.candidate]
     for row, (item, may_answer) in enumerate(zip(items, candidate, strict=True)):
         text = split_words(item.text, question.language)
         lengths.append(len(text.order))
         for term in terms & text.distinct:
             counts[row, column[term]] = text.order.count(term)
+        said.append(counts[row] > 0)
         # Whatever it is called in the text, what is about a named entity speaks of it.
         about = named.get(item.subject_id or "")
         for word in about.words if about and not about.is_owner else ():
@@ -84,6 +87,7 @@ def build_pool(
         candidate=np.array(candidate, bool),
         stretch=np.repeat(np.arange(len(stretches)), np.array([len(s.items) for s in stretches], np.int64)),
         thread=_threads(items),
+        said=np.array(said, bool).reshape(counts.shape),
         counts=counts,
         spoken_by=spoken_by,
         lengths=np.array(lengths, float),

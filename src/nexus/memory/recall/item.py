@@ -153,11 +153,45 @@ class Sighting:
     score: float
 
 
+NEIGHBOUR_ARM: Final = "neighbour"
+"""Stands for the arms where none saw an item: it was said near one that an arm saw."""
+PIN: Final = "pin"
+"""The arm that finds the pinned facts about the people and things that a task names."""
+LABELS: Final = {
+    "keyword_events": "words in messages",
+    "keyword_facts": "words in facts",
+    "summaries": "words in summaries",
+    "semantic": "meaning",
+    "gist": "gist",
+    "temporal_events": "time of messages",
+    "temporal_memory": "time of facts and episodes",
+    "graph": "people and things",
+    "causal": "cause or effect",
+    "succession": "replacement",
+    NEIGHBOUR_ARM: "nearby message",
+    PIN: "pin",
+    "embed": "embedding the question",
+    "nearest": "comparing vectors",
+    "fetch": "loading the matches",
+    "count": "counting words",
+    "order": "ranking",
+    "rerank": "reranking",
+}
+"""What people read for each arm, and for the other steps that take time."""
+RANKED_ARMS: Final = frozenset({"keyword_events", "keyword_facts", "summaries", "semantic", "gist"})
+"""The arms that rank what they find by how well it fits. To the others, all of it is alike."""
+
+
+def label(name: str) -> str:
+    """Return what people read for an arm or a step; an added arm goes by its name."""
+    return LABELS.get(name, name)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reasons:
     """Why a result is there."""
 
-    arms: dict[str, tuple[int, float]]
+    arms: dict[str, tuple[int, float]]  # rank and score by arm, the best rank first
     matched_words: tuple[str, ...] = ()
     matched_names: tuple[str, ...] = ()
     about: str | None = None  # the entity that it is about, where the question names that
@@ -167,6 +201,8 @@ class Reasons:
     confidence: float = 1.0
     source_type: str | None = None
     source_event_id: str | None = None
+    replaces: str | None = None  # the item that it replaced and whose place it took
+    precedes: str | None = None  # asked about the past: the item that came later and whose place it took
     factors: dict[str, float] = field(default_factory=dict[str, float])  # what each added to the score
 
 

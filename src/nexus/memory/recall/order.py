@@ -14,6 +14,7 @@ from nexus.memory.recall import features, ranker
 from nexus.memory.recall.features import Floats, Pool, Whole
 from nexus.memory.recall.item import (
     CANDIDATE_REACH,
+    NEIGHBOUR_ARM,
     Item,
     Kind,
     Match,
@@ -43,6 +44,8 @@ class Ranked:
     strong: bool = False
     need: float = 0.0
     factors: dict[str, float] = field(default_factory=dict[str, float])
+    replaces: str | None = None  # the id of the item whose place it took, because it replaced that
+    precedes: str | None = None  # or because it was asked for what came before that
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,7 +169,7 @@ def _current_first(ranked: Sequence[Ranked], links: dict[str, str]) -> list[Rank
             continue
         head = _head(entry.item.id, links)
         if head not in placed:
-            place(_above(by_id[head], entry))
+            place(_above(by_id[head], entry, links))
         successor = links.get(entry.item.id)
         if entry.item.id in placed:
             continue
@@ -220,7 +223,7 @@ def _past_first(
     for entry in ranked:
         asked = wanted.get(_head(entry.item.id, links))
         if asked is not None and asked.item.id not in placed:
-            placed[asked.item.id] = _above(asked, entry)
+            placed[asked.item.id] = _above(asked, entry, links)
         placed.setdefault(entry.item.id, entry)
     return list(placed.values())
 
@@ -256,19 +259,38 @@ def _head(id_: str, links: dict[str, str]) -> str:
     return id_
 
 
-def _above(entry: Ranked, passed: Ranked) -> Ranked:
+def _above(entry: Ranked, passed: Ranked, links: dict[str, str]) -> Ranked:
+    """Let an entry take the place of another one of its chain."""
+    if entry.item.id == passed.item.id:
+        return entry
+    is_later = _leads(passed.item.id, entry.item.id, links)
     return replace(
-        entry,
-        score=max(entry.score, passed.score),
+        _score_as(entry, max(entry.score, passed.score)),
         probability=max(entry.probability, passed.probability),
+        replaces=passed.item.id if is_later else None,
+        precedes=None if is_later else passed.item.id,
     )
 
 
 def _below(entry: Ranked, before: Ranked) -> Ranked:
-    return replace(entry, score=min(entry.score, before.score))
+    return _score_as(entry, min(entry.score, before.score))
 
 
-_NEIGHBOUR_ARM = "neighbour"
+def _leads(id_: str, to: str, links: dict[str, str]) -> bool:
+    """Whether one item was replaced by another, directly or by way of others."""
+    while id_ in links and id_ != to:
+        id_ = links[id_]
+    return id_ == to
+
+
+def _score_as(entry: Ranked, score: float) -> Ranked:
+    """Give an entry the score of its new place, with the difference among its factors."""
+    if score == entry.score:
+        return entry
+    moved = entry.factors.get("moved", 0.0) + score - entry.score
+    return replace(entry, score=score, factors={**entry.factors, "moved": moved})
+
+
 # The factors are small: what lies far down the order is not moved by them into the answer.
 _WEIGHED = 3
 # What is far down the order does not pull its causes up.
@@ -399,8 +421,8 @@ def place_causes(ranked: Sequence[Ranked], *, asks_why: bool) -> list[Ranked]:
             surest = max(here.probability, cause.probability)
             is_strong = here.strong or cause.strong
             here = ordered[here.item.id] = replace(here, probability=surest, strong=is_strong)
-            score = max(cause.score, here.score - _BEHIND)
-            ordered[link.id] = replace(cause, score=score, probability=surest, strong=is_strong)
+            cause = _score_as(cause, max(cause.score, here.score - _BEHIND))
+            ordered[link.id] = replace(cause, probability=surest, strong=is_strong)
     return list(ordered.values())
 
 
@@ -512,7 +534,6 @@ def _result(chosen: Chosen, found: Found, row: int, now: datetime) -> Match:
 
 def _reasons(ranked: Ranked, found: Found, row: int, now: datetime) -> Reasons:
     item = ranked.item
-    said = found.pool.counts[row] > 0
     seen = found.sightings.get(item.id, [])
     names = [name for name in found.pool.names if name == item.speaker]
     known = [named.name for named in found.entities.values() if not named.is_owner]
@@ -524,9 +545,11 @@ def _reasons(ranked: Ranked, found: Found, row: int, now: datetime) -> Reasons:
     for sighting in seen:  # best first
         arms.setdefault(sighting.arm, (sighting.rank, sighting.score))
     return Reasons(
-        arms=arms or {_NEIGHBOUR_ARM: (0, 0.0)},
+        arms=arms or {NEIGHBOUR_ARM: (0, 0.0)},
         matched_words=tuple(
-            found.question.forms[term] for term, held in zip(found.question.terms, said, strict=True) if held
+            found.question.forms[term]
+            for term, is_said in zip(found.question.terms, found.pool.said[row], strict=True)
+            if is_said
         ),
         matched_names=tuple(dict.fromkeys(names)),
         about=about and about.name,
@@ -536,6 +559,8 @@ def _reasons(ranked: Ranked, found: Found, row: int, now: datetime) -> Reasons:
         confidence=item.confidence,
         source_type=item.source_type,
         source_event_id=item.source_event_id,
+        replaces=ranked.replaces,
+        precedes=ranked.precedes,
         factors=ranked.factors,
     )
 

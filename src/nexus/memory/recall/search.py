@@ -137,6 +137,11 @@ def _list(values: frozenset[str] | None) -> str | None:
 Log = Literal["event", "fact", "summary"]
 """What has a full-text index. Summaries are observations, mental models and episodes."""
 _INDEX: Final[dict[Log, Index]] = {"event": "events", "fact": "facts", "summary": "summaries"}
+_KEYWORD_ARM: Final[dict[Log, str]] = {
+    "event": "keyword_events",
+    "fact": "keyword_facts",
+    "summary": "summaries",
+}
 _KINDS: Final[dict[str, Kind]] = {
     "evt": "event",
     "fact": "fact",
@@ -336,10 +341,9 @@ def find_by_words(
             given = {"match": plan.match, "limit": limit, **scope.parameters}
             for row in connection.execute(_choose_statement(name, index, is_unspaced=is_unspaced), given):
                 hits.setdefault(str(row[0]), cast("float", row[1]))
+    arm = _KEYWORD_ARM[log]
     return [
-        Sighting(
-            arm="keyword", kind=log if log != "summary" else kind_of(id_), id=id_, rank=rank, score=score
-        )
+        Sighting(arm=arm, kind=log if log != "summary" else kind_of(id_), id=id_, rank=rank, score=score)
         for rank, (id_, score) in enumerate(list(hits.items())[:limit], start=1)
     ]
 
@@ -354,7 +358,7 @@ def _find_by_words(search: Search, log: Log) -> list[Sighting]:
     return find_by_words(search.connection, log, words, search.scope, limits.candidates, limits.matched_rows)
 
 
-def _find_in_time(search: Search, statements: Mapping[str, Kind]) -> list[Sighting]:
+def _find_in_time(search: Search, arm: str, statements: Mapping[str, Kind]) -> list[Sighting]:
     """Find what is of the time that the question speaks of."""
     if search.question.window is None:
         return []
@@ -368,7 +372,7 @@ def _find_in_time(search: Search, statements: Mapping[str, Kind]) -> list[Sighti
     return [
         sighting
         for statement, kind in statements.items()
-        for sighting in _sight("temporal", kind, ((row[0], 1.0) for row in search.read(statement, given)))
+        for sighting in _sight(arm, kind, ((row[0], 1.0) for row in search.read(statement, given)))
     ]
 
 
@@ -446,9 +450,11 @@ ARMS: Final[Mapping[str, Arm]] = {
     "summaries": lambda search: _find_by_words(search, "summary"),
     "semantic": lambda search: search.find_nearest("semantic", 0),
     "gist": lambda search: search.find_nearest("gist", 1),
-    "temporal_events": lambda search: _find_in_time(search, {"events_in_window": "event"}),
+    "temporal_events": lambda search: _find_in_time(
+        search, "temporal_events", {"events_in_window": "event"}
+    ),
     "temporal_memory": lambda search: _find_in_time(
-        search, {"facts_in_window": "fact", "episodes_in_window": "episode"}
+        search, "temporal_memory", {"facts_in_window": "fact", "episodes_in_window": "episode"}
     ),
     "graph": _find_by_entities,
 }

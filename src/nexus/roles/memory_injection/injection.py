@@ -24,7 +24,7 @@ from nexus.ledgers.runtime import injections, requests
 from nexus.memory.conclusions import batches
 from nexus.memory.languages import cues
 from nexus.memory.recall import ranker
-from nexus.memory.recall.item import Item, Kind, Match, Matches, Query, Reasons, kinds
+from nexus.memory.recall.item import PIN, Item, Kind, Match, Matches, Query, Reasons, kinds, label
 from nexus.memory.recall.reading import Deadline
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.words import token_count
@@ -32,7 +32,7 @@ from nexus.request import Request, Visibility
 from nexus.roles.instructions import role_text
 from nexus.roles.memory_injection import triage
 from nexus.roles.memory_injection.formatting import format_memories, parse_memories
-from nexus.roles.memory_injection.triage import EMPTY_CONVERSATION, PIN, Conversation, Verdict
+from nexus.roles.memory_injection.triage import EMPTY_CONVERSATION, Conversation, Verdict
 from nexus.roles.services import Services
 
 _TIMEOUT_MS: Final = 3_000
@@ -232,7 +232,7 @@ class Injection:
                 text_sha256=hashlib.sha256(item.text.encode()).hexdigest(),
                 score=round(verdict.result.score, 4) if verdict else 0.0,
                 probability=round(verdict.result.probability, 4) if verdict else 0.0,
-                why=f"{verdict.why} (found by {', '.join(sorted(verdict.result.reasons.arms))})"
+                why=f"{verdict.why} (found by {', '.join(map(label, verdict.result.reasons.arms))})"
                 if verdict
                 else "the model found it itself and chose it",
                 decided_by=decision.decided_by,

@@ -18,7 +18,7 @@ from typing import Final
 
 from nexus.memory.languages import cues, detect
 from nexus.memory.recall import ranker
-from nexus.memory.recall.item import Item, Kind, Match, Matches
+from nexus.memory.recall.item import PIN, Item, Kind, Match, Matches
 from nexus.memory.recall.words import split_words, token_count
 
 
@@ -40,8 +40,6 @@ class Limits:
 
 
 LIMITS: Final = Limits()
-PIN: Final = "pin"
-"""The arm that finds the pinned facts about the people and things that a task names."""
 # Messages that share at least this much of their words repeat each other.
 _ECHO: Final = 0.8
 # What may stand between two names in a list: "write to Ann, Bob and my sister".

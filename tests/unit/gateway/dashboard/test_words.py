@@ -6,7 +6,6 @@ from importlib import resources
 import pytest
 
 from nexus.gateway.dashboard import words
-from nexus.memory.recall.item import Reasons
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -75,20 +74,14 @@ def test_a_preview_has_the_words_of_an_answer_without_its_marks() -> None:
     assert words.preview(None, 20) == ""
 
 
-def test_why_a_memory_was_found_is_told_in_plain_words() -> None:
-    arms = {
-        "graph": (3, 0.2),
-        "gist": (46, 0.1),
-        "semantic": (2, 0.5),
-        "keyword": (1, 0.9),
-        "temporal": (0, 0.0),
-    }
-    reasons = Reasons(arms=arms, matched_names=("Clara",))
-    assert words.ways(reasons) == ["same words", "same meaning", "linked to Clara"]
-    assert words.ways(Reasons(arms={"graph": (1, 1.0)}, neighbour_of="evt_1")) == [
-        "linked to it",
-        "next to another result",
-    ]
+def test_why_a_memory_was_used_is_told_in_plain_words() -> None:
+    assert words.why("needed (found by words in facts, meaning, gist)") == (
+        "The task needs it. Found by words in facts, meaning and gist."
+    )
+    assert words.why("pinned (found by pin)") == (
+        "You pinned it to somebody or something that the message names."
+    )
+    assert words.why("needed (found by semantic)") == "The task needs it. Found by meaning.", "as once recorded"
 
 
 def test_breadcrumbs_begin_with_their_room_and_end_with_a_name() -> None:

@@ -72,7 +72,7 @@ async def test_episodes_of_the_time_that_is_meant(opened: Ledgers) -> None:
         Query(deadline_ms=LONG_MS, text="What did Ann and Bob carry in March?")
     )
     (result,) = [r for r in answer.results if r.item.kind == "episode"]
-    assert "temporal" in result.reasons.arms
+    assert "temporal_memory" in result.reasons.arms
 
 
 async def test_entities_by_any_of_their_names(opened: Ledgers) -> None:

@@ -59,7 +59,7 @@ async def test_the_turn_that_says_it_comes_first(opened: Ledgers) -> None:
     answer = await recall.find(Query(deadline_ms=LONG_MS, text="Who teaches Bob the cello?"))
     assert answer.results[0].item.id == ids["I started cello lessons with Mrs Keller."]
     reasons = answer.results[0].reasons
-    assert "keyword" in reasons.arms
+    assert "keyword_events" in reasons.arms
     assert "cello" in reasons.matched_words
     assert reasons.source_event_id == answer.results[0].item.id
     assert reasons.age_days > 100

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from embedders import Hashes
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import Vectors, embed_new
-from nexus.memory.recall.item import Query
+from nexus.memory.recall.item import LABELS, RANKED_ARMS, Query, preset
 from nexus.memory.recall.recall import Recall
-from unit.memory.recall.homes import LONG_MS, NOW, say
+from nexus.memory.recall.search import ARMS
+from unit.memory.recall.homes import ANN, LONG_MS, NOW, know_people, learn, say
+from unit.memory.recall.test_kinds import conclude
 
 
 class Marked(Hashes):
@@ -33,3 +35,25 @@ async def test_a_question_is_embedded_as_a_question_and_what_was_said_as_a_text(
     recall = Recall(opened, vectors, now=lambda: NOW)
     await recall.find(Query(text="Where is the cello?", deadline_ms=LONG_MS))
     assert "Where is the cello?" in embedder.questions
+
+
+def test_every_arm_has_a_label_and_is_known_by_one_name() -> None:
+    assert ARMS.keys() | {"causal", "succession"} <= LABELS.keys()
+    assert RANKED_ARMS <= ARMS.keys()
+    assert preset("high").arms == ARMS.keys() | {"causal"}
+    assert preset("low").arms < preset("mid").arms == preset("high").arms
+
+
+async def test_what_an_arm_sees_bears_its_name(opened: Ledgers) -> None:
+    await know_people(opened)
+    await conclude(opened)
+    await learn(opened, memory.NewFact(fact="Ann drank tea in March", source_entity_id=ANN))
+    await say(opened, "t", ("Ann", "The tea was cold on the first of May."))
+    vectors = Vectors(opened.embeddings, Hashes())
+    await embed_new(opened, vectors)
+    recall = Recall(opened, vectors, now=lambda: NOW)
+    seen = set[str]()
+    for text in ("What tea did Ann drink in May?", "What did Ann and Bob carry in March?"):
+        found = await recall.gather(Query(text=text, budget="high", deadline_ms=LONG_MS))
+        seen |= {sighting.arm for sightings in found.sightings.values() for sighting in sightings}
+    assert seen == ARMS.keys()

@@ -140,10 +140,29 @@ def test_asked_about_a_time_before_the_change_the_old_value_comes_first() -> Non
     assert ids(place_successors(entries, until=july)) == ["B", "A"]
 
 
-def test_a_successor_counts_as_much_as_what_it_passes() -> None:
+def test_a_successor_counts_as_much_as_what_it_passes_and_says_so() -> None:
     first, second, _ = place_successors(ranked("A", "X", "B", links={"A": "B"}))
     assert (first.item.id, first.score, first.probability) == ("B", 10.0, 1.0)
+    assert (first.replaces, first.precedes, first.factors) == ("A", None, {"moved": 2.0})
     assert second.item.id == "A"
+    assert (second.replaces, second.precedes, second.factors) == (None, None, {})
+
+
+def test_what_moves_down_says_so() -> None:
+    *_, last = place_successors(ranked("A", "X", "B", "C", links=CHAIN))
+    assert (last.item.id, last.score, last.factors) == ("A", 8.0, {"moved": -2.0})
+
+
+@pytest.mark.parametrize(
+    ("given", "replaces", "precedes"), [("C B", None, "C"), ("A B C", "A", None), ("B C", None, None)]
+)
+def test_what_takes_a_place_because_it_was_before_says_so(
+    given: str, replaces: str | None, precedes: str | None
+) -> None:
+    texts = {"A": "Ghent", "B": "Lund", "C": "Rotterdam"}
+    entries = ranked(*given.split(), links=CHAIN, texts=texts)
+    first, *_ = place_successors(entries, asks_past=True, followed_by=frozenset({"rotterdam"}))
+    assert (first.item.id, first.replaces, first.precedes) == ("B", replaces, precedes)
 
 
 def _strong(entries: list[Ranked], *names: str) -> list[Ranked]:

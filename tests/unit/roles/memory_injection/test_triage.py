@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from nexus.memory.recall.item import Item, Kind, Match, Matches, Named, Reasons
-from nexus.roles.memory_injection.triage import LIMITS, PIN, Limits, judge
+from nexus.memory.recall.item import PIN, Item, Kind, Match, Matches, Named, Reasons
+from nexus.roles.memory_injection.triage import LIMITS, Limits, judge
 
 NEEDED = 0.5
 
@@ -27,7 +27,7 @@ def _result(
         outbound=outbound,
         stale_since="2026-06-01T00:00:00.000Z" if stale else None,
     )
-    reasons = Reasons(arms={"keyword": (1, 1.0)}, about=about)
+    reasons = Reasons(arms={"keyword_facts": (1, 1.0)}, about=about)
     return Match(item=item, score=need, probability=0.1, tokens=5, reasons=reasons, need=need)
 
 
