@@ -39,8 +39,8 @@ from nexus.memory.embedding import Embedder, Vectors
 from nexus.memory.languages import DEFAULT
 from nexus.memory.recall import features, ranker
 from nexus.memory.recall.item import Item, Named, Query
-from nexus.memory.recall.order import Found
-from nexus.memory.recall.ranker import LIKE
+from nexus.memory.recall.order import Gathered
+from nexus.memory.recall.ranker import WEIGHTS_OF
 from nexus.memory.recall.reading import Deadline
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import Reranker, installed_reranker
@@ -95,7 +95,7 @@ _LIKENESS = (
     "about_role",
     "about_owner",
     "about_other",
-    "of_kin",
+    "of_same_subject",
     "constrains",
     "reaches",
     "q_terms",
@@ -139,7 +139,7 @@ class Example:
 
 
 def _example(
-    found: Found, group: str, row: life_data.Row, relevant: Sequence[bool], evidence: int, now: datetime
+    found: Gathered, group: str, row: life_data.Row, relevant: Sequence[bool], evidence: int, now: datetime
 ) -> Example:
     rows = np.flatnonzero(found.pool.candidate)
     table = features.table(found.question, found.pool)
@@ -149,7 +149,7 @@ def _example(
         row["kind"],
         list(table),
         np.stack([values[rows] for values in table.values()], axis=1).astype(np.float32),
-        [LIKE[item.kind] for item in items],
+        [WEIGHTS_OF[item.kind] for item in items],
         np.array(relevant, bool),
         evidence,
         items,
@@ -608,7 +608,8 @@ def learn(examples: Sequence[Example], tasks: Sequence[Example], order: Order) -
         "strength": {},
         "strong": {},
     }
-    data["need"], data["told"], data["beside"] = need(tasks, [order.scores(task) for task in tasks])
+    needs = need(tasks, [order.scores(task) for task in tasks])
+    data["need"], data["need_threshold"], data["need_threshold_beside"] = needs
     for given in _STRENGTH:
         if given == "reranked" and all(e.fits is None for e in judged):
             continue

@@ -189,7 +189,7 @@ class BuiltHome:
             engine=self.engine,
             memory=self.memory,
             broker=self.broker,
-            recall=self.open_recall,
+            open_recall=self.open_recall,
             memory_socket=self.memory_socket,
         )
 

@@ -50,5 +50,5 @@ class Services:
     engine: "Engine"
     memory: "Memory"
     broker: "Broker"
-    recall: OpenRecall
+    open_recall: OpenRecall
     memory_socket: OpenMemorySocket

@@ -17,7 +17,7 @@ from nexus.memory.recall.question import Question
 from nexus.memory.recall.words import ROLE_WORDS, function_words, names_time_or_number, split_words, tokens
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
@@ -27,8 +27,8 @@ class Pool:
 
     items: list[Item]
     candidate: Flags
-    stretch: Whole
-    thread: Whole
+    stretch: Integers
+    thread: Integers
     said: Flags  # rows by terms: whether the text says the word
     counts: Floats  # how often it does; the words that name an entity count in whatever is about it
     spoken_by: Floats  # rows by terms: whether the speaker's name holds the word
@@ -140,7 +140,7 @@ def _name_terms(names: tuple[str, ...], column: dict[str, int], language: str) -
     return flags
 
 
-def _threads(items: list[Item]) -> Whole:
+def _threads(items: list[Item]) -> Integers:
     """A number for each thread; what has none is a thread of its own."""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(item.thread_id or item.id, len(numbers)) for item in items], np.int64)
@@ -291,11 +291,11 @@ def _people(pool: Pool, meaning: dict[str, Floats]) -> dict[str, Floats]:
         "about_role": by_role,
         "about_other": (1 - np.maximum(by_name, by_role)) * float(pool.means_somebody),
         "about_owner": pool.about_owner.astype(float),
-        "of_kin": _best_of_kin(pool, meaning["cosine"]),
+        "of_same_subject": _best_of_same_subject(pool, meaning["cosine"]),
     }
 
 
-def _best_of_kin(pool: Pool, values: Floats) -> Floats:
+def _best_of_same_subject(pool: Pool, values: Floats) -> Floats:
     """The best value among the other rows about the same people and things, as far above the mean.
 
     "What do I owe the bus driver?" is nearest to who the bus driver is; what is owed is another fact of his.
@@ -404,14 +404,14 @@ def _bm25(counts: Floats, lengths: Floats, idf: Floats, k1: float, b: float) -> 
     return (counts * (k1 + 1) / (counts + norm[:, None] + 1e-9)) @ idf
 
 
-def _window(values: Floats, stretch: Whole, weights: dict[int, float]) -> Floats:
+def _window(values: Floats, stretch: Integers, weights: dict[int, float]) -> Floats:
     total = np.zeros_like(values)
     for offset, weight in weights.items():
         total += weight * _shift(values, stretch, offset)
     return total
 
 
-def _shift(values: Floats, stretch: Whole, offset: int) -> Floats:
+def _shift(values: Floats, stretch: Integers, offset: int) -> Floats:
     """Each row's neighbour at the offset; nothing past the ends of its stretch."""
     if offset == 0:
         return values
@@ -427,7 +427,7 @@ def _shift(values: Floats, stretch: Whole, offset: int) -> Floats:
     return result
 
 
-def _thread_best(values: Floats, thread: Whole) -> Floats:
+def _thread_best(values: Floats, thread: Integers) -> Floats:
     best = np.full(int(thread.max()) + 1, -np.inf)
     np.maximum.at(best, thread, values)
     return best[thread]

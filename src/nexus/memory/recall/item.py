@@ -20,7 +20,7 @@ CANDIDATE_REACH = 2
 # Words this far away still tell what a turn is about (the widest window of the features).
 CONTEXT_REACH = 5
 
-SCOPES: Final[dict[str, Kind]] = {
+KIND_NAMES: Final[dict[str, Kind]] = {
     "events": "event",
     "facts": "fact",
     "relationships": "fact",
@@ -38,9 +38,9 @@ def kinds(scope: str | None) -> frozenset[Kind]:
     """The kinds of a list such as `facts,episodes`; all of them where none is given."""
     names = [name.strip() for name in (scope or "").split(",") if name.strip()]
     for name in names:
-        if name not in SCOPES:
-            raise UsageError(f"`{name}` is not a kind of memory", hint=f"Known: {', '.join(SCOPES)}.")
-    return frozenset(SCOPES[name] for name in names or SCOPES)
+        if name not in KIND_NAMES:
+            raise UsageError(f"`{name}` is not a kind of memory", hint=f"Known: {', '.join(KIND_NAMES)}.")
+    return frozenset(KIND_NAMES[name] for name in names or KIND_NAMES)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,7 @@ from nexus import clock
 from nexus.memory.embedding.catalogue import MULTILINGUAL_MODEL
 from nexus.memory.languages import DEFAULT
 from nexus.memory.recall import features, ranker
-from nexus.memory.recall.features import Floats, Pool, Whole
+from nexus.memory.recall.features import Floats, Pool, Integers
 from nexus.memory.recall.item import (
     CANDIDATE_REACH,
     NEIGHBOUR_ARM,
@@ -299,7 +299,7 @@ _BEHIND = 1e-6
 
 
 def rank_threads(
-    pool: Pool, table: dict[str, Floats], rows: Whole, scores: Floats, weights: dict[str, float]
+    pool: Pool, table: dict[str, Floats], rows: Integers, scores: Floats, weights: dict[str, float]
 ) -> tuple[tuple[str, float], ...]:
     """Every thread that has a candidate, best first, with its score."""
     named: dict[str, list[int]] = {}
@@ -315,7 +315,7 @@ def rank_threads(
 
 
 def thread_features(
-    positions: list[int], rows: Whole, table: dict[str, Floats], scores: Floats
+    positions: list[int], rows: Integers, table: dict[str, Floats], scores: Floats
 ) -> dict[str, float]:
     """What a thread's candidates say of it."""
     own = np.sort(scores[positions])[::-1]
@@ -336,7 +336,7 @@ def _score(values: dict[str, float], weights: dict[str, float]) -> float:
 
 
 @dataclass(slots=True)
-class Found:
+class Gathered:
     """What the arms brought together, before it is ordered."""
 
     question: Question
@@ -350,55 +350,55 @@ class Found:
 
 
 def order(
-    found: Found,
+    gathered: Gathered,
     query: Query,
     now: clock.Clock,
     reranker: Reranker | None = None,
     deadline: Deadline | None = None,
 ) -> Matches:
     """The answer: best first, each marked strong or weak, within the token budget."""
-    rows = np.flatnonzero(found.pool.candidate)
-    window = found.question.window
+    rows = np.flatnonzero(gathered.pool.candidate)
+    window = gathered.question.window
     if not len(rows):
         return Matches(
-            results=(), late_arms=found.late, window=window, timings_ms=found.timings_ms, named=found.entities
+            results=(), late_arms=gathered.late, window=window, timings_ms=gathered.timings_ms, named=gathered.entities
         )
-    with timed(found.timings_ms, "order"):
+    with timed(gathered.timings_ms, "order"):
         learned, limits = ranker.load(), preset(query.budget)
-        table = features.table(found.question, found.pool)
-        kinds: list[Kind] = [found.pool.items[int(row)].kind for row in rows]
+        table = features.table(gathered.question, gathered.pool)
+        kinds: list[Kind] = [gathered.pool.items[int(row)].kind for row in rows]
         scores = learned.scores(table, rows, kinds)
-        best = _weighed(found, rows, scores, query, now())
+        best = _weighed(gathered, rows, scores, query, now())
         if reranker is not None and deadline is not None:
-            with timed(found.timings_ms, "rerank"):
-                best = _reranked(best, found, reranker, limits.reranked, deadline)
+            with timed(gathered.timings_ms, "rerank"):
+                best = _reranked(best, gathered, reranker, limits.reranked, deadline)
         ranked = [
-            *_judged(best, found, table, now()),
-            *_rest(found, rows, scores, {entry.row for entry in best}),
+            *_judged(best, gathered, table, now()),
+            *_rest(gathered, rows, scores, {entry.row for entry in best}),
         ]
         chosen = choose(
             place_successors(
-                place_causes(ranked, asks_why=found.question.asks_why),
-                asks_past=found.question.asks_past,
-                asks_first=found.question.asks_first,
-                followed_by=found.question.followed_by,
-                language=found.question.language,
+                place_causes(ranked, asks_why=gathered.question.asks_why),
+                asks_past=gathered.question.asks_past,
+                asks_first=gathered.question.asks_first,
+                followed_by=gathered.question.followed_by,
+                language=gathered.question.language,
                 until=None if window is None else window[1],
             ),
             max_results=query.max_results,
             max_tokens=query.max_tokens,
         )
-        best_threads = rank_threads(found.pool, table, rows, scores, learned.threads)
-        row_of = {item.id: row for row, item in enumerate(found.pool.items)}
-        results = [_result(entry, found, row_of[entry.ranked.item.id], now()) for entry in chosen]
+        best_threads = rank_threads(gathered.pool, table, rows, scores, learned.threads)
+        row_of = {item.id: row for row, item in enumerate(gathered.pool.items)}
+        results = [_result(entry, gathered, row_of[entry.ranked.item.id], now()) for entry in chosen]
     return Matches(
         results=tuple(results),
         threads=best_threads,
-        late_arms=found.late,
+        late_arms=gathered.late,
         window=window,
-        timings_ms=found.timings_ms,
+        timings_ms=gathered.timings_ms,
         considered=len(rows),
-        named=found.entities,
+        named=gathered.entities,
         answerable=max((result.probability for result in results), default=0.0),
     )
 
@@ -436,26 +436,26 @@ class _Entry:
     fit: float | None = None  # the reranker's log-odds, if it read the text
 
 
-def _weighed(found: Found, rows: Whole, scores: Floats, query: Query, now: datetime) -> list[_Entry]:
+def _weighed(gathered: Gathered, rows: Integers, scores: Floats, query: Query, now: datetime) -> list[_Entry]:
     """The best, with the factors that decide between things that answer equally well."""
     weights = ranker.load().factors
     entries: list[_Entry] = []
     for position in np.argsort(-scores, kind="stable")[: max(_WEIGHED * query.max_results, 50)]:
         row = int(rows[position])
-        added = features.factors(found.pool.items[row], found.question, now, weights)
+        added = features.factors(gathered.pool.items[row], gathered.question, now, weights)
         entries.append(_Entry(row, float(scores[position]) + sum(added.values()), added))
     return sorted(entries, key=lambda entry: -entry.score)
 
 
 def _reranked(
-    entries: list[_Entry], found: Found, reranker: Reranker, most: int, deadline: Deadline
+    entries: list[_Entry], gathered: Gathered, reranker: Reranker, most: int, deadline: Deadline
 ) -> list[_Entry]:
     """The best few again, by how well each fits the question; what was not read keeps its score."""
-    if not most or (reranker.languages and found.question.language not in reranker.languages):
+    if not most or (reranker.languages and gathered.question.language not in reranker.languages):
         return entries
     weight = ranker.load().fit
-    texts = [found.pool.items[entry.row].text for entry in entries[:most]]
-    fits = reranker.fits(found.question.text, texts, deadline)
+    texts = [gathered.pool.items[entry.row].text for entry in entries[:most]]
+    fits = reranker.fits(gathered.question.text, texts, deadline)
     read = [
         replace(
             entry, score=entry.score + weight * fit, factors={**entry.factors, "fit": weight * fit}, fit=fit
@@ -468,21 +468,21 @@ def _reranked(
     return sorted([*read, *rest], key=lambda entry: -entry.score)
 
 
-def _judged(entries: list[_Entry], found: Found, table: dict[str, Floats], now: datetime) -> list[Ranked]:
+def _judged(entries: list[_Entry], gathered: Gathered, table: dict[str, Floats], now: datetime) -> list[Ranked]:
     """Each with the probability that it answers, and whether that makes it strong."""
     learned = ranker.load()
     # Of a model that nothing was learned for, cosines say how to order, not how sure to be.
-    language = found.question.language
+    language = gathered.question.language
     by_meaning = "words"
-    if learned.knows(found.model_id):
-        is_multilingual = (found.model_id or "").startswith(MULTILINGUAL_MODEL)
+    if learned.knows(gathered.model_id):
+        is_multilingual = (gathered.model_id or "").startswith(MULTILINGUAL_MODEL)
         by_meaning = "multilingual" if is_multilingual else "meaning"
     rows = np.array([entry.row for entry in entries], np.int64)
     values = {name: column[rows] for name, column in table.items()}
     values["fit"] = np.array([entry.fit or 0.0 for entry in entries])
     values["score_gap"] = np.array([entry.score for entry in entries])
     values["score_gap"] -= values["score_gap"].max(initial=-np.inf)
-    needed = _needed(entries[: ranker.CONSIDERED], found, values, now)
+    needed = _needed(entries[: ranker.CONSIDERED], gathered, values, now)
     chances = {given: learned.strength[given].probability(values) for given in (by_meaning, "reranked")}
     ranked: list[Ranked] = []
     for at, entry in enumerate(entries):
@@ -490,7 +490,7 @@ def _judged(entries: list[_Entry], found: Found, table: dict[str, Floats], now: 
         probability = float(chances[given][at])
         ranked.append(
             Ranked(
-                item=found.pool.items[entry.row],
+                item=gathered.pool.items[entry.row],
                 score=entry.score,
                 probability=probability,
                 strong=probability >= learned.strong_from(given, language),
@@ -501,44 +501,44 @@ def _judged(entries: list[_Entry], found: Found, table: dict[str, Floats], now: 
     return ranked
 
 
-def _needed(entries: list[_Entry], found: Found, values: dict[str, Floats], now: datetime) -> Floats:
+def _needed(entries: list[_Entry], gathered: Gathered, values: dict[str, Floats], now: datetime) -> Floats:
     """How likely a task needs each of the best."""
-    items = [found.pool.items[entry.row] for entry in entries]
+    items = [gathered.pool.items[entry.row] for entry in entries]
     best = {name: column[: len(entries)] for name, column in values.items()}
-    use = ranker.columns(found.question.text, items, best, named=found.entities, now=now)
+    use = ranker.columns(gathered.question.text, items, best, named=gathered.entities, now=now)
     return ranker.load().need.probability({**best, **use})
 
 
-def _rest(found: Found, rows: Whole, scores: Floats, placed: set[int]) -> list[Ranked]:
+def _rest(gathered: Gathered, rows: Integers, scores: Floats, placed: set[int]) -> list[Ranked]:
     """What lies too far down for anything but its score to count."""
     return [
-        Ranked(item=found.pool.items[int(rows[i])], score=float(scores[i]), probability=0.0)
+        Ranked(item=gathered.pool.items[int(rows[i])], score=float(scores[i]), probability=0.0)
         for i in np.argsort(-scores, kind="stable")
         if int(rows[i]) not in placed
     ]
 
 
-def _result(chosen: Chosen, found: Found, row: int, now: datetime) -> Match:
+def _result(chosen: Chosen, gathered: Gathered, row: int, now: datetime) -> Match:
     ranked = chosen.ranked
     return Match(
         item=ranked.item,
         score=ranked.score,
         probability=ranked.probability,
         tokens=chosen.tokens,
-        reasons=_reasons(ranked, found, row, now),
+        reasons=_reasons(ranked, gathered, row, now),
         also=chosen.also,
         strength="strong" if ranked.strong else "weak",
         need=ranked.need,
     )
 
 
-def _reasons(ranked: Ranked, found: Found, row: int, now: datetime) -> Reasons:
+def _reasons(ranked: Ranked, gathered: Gathered, row: int, now: datetime) -> Reasons:
     item = ranked.item
-    seen = found.sightings.get(item.id, [])
-    names = [name for name in found.pool.names if name == item.speaker]
-    known = [named.name for named in found.entities.values() if not named.is_owner]
+    seen = gathered.sightings.get(item.id, [])
+    names = [name for name in gathered.pool.names if name == item.speaker]
+    known = [named.name for named in gathered.entities.values() if not named.is_owner]
     names += [name for name in known if name and name.lower() in item.text.lower()]
-    about = found.entities.get(item.subject_id or "")
+    about = gathered.entities.get(item.subject_id or "")
     about = None if about and about.is_owner else about
     names += [about.name] if about and about.name else []
     arms: dict[str, tuple[int, float]] = {}
@@ -547,13 +547,13 @@ def _reasons(ranked: Ranked, found: Found, row: int, now: datetime) -> Reasons:
     return Reasons(
         arms=arms or {NEIGHBOUR_ARM: (0, 0.0)},
         matched_words=tuple(
-            found.question.forms[term]
-            for term, is_said in zip(found.question.terms, found.pool.said[row], strict=True)
+            gathered.question.forms[term]
+            for term, is_said in zip(gathered.question.terms, gathered.pool.said[row], strict=True)
             if is_said
         ),
         matched_names=tuple(dict.fromkeys(names)),
         about=about and about.name,
-        neighbour_of=None if seen else _nearest_seen(row, found),
+        neighbour_of=None if seen else _nearest_seen(row, gathered),
         age_days=features.age_days(item, now),
         stale_since=item.stale_since,
         confidence=item.confidence,
@@ -565,11 +565,11 @@ def _reasons(ranked: Ranked, found: Found, row: int, now: datetime) -> Reasons:
     )
 
 
-def _nearest_seen(row: int, found: Found) -> str | None:
+def _nearest_seen(row: int, gathered: Gathered) -> str | None:
     for distance in range(1, CANDIDATE_REACH + 1):
         for other in (row - distance, row + distance):
-            if not 0 <= other < len(found.pool.items) or found.pool.stretch[other] != found.pool.stretch[row]:
+            if not 0 <= other < len(gathered.pool.items) or gathered.pool.stretch[other] != gathered.pool.stretch[row]:
                 continue
-            if found.pool.items[other].id in found.sightings:
-                return found.pool.items[other].id
+            if gathered.pool.items[other].id in gathered.sightings:
+                return gathered.pool.items[other].id
     return None

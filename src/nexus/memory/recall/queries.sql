@@ -279,7 +279,7 @@ SELECT id, 1.0 FROM (
 )
 ORDER BY created_at DESC LIMIT :limit
 
--- name: neighbours_of_entities
+-- name: related_entities
 -- Whom facts tie to them, and who is mentioned in the same episodes, the most often first.
 SELECT id, count(*) AS times FROM (
   SELECT * FROM (SELECT target_entity_id AS id FROM facts

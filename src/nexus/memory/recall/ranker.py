@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from nexus.memory.languages import cues, speech
 from nexus.memory.languages.dates import find_moments
-from nexus.memory.recall.features import Floats, Whole
+from nexus.memory.recall.features import Floats, Integers
 from nexus.memory.recall.item import Item, Kind, Named
 
 _WEIGHTS = Path(__file__).with_name("weights.json")
 # Fewer cosines say nothing about how a model spreads them.
 _ENOUGH = 10
 # Kinds that nothing could be learned for go by what was learned for the one that they resemble.
-LIKE: Final[Mapping[Kind, str]] = {
+WEIGHTS_OF: Final[Mapping[Kind, str]] = {
     "event": "event",
     "fact": "fact",
     "observation": "fact",
@@ -56,23 +56,23 @@ class Sum:
 class Ranker:
     """Everything that was learned."""
 
-    order: dict[str, Sum]  # by kind
+    order_weights: dict[str, Sum]  # by kind
     strength: dict[str, Sum]  # by what there is to go by: reranked, meaning (multilingual), words
     strong: dict[str, dict[str, float]]  # from which probability a result is strong, also by language
     need: Sum  # that a task needs it
-    told: float  # from which such probability something is worth telling
-    beside: float  # and from which other things are told beside it
+    need_threshold: float  # from which such probability something is injected
+    need_threshold_beside: float  # and from which other things are injected beside it
     scales: dict[str, tuple[float, float]]  # mean and spread of each known model's cosines
     threads: dict[str, float]
     factors: dict[str, float]
     fit: float  # what a reranker's word weighs
 
-    def scores(self, features: Mapping[str, Floats], rows: Whole, kinds: Sequence[Kind]) -> Floats:
+    def scores(self, features: Mapping[str, Floats], rows: Integers, kinds: Sequence[Kind]) -> Floats:
         """How well each candidate answers, beside the other candidates of the question."""
-        like = np.array([LIKE[kind] for kind in kinds])
+        weights_of = np.array([WEIGHTS_OF[kind] for kind in kinds])
         total = np.zeros(len(rows))
-        for kind, weighted in self.order.items():
-            own = np.flatnonzero(like == kind)
+        for kind, weighted in self.order_weights.items():
+            own = np.flatnonzero(weights_of == kind)
             total[own] = weighted.of({name: features[name][rows[own]] for name in weighted.weights})
         return total
 
@@ -108,12 +108,12 @@ def load(path: Path = _WEIGHTS) -> Ranker:
     """The ranker whose weights lie beside this file."""
     data = json.loads(path.read_text(encoding="utf-8"))
     return Ranker(
-        order={kind: Sum(**given) for kind, given in data["order"].items()},
+        order_weights={kind: Sum(**given) for kind, given in data["order"].items()},
         strength={name: Sum(**given) for name, given in data["strength"].items()},
         strong=data["strong"],
         need=Sum(**data["need"]),
-        told=data["told"],
-        beside=data["beside"],
+        need_threshold=data["need_threshold"],
+        need_threshold_beside=data["need_threshold_beside"],
         scales={model: _pair(given) for model, given in data["scales"].items()},
         threads=data["threads"],
         factors=data["factors"],
@@ -153,7 +153,7 @@ _IDENTIFIERS: Final = {
 }
 # Ways to reach somebody that a task can ask for.
 _CHANNELS: Final = frozenset({"email", "phone", "account", "address"})
-_MOST_RANK, _MOST_KIN = 10, 30
+_MOST_RANK, _MOST_SAME_SUBJECT = 10, 30
 
 
 def reaches_somebody(task: str) -> bool:
@@ -193,7 +193,7 @@ def columns(
     owner, constrains = values["about_owner"], values["constrains"]
     serves = np.array([float(not work.isdisjoint(cues.find_fact_topics(item.text))) for item in items])
     restricts = np.array([float(cues.restricts(item.text)) for item in items])
-    rank, kin = _among_kin(items, values["cosine"])
+    rank, count = _among_same_subject(items, values["cosine"])
     held = [identifiers(item.text) for item in items]
     wanted = cues.find_task_topics(task) & _CHANNELS
     reaching = reaches_somebody(task)
@@ -219,10 +219,10 @@ def columns(
         "no_topic": np.full(len(items), float(not work)),
         "means_somebody": np.full(len(items), float(means_somebody)),
         "best_cosine": np.full(len(items), float(values["cosine"].max(initial=0.0))),
-        "kin_rank": rank,
-        "kin_rank_named": rank * takes_part,
-        "kin_rank_owner": rank * owner,
-        "kin_count": kin * takes_part,
+        "same_subject_rank": rank,
+        "same_subject_rank_named": rank * takes_part,
+        "same_subject_rank_owner": rank * owner,
+        "same_subject_count": count * takes_part,
         "identifies": identifies,
         "identifies_first": fitting * of_first,
         "identifies_other_way": identifies - fitting,
@@ -245,7 +245,7 @@ def _first_named(task: str, named: Mapping[str, Named]) -> frozenset[str]:
     return frozenset(id_ for id_, place in places.items() if place == min(places.values()))
 
 
-def _among_kin(items: Sequence[Item], cosine: Floats) -> tuple[Floats, Floats]:
+def _among_same_subject(items: Sequence[Item], cosine: Floats) -> tuple[Floats, Floats]:
     """The place of each among what is known of the same subject, by likeness, and how much that is."""
     places = Counter[str | None]()
     rank = np.zeros(len(items))
@@ -253,5 +253,5 @@ def _among_kin(items: Sequence[Item], cosine: Floats) -> tuple[Floats, Floats]:
         subject = items[int(row)].subject_id
         rank[row] = min(places[subject], _MOST_RANK) / _MOST_RANK
         places[subject] += 1
-    kin = np.array([min(places[item.subject_id], _MOST_KIN) / _MOST_KIN for item in items])
-    return rank, kin
+    count = np.array([min(places[item.subject_id], _MOST_SAME_SUBJECT) / _MOST_SAME_SUBJECT for item in items])
+    return rank, count

@@ -1,7 +1,7 @@
 """Recall: from a question to the few things worth knowing, under a deadline, with reasons.
 
 All of it is one pass, on one thread and one connection over the ledgers:
-question → arms → the gate → what was said around → features → order → strength, duplicates, budget
+question → arms → the scope check → what was said around → features → order → strength, duplicates, budget
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from nexus.memory.recall.item import (
     Stretch,
     preset,
 )
-from nexus.memory.recall.order import Found, order
+from nexus.memory.recall.order import Gathered, order
 from nexus.memory.recall.question import find_home_language, understand
 from nexus.memory.recall.reading import SQL, Deadline, LateError, timed
 from nexus.memory.recall.reranker import Reranker
@@ -96,14 +96,14 @@ class Recall:
         started = time.perf_counter()
         deadline = _deadline(query)
         searches: list[Search] = []
-        found: list[Found] = []
+        gathered: list[Gathered] = []
         passes: list[asyncio.Future[Matches]] = []
 
         def run(connection: apsw.Connection, vectors: Vectors | None, late: Sequence[str]) -> Matches:
             search = self._start(connection, query, deadline.part(_ARMS_SHARE), vectors)
             searches.append(search)
-            found.append(self._gather(search, deadline, late))
-            return order(found[-1], query, self._now, self.reranker, deadline.part(_RERANK_SHARE))
+            gathered.append(self._gather(search, deadline, late))
+            return order(gathered[-1], query, self._now, self.reranker, deadline.part(_RERANK_SHARE))
 
         try:
             async with asyncio.timeout(deadline.left_s):
@@ -116,7 +116,7 @@ class Recall:
                     passes.append(asyncio.ensure_future(self._ledgers.read(run, None, BY_MEANING)))
                 answer = await passes[-1]
         except TimeoutError:
-            late = (*found[-1].late, "order") if found else ("fetch",)
+            late = (*gathered[-1].late, "order") if gathered else ("fetch",)
             answer = Matches(results=(), late_arms=late)
         finally:
             # Also when whoever asked has given up and this is canceled.
@@ -126,12 +126,12 @@ class Recall:
         answer.timings_ms["total"] = (time.perf_counter() - started) * 1000
         return answer
 
-    async def gather(self, query: Query) -> Found:
+    async def gather(self, query: Query) -> Gathered:
         """Gather everything that would be ordered, without ordering it."""
         deadline = _deadline(query)
         vectors, late = await self._follow_vectors(deadline)
 
-        def run(connection: apsw.Connection) -> Found:
+        def run(connection: apsw.Connection) -> Gathered:
             search = self._start(connection, query, deadline.part(_ARMS_SHARE), vectors)
             return self._gather(search, deadline, late)
 
@@ -205,7 +205,7 @@ class Recall:
             by_owner=self.visible.everything,
         )
 
-    def _gather(self, search: Search, deadline: Deadline, late: Sequence[str]) -> Found:
+    def _gather(self, search: Search, deadline: Deadline, late: Sequence[str]) -> Gathered:
         """Run the arms, follow causes and successions, and load what was seen as far as time allows."""
         connection, timings = search.connection, search.timings_ms
         wanted = {
@@ -243,7 +243,7 @@ class Recall:
             built = features.build_pool(search.question, stretches, cosines, idf, search.entities)
         known = None if search.embedded is None or search.vectors is None else search.vectors
         model_id = known and known.embedder.model_id
-        return Found(search.question, built, by_id, tuple(names), search.entities, timings, model_id)
+        return Gathered(search.question, built, by_id, tuple(names), search.entities, timings, model_id)
 
 
 def _compare(search: Search, ids: list[str]) -> dict[str, tuple[float, float]]:
@@ -251,8 +251,8 @@ def _compare(search: Search, ids: list[str]) -> dict[str, tuple[float, float]]:
     if search.vectors is None or search.embedded is None or not ids:
         return {}
     cosines = search.vectors.mirror.compare(search.connection, search.embedded, ids)
-    whole, bare = ranker.load().scaled(cosines, search.vectors.embedder.model_id).tolist()
-    return dict(zip(ids, zip(whole, bare, strict=True), strict=True))
+    of_question, of_gist = ranker.load().scaled(cosines, search.vectors.embedder.model_id).tolist()
+    return dict(zip(ids, zip(of_question, of_gist, strict=True), strict=True))
 
 
 def _deadline(query: Query) -> Deadline:

@@ -150,10 +150,10 @@ _KINDS: Final[dict[str, Kind]] = {
     "epi": "episode",
 }
 
-_NEIGHBOURS = 5
-_FACTS_FOR_NEIGHBOURS = 2_000
-# What a fact of a neighbour counts beside one of an entity that the question names.
-_NEIGHBOUR_SCORE = 0.5
+_MOST_RELATED = 5
+_FACTS_FOR_RELATED = 2_000
+# What a fact about a related entity counts beside one of an entity that the question names.
+_RELATED_SCORE = 0.5
 # A scope of no more is searched by meaning through and through; in a wider one the nearest of all are
 # looked at, so many times the limit, and those outside are dropped.
 _SMALL_SCOPE = 5_000
@@ -377,7 +377,7 @@ def _find_in_time(search: Search, arm: str, statements: Mapping[str, Kind]) -> l
 
 
 def _find_by_entities(search: Search) -> list[Sighting]:
-    """Find the entities that the question names, what is known of them, and facts about their neighbours."""
+    """Find the entities that the question names, what is known of them, and facts about related ones."""
     # The owner is behind every question: what is new about them says nothing about this one.
     entities = [id_ for id_, named in search.find_entities().items() if not named.is_owner]
     if not entities:
@@ -385,11 +385,11 @@ def _find_by_entities(search: Search) -> list[Sighting]:
     limit = search.limits.candidates
     wanted = {"entities": json.dumps(entities), "limit": limit}
     facts = search.read("facts_of_entities", wanted)
-    near = {**wanted, "limit": _NEIGHBOURS, "facts": _FACTS_FOR_NEIGHBOURS}
-    neighbours = [str(row[0]) for row in search.read("neighbours_of_entities", near)]
-    given = {"entities": json.dumps(neighbours), "limit": limit // 4}
+    of_related = {**wanted, "limit": _MOST_RELATED, "facts": _FACTS_FOR_RELATED}
+    related = [str(row[0]) for row in search.read("related_entities", of_related)]
+    given = {"entities": json.dumps(related), "limit": limit // 4}
     beyond = search.read("facts_of_entities", given)
-    scored = {str(row[0]): _NEIGHBOUR_SCORE for row in beyond} | {str(row[0]): 1.0 for row in facts}
+    scored = {str(row[0]): _RELATED_SCORE for row in beyond} | {str(row[0]): 1.0 for row in facts}
     conclusions = search.read("conclusions_of_entities", wanted)
     return [
         *_sight("graph", "entity", ((id_, 1.0) for id_ in entities)),
@@ -440,10 +440,11 @@ def _sight(arm: str, kind: Kind, rows: Iterable[Any]) -> list[Sighting]:
 
 
 Arm = Callable[[Search], list[Sighting]]
-"""A way to find candidates: best first, for the gate and the ranker to judge."""
+"""A way to find candidates: best first, for the scope check and the ranker to judge."""
 
 BY_MEANING: Final = ("semantic", "gist")
 """The arms that ask a model. They come last: where it takes too long, only what they find is missing."""
+# Two more follow what these have found, as steps of `Recall`: `causal`, where the budget has it, and `succession`.
 ARMS: Final[Mapping[str, Arm]] = {
     "keyword_events": lambda search: _find_by_words(search, "event"),
     "keyword_facts": lambda search: _find_by_words(search, "fact"),

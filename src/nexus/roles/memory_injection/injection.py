@@ -202,7 +202,7 @@ class Injection:
         request, further = context.request, [id_ for id_ in choice.ids if id_ not in judged]
         visible = request.access.visibility(request.event.thread_id)
         if further and not visible.nothing:
-            recall = await self._services.recall(visible)
+            recall = await self._services.open_recall(visible)
             items += [
                 item
                 for item in await recall.load_items(further)
@@ -271,7 +271,7 @@ async def recall_candidates(
 
 async def _open_recall(services: Services, visible: Visibility) -> Recall:
     """Open the memory, without vectors while the embedding model is still loading."""
-    opening = asyncio.ensure_future(services.recall(visible))
+    opening = asyncio.ensure_future(services.open_recall(visible))
     try:
         async with asyncio.timeout(_OPENING_S):
             return await asyncio.shield(opening)

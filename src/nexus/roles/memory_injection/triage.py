@@ -137,9 +137,9 @@ def _judge_for_question(answer: Matches, rest: Sequence[Match], task: str, limit
 def _judge_for_task(answer: Matches, rest: Sequence[Match], limits: Limits) -> list[Verdict]:
     """Choose what the task needs, and what little is known of the people and things that it names."""
     learned, statements = ranker.load(), _count_statements(answer.results)
-    enough = learned.told if limits.need is None else limits.need
+    enough = learned.need_threshold if limits.need is None else limits.need
     if any(result.need >= enough for result in rest):
-        enough = limits.beside or (learned.beside if limits.need is None else limits.need)
+        enough = limits.beside or (learned.need_threshold_beside if limits.need is None else limits.need)
     else:
         enough = float("inf")
     verdicts: list[Verdict] = []

@@ -211,7 +211,7 @@ class Extractor:
         """Load facts on the same matters that still hold: nearest first, then the newest of whom is meant."""
         if not self.gate.is_owners:
             return []
-        recall = await self.services.recall(EVERYTHING)
+        recall = await self.services.open_recall(EVERYTHING)
         found: dict[str, Item] = {}
         for source in chunk.sources:
             query = Query(

@@ -62,7 +62,7 @@ def _make_search(services: "Services", kind: Level) -> Run:
             if not visible.everything:
                 raise ToolError("What supports an observation may not be seen on behalf of this request")
             return await _show_evidence(services, context.call.execution_id, arguments["observation"])
-        recall = await services.recall(visible)
+        recall = await services.open_recall(visible)
         answer = await recall.find(_make_query(arguments, kind))
         require_time(answer)
         found = [result.item for result in answer.results]

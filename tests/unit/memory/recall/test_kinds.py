@@ -108,7 +108,7 @@ async def test_an_entity_that_was_merged_away_brings_what_is_known_of_the_one_th
     assert {old, new} <= answer.sightings.keys()
 
 
-async def test_facts_about_neighbours_come_after_those_about_the_named(opened: Ledgers) -> None:
+async def test_facts_about_related_entities_come_after_those_about_the_named(opened: Ledgers) -> None:
     await know_people(opened)
     own, beyond = await learn(
         opened,

@@ -23,8 +23,8 @@ def written(tmp_path: Path) -> Path:
         },
         "strong": {"words": 0.5, "meaning": 0.5, "reranked": 0.5},
         "need": {"weights": {"a": 1.0}, "bias": 0.0},
-        "told": 0.5,
-        "beside": 0.5,
+        "need_threshold": 0.5,
+        "need_threshold_beside": 0.5,
         "scales": {"known": [0.1, 0.2]},
         "threads": {"best": 1.0},
         "factors": {"recency": 0.1},
@@ -65,7 +65,7 @@ def test_the_weights_name_features_that_exist() -> None:
     asked = understand("Who is Ada?", datetime(2026, 1, 1, tzinfo=UTC))
     item = Item(kind="fact", id="fact_1", text="Ada is a mathematician", at="2026-01-01T00:00:00.000Z")
     known = features.table(asked, features.build_pool(asked, [Stretch([item], [True])], {}, {}))
-    for weighted in (*learned.order.values(), *learned.strength.values()):
+    for weighted in (*learned.order_weights.values(), *learned.strength.values()):
         assert set(weighted.weights) <= {*known, "fit"}
     use = ranker.columns(
         asked.text, [item], known | {"score_gap": np.zeros(1)}, named={}, now=datetime(2026, 1, 1, tzinfo=UTC)
