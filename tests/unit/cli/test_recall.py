@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nexus.cli.recall import print_answer
-from nexus.memory.recall.item import NEIGHBOUR_ARM, Item, Match, Matches, Reasons, Replacement
+from nexus.memory.recall.item import NEIGHBOUR_ARM, Basis, Item, Match, Matches, Reasons, Replacement
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from nexus.memory.recall.item import NEIGHBOUR_ARM, Item, Match, Matches, Reason
     ],
 )
 def test_what_decided_a_link_is_explained(
-    basis: str, signals: tuple[str, ...], wanted: str, capsys: pytest.CaptureFixture[str]
+    basis: Basis, signals: tuple[str, ...], wanted: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     by = Replacement(
         id="fact_2",

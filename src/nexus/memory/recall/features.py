@@ -1,4 +1,4 @@
-"""What speaks for a candidate, each a named number: words, meaning, neighbors, people, time and age."""
+"""The features of a candidate, each a named number: words, meaning, neighbors, people, time and age."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -154,7 +154,7 @@ _TRUST: Final = {"self_disclosed": 1.0, "observed": 0.9, "mentioned": 0.8, "infe
 _SPOKEN_OF_DAYS = 14.0
 # An e-mail address, a phone number or a web address.
 _CONTACT = re.compile(r"\S@\S+\.\w|\bhttps?://|\+?\d[\d ()/-]{6,}\d")
-# Who this share of the candidates is about is behind everything.
+# An entity that more than this share of candidates are about does not distinguish them.
 _HUB = 0.3
 
 
@@ -186,13 +186,13 @@ def age_days(item: Item, now: datetime) -> float:
 
 
 def table(question: Question, pool: Pool) -> dict[str, Floats]:
-    """Every feature by name; what no neighbour needs is told of the candidates alone."""
+    """Compute every feature by name; features that neighbors don't need are computed for candidates only."""
     words = _words(pool)
     meaning = _meaning(pool)
     return {
         **words,
         **meaning,
-        **_neighbours(pool, words, meaning),
+        **_neighbors(pool, words, meaning),
         **_together(pool, words, meaning),
         **_speaker(pool),
         **_people(pool, meaning),
@@ -232,7 +232,7 @@ def _words(pool: Pool) -> dict[str, Floats]:
     return result
 
 
-# How much each neighbour's words count: the turn with its neighbours, the exchange, the topic.
+# How much each neighbor's words count: the turn with its neighbors, the exchange, the topic.
 _WINDOWS: dict[str, dict[int, float]] = {
     "turn": {-1: 0.5, 0: 1.0, 1: 0.5},
     "exchange": {-2: 0.5, -1: 1.0, 0: 1.0, 1: 1.0, 2: 0.5},
@@ -251,7 +251,7 @@ def _meaning(pool: Pool) -> dict[str, Floats]:
     }
 
 
-def _neighbours(pool: Pool, words: dict[str, Floats], meaning: dict[str, Floats]) -> dict[str, Floats]:
+def _neighbors(pool: Pool, words: dict[str, Floats], meaning: dict[str, Floats]) -> dict[str, Floats]:
     result: dict[str, Floats] = {}
     for name, values in (("bare", words["bare"]), ("gist", meaning["gist"]), ("cover", words["cover"])):
         for offset in (-2, -1, 1, 2):
@@ -299,7 +299,7 @@ def _best_of_same_subject(pool: Pool, values: Floats) -> Floats:
     """The best value among the other rows about the same people and things, as far above the mean.
 
     "What do I owe the bus driver?" is nearest to who the bus driver is; what is owed is another fact of his.
-    Whoever most rows are about, the owner above all, tells nothing apart.
+    An entity that most rows are about, above all the owner, does not distinguish them.
     """
     rows_of: dict[str, list[int]] = {}
     for row, item in enumerate(pool.items):
@@ -371,7 +371,7 @@ def _wanted(question: Question, pool: Pool, words: dict[str, Floats]) -> dict[st
 
 
 def _judge_candidates(pool: Pool, judge: Callable[[Item], float]) -> Floats:
-    """Judge what may be an answer; the neighbours that only lend their words are not worth the time."""
+    """Judge the candidates; neighbors that only lend their words are not worth the time."""
     result = np.zeros(len(pool.items))
     for row in np.flatnonzero(pool.candidate).tolist():
         result[row] = judge(pool.items[row])
@@ -412,7 +412,7 @@ def _window(values: Floats, stretch: Integers, weights: dict[int, float]) -> Flo
 
 
 def _shift(values: Floats, stretch: Integers, offset: int) -> Floats:
-    """Each row's neighbour at the offset; nothing past the ends of its stretch."""
+    """Each row's neighbor at the offset; nothing past the ends of its stretch."""
     if offset == 0:
         return values
     result = np.zeros_like(values)

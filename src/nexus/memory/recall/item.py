@@ -10,14 +10,17 @@ from typing import Any, Final, Literal
 
 from nexus.errors import UsageError
 
+# As in nexus.ledgers.memory, whose import would load SQLite in commands that ask a served home.
 How = Literal["corrected", "changed", "cancelled"]
+Basis = Literal["stated", "judged"]
+"""How a replacement is known. stated: recorded with confidence 1; judged: by memory/succession."""
 Kind = Literal["event", "fact", "observation", "mental_model", "episode", "entity"]
 Budget = Literal["low", "mid", "high"]
 Strength = Literal["strong", "weak"]
 
-# A neighbour this near may itself be the answer.
+# A message this near to one that an arm saw may itself be the answer.
 CANDIDATE_REACH = 2
-# Words this far away still tell what a turn is about (the widest window of the features).
+# Messages this far away still show what a turn is about (the widest window of the features).
 CONTEXT_REACH = 5
 
 KIND_NAMES: Final[dict[str, Kind]] = {
@@ -58,8 +61,8 @@ class Query:
     max_results: int = 10
     max_tokens: int = 4000
     budget: Budget = "mid"
-    deadline_ms: int | None = None  # in the place of the budget's own; PATIENT_MS where somebody asked
-    # Whether a message may be an answer that facts were taken from: they say it too.
+    deadline_ms: int | None = None  # None: the budget's; PATIENT_MS if somebody waits for the answer
+    # Whether messages that facts were taken from may be answers: the facts say it, too.
     retained: bool = True
 
 
@@ -74,13 +77,13 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replacement:
-    """What holds now in the place of a fact, since when that one doesn't, and how that is known."""
+    """The fact that now holds instead, and when the old one stopped holding."""
 
     id: str  # of the end of the chain, as is the text
     text: str
     at: str
     how: How = "changed"
-    basis: str = "stated"  # or judged
+    basis: Basis = "stated"
     signals: tuple[str, ...] = ()  # what the judge went by, the strongest first
     next_id: str | None = None  # the fact that replaced it directly, where that was replaced as well
 
@@ -144,7 +147,7 @@ class Stretch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sighting:
-    """An arm's word for an item: which arm, how high, how sure."""
+    """One arm's report of an item: its rank and score there."""
 
     arm: str
     kind: Kind

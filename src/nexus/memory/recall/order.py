@@ -11,7 +11,7 @@ from nexus import clock
 from nexus.memory.embedding.catalogue import MULTILINGUAL_MODEL
 from nexus.memory.languages import DEFAULT
 from nexus.memory.recall import features, ranker
-from nexus.memory.recall.features import Floats, Pool, Integers
+from nexus.memory.recall.features import Floats, Integers, Pool
 from nexus.memory.recall.item import (
     CANDIDATE_REACH,
     NEIGHBOUR_ARM,
@@ -58,10 +58,7 @@ class Chosen:
 
 
 def choose(ranked: Sequence[Ranked], *, max_results: int, max_tokens: int) -> list[Chosen]:
-    """The best that fit.
-
-    One that is too large for what is left of the tokens is passed over, not the end.
-    """
+    """Choose the best that fit; one that is too large for the tokens left is skipped."""
     chosen: list[Chosen] = []
     said = _Said()
     left = max_tokens
@@ -85,8 +82,8 @@ def choose(ranked: Sequence[Ranked], *, max_results: int, max_tokens: int) -> li
 class _Said:
     """The words of each text that was chosen, found again by a few of them.
 
-    Of two sorted sets that share so much, each has one of its first words among the first of the other:
-    as many as it may lack, and one. So only texts with such a word in common are compared.
+    Sort both sets. If they share 80 %, their prefixes of length n - ⌈0.8 n⌉ + 1 share a word (prefix
+    filtering), so only texts with such a word in common are compared.
     """
 
     def __init__(self) -> None:
@@ -130,12 +127,15 @@ def place_successors(
 ) -> list[Ranked]:
     """Rank a replaced fact behind its successor; everything else keeps its place.
 
-    Of a chain A → B → C, C takes the place of the highest. Asked about the past, or about a time that ended
-    (`until`) before the successor was known, the highest of the replaced ones takes the place of the current
-    one; asked what was first (`asks_first`), the oldest does; asked what was before something (its stemmed
-    words, `followed_by`), the one that this replaced. Corrected facts were never true and come last; before
-    them those whose replacement is judged, not stated. What moves up counts as much as what it passes, and what
-    comes first of a chain is strong if one that it goes before is.
+    Of a chain A → B → C, C takes the place of the chain's highest-ranked member. Asked about the past, or
+    about a time that ended (`until`) before the successor was known, the highest of the replaced ones takes
+    the place of the current one; asked what was first (`asks_first`), the oldest does; asked what was before
+    something (its stemmed words, `followed_by`), the one that this replaced. Among the replaced ones,
+    corrected facts come last, because they were never true; before them come those whose replacement is
+    judged, not stated.
+
+    What moves up counts as much as what it passes. A successor is strong if what it replaced is; so is, asked
+    about the past, the one that comes first if any of its chain is.
     The same holds for two messages if what the question asks of them is such a pair.
     """
     links = _links(ranked)
@@ -291,9 +291,9 @@ def _score_as(entry: Ranked, score: float) -> Ranked:
     return replace(entry, score=score, factors={**entry.factors, "moved": moved})
 
 
-# The factors are small: what lies far down the order is not moved by them into the answer.
+# Factors are small: they can't move what ranks far down into the answer, so only the top gets them.
 _WEIGHED = 3
-# What is far down the order does not pull its causes up.
+# Only results this high pull their causes up.
 _EFFECTS = 10
 _BEHIND = 1e-6
 
@@ -361,7 +361,11 @@ def order(
     window = gathered.question.window
     if not len(rows):
         return Matches(
-            results=(), late_arms=gathered.late, window=window, timings_ms=gathered.timings_ms, named=gathered.entities
+            results=(),
+            late_arms=gathered.late,
+            window=window,
+            timings_ms=gathered.timings_ms,
+            named=gathered.entities,
         )
     with timed(gathered.timings_ms, "order"):
         learned, limits = ranker.load(), preset(query.budget)
@@ -468,7 +472,9 @@ def _reranked(
     return sorted([*read, *rest], key=lambda entry: -entry.score)
 
 
-def _judged(entries: list[_Entry], gathered: Gathered, table: dict[str, Floats], now: datetime) -> list[Ranked]:
+def _judged(
+    entries: list[_Entry], gathered: Gathered, table: dict[str, Floats], now: datetime
+) -> list[Ranked]:
     """Each with the probability that it answers, and whether that makes it strong."""
     learned = ranker.load()
     # Of a model that nothing was learned for, cosines say how to order, not how sure to be.
@@ -568,7 +574,10 @@ def _reasons(ranked: Ranked, gathered: Gathered, row: int, now: datetime) -> Rea
 def _nearest_seen(row: int, gathered: Gathered) -> str | None:
     for distance in range(1, CANDIDATE_REACH + 1):
         for other in (row - distance, row + distance):
-            if not 0 <= other < len(gathered.pool.items) or gathered.pool.stretch[other] != gathered.pool.stretch[row]:
+            if (
+                not 0 <= other < len(gathered.pool.items)
+                or gathered.pool.stretch[other] != gathered.pool.stretch[row]
+            ):
                 continue
             if gathered.pool.items[other].id in gathered.sightings:
                 return gathered.pool.items[other].id

@@ -393,19 +393,21 @@ FROM events WHERE seq IN (SELECT value FROM json_each(?))
 
 -- name: facts
 -- Of what was replaced: since when, by what directly, and what holds now at the end of the chain.
+-- f: the fact; l: its link to n, the next of the chain; e: the end of the chain.
 WITH RECURSIVE later (start, id, step) AS (
   SELECT old_fact_id, new_fact_id, 1 FROM fact_successions WHERE old_fact_id IN (SELECT value FROM json_each(:ids))
   UNION
   SELECT later.start, l.new_fact_id, step + 1
   FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id WHERE step < 100
 )
-SELECT f.id, f.fact, coalesce(f.as_of, f.valid_at), f.seq, f.source_event_id, f.confidence, f.source_type,
-       f.source_entity_id, f.target_entity_id,
+SELECT f.id, f.fact AS text, coalesce(f.as_of, f.valid_at) AS at, f.seq, f.source_event_id, f.confidence,
+       f.source_type, f.source_entity_id AS source, f.target_entity_id AS target,
        coalesce(
          coalesce(n.as_of, n.valid_at),
          CASE WHEN json_valid(f.metadata_json) AND json_extract(f.metadata_json, '$.valid_until') <= :now
-              THEN json_extract(f.metadata_json, '$.valid_until') END),
-       e.id, e.fact, coalesce(n.as_of, n.valid_at), l.how, l.basis, l.signals, n.id
+              THEN json_extract(f.metadata_json, '$.valid_until') END) AS stale_since,
+       e.id AS end_id, e.fact AS end_text, coalesce(n.as_of, n.valid_at) AS replaced_at, l.how, l.basis, l.signals,
+       n.id AS next_id
 FROM facts AS f
 LEFT JOIN fact_successions AS l ON l.old_fact_id = f.id
 LEFT JOIN facts AS n ON n.id = l.new_fact_id
@@ -429,7 +431,7 @@ WITH RECURSIVE
     SELECT episode, fact, l.new_fact_id, step + 1
     FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id WHERE step < 100
   )
-SELECT later.episode, o.fact, coalesce(n.as_of, n.valid_at), n.id, n.fact
+SELECT later.episode, o.fact AS old, coalesce(n.as_of, n.valid_at) AS at, n.id AS newer_id, n.fact AS newer
 FROM later
 JOIN facts AS o ON o.id = later.fact
 JOIN facts AS n ON n.id = later.id
@@ -465,7 +467,8 @@ WITH RECURSIVE
     SELECT newer.start, l.new_fact_id, step + 1
     FROM newer JOIN fact_successions AS l ON l.old_fact_id = newer.id WHERE step < 100
   )
-SELECT found.kind, found.id, found.text, found.at, found.confidence, found.stale_at, found.subject, n.id, n.fact
+SELECT found.kind, found.id, found.text, found.at, found.confidence, found.stale_at AS stale_since, found.subject,
+       n.id AS newer_id, n.fact AS newer
 FROM found
 LEFT JOIN facts AS n ON n.id = (SELECT newer.id FROM newer WHERE start = found.id ORDER BY step DESC LIMIT 1)
   AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = n.id)

@@ -63,7 +63,7 @@ class Question:
     language: str  # what it is asked in: all texts are stemmed by its rules
     terms: tuple[str, ...]  # the distinct stemmed words that carry content
     forms: dict[str, str]  # each of them as it was written
-    pairs: tuple[tuple[str, str], ...]  # neighbouring words, not both of them function words
+    pairs: tuple[tuple[str, str], ...]  # adjacent words, not both of them function words
     asks_when: bool
     asks_count: bool
     asks_why: bool

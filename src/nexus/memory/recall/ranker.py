@@ -1,7 +1,8 @@
 """The order of the candidates and how sure each is: weighted sums of the named features, from weights.json.
 
 Each kind of thing has weights of its own, because a feature says different things about a fact, a message and
-a conclusion. A score orders the candidates of one question; a probability can be compared across questions.
+a conclusion. A score orders the candidates of one question: it is learned listwise, so the difference of two
+scores is the log-odds that one answers rather than the other. A probability can be compared across questions.
 bench/learning.py learned the weights from authored lives and from conversations that allow it.
 """
 
@@ -127,7 +128,7 @@ def _pair(given: list[Any]) -> tuple[float, float]:
 
 
 CONSIDERED: Final = 60
-"""So many of the best by likeness may be needed."""
+"""`need` is estimated for this many of the best."""
 # Work that goes by dates.
 _DATED: Final = frozenset({"time", "travel"})
 # Work for which one must know how to reach, pay or find somebody.
@@ -253,5 +254,7 @@ def _among_same_subject(items: Sequence[Item], cosine: Floats) -> tuple[Floats, 
         subject = items[int(row)].subject_id
         rank[row] = min(places[subject], _MOST_RANK) / _MOST_RANK
         places[subject] += 1
-    count = np.array([min(places[item.subject_id], _MOST_SAME_SUBJECT) / _MOST_SAME_SUBJECT for item in items])
+    count = np.array(
+        [min(places[item.subject_id], _MOST_SAME_SUBJECT) / _MOST_SAME_SUBJECT for item in items]
+    )
     return rank, count

@@ -2,6 +2,9 @@
 
 All of it is one pass, on one thread and one connection over the ledgers:
 question → arms → the scope check → what was said around → features → order → strength, duplicates, budget
+
+The ranks of the arms are not fused into a score: whatever any arm saw is scored anew by its features. An
+arm's rank only decides what is loaded if there is no time for everything.
 """
 
 import asyncio
@@ -26,6 +29,7 @@ from nexus.memory.recall.item import (
     CANDIDATE_REACH,
     CONTEXT_REACH,
     PATIENT_MS,
+    Basis,
     Item,
     Link,
     Matches,
@@ -53,14 +57,13 @@ from nexus.memory.recall.search import (
 from nexus.memory.recall.words import function_words, tokens
 from nexus.request import EVERYTHING, Visibility
 
-# Fetching and weighing what one sighting brings, its neighbours included; what is always weighed, and
-# what is enough however much time there is.
+# Milliseconds to fetch and weigh one sighting with its neighbors; the fewest and the most to weigh.
 _WEIGHING_MS = 2.0
 _FEWEST, _MOST = 10, 500
-# Of the deadline: what the arms may use, and by when everything must be fetched. Then it is ordered.
+# Shares of the deadline: what the arms may use, and by when everything must be fetched; ranking has the rest.
 _ARMS_SHARE = 0.6
 _FETCH_SHARE = 0.85
-# Of what is then left: what a reranker may use, the batch apart that it has begun.
+# Of what is then left: what a reranker may use, not counting a batch already begun.
 _RERANK_SHARE = 0.5
 _LOOK_UP_MS = 1_000
 
@@ -91,7 +94,7 @@ class Recall:
     async def find(self, query: Query) -> Matches:
         """Find the best results for a question, within its deadline, each marked strong or weak.
 
-        What was late is dropped and named in the answer.
+        Arms that miss the deadline are dropped and listed in `late_arms`.
         """
         started = time.perf_counter()
         deadline = _deadline(query)
@@ -119,7 +122,7 @@ class Recall:
             late = (*gathered[-1].late, "order") if gathered else ("fetch",)
             answer = Matches(results=(), late_arms=late)
         finally:
-            # Also when whoever asked has given up and this is canceled.
+            # Also if the caller cancels this.
             deadline.stop()
             for each in passes:
                 each.cancel()
@@ -138,7 +141,7 @@ class Recall:
         return await self._ledgers.read(run)
 
     async def knows(self, entity: str) -> bool:
-        """Tell whether somebody or something has that id or name, or there is no time to see that not."""
+        """Return whether an entity has this id or name; True as well if the deadline passes first."""
         query = Query(text="", entity_id=entity, deadline_ms=PATIENT_MS)
         deadline = _deadline(query)
 
@@ -180,7 +183,7 @@ class Recall:
             return []
 
     async def _follow_vectors(self, deadline: Deadline) -> tuple[Vectors | None, Sequence[str]]:
-        """Bring vectors that are far behind up to date; where that is late, name the arms that lack them."""
+        """Refresh vectors that are far behind; if that takes too long, return the arms that lack them."""
         if self._vectors is not None and self._vectors.mirror.is_behind:
             try:
                 async with asyncio.timeout(deadline.left_s):
@@ -213,7 +216,7 @@ class Recall:
         }
         sighted: dict[str, list[Sighting]] = {}
         missing = set(late)
-        # What reads, then what asks a model, then what others have added: a late one costs none before it.
+        # Order: SQL arms, model arms, added arms, so a slow arm delays only those after it.
         for name in sorted(wanted, key=lambda name: (name not in ARMS, name in BY_MEANING)):
             try:
                 with timed(timings, name), search.deadline.guard(connection):
@@ -303,7 +306,7 @@ def load_stretches(search: Search, sightings: Mapping[str, list[Sighting]]) -> l
         gone = {id_ for (id_,) in search.read("retained", (json.dumps(said),))} if said else set[str]()
         stretches = [each.keep(lambda item: item.id not in gone) for each in stretches] if gone else stretches
     if scope.after is not None or scope.before is not None or scope.without:
-        # Neighbours share the thread of what was seen, and so its place, but not its time.
+        # Neighbors share the thread of what was seen, and so its place, but not its time.
         stretches = [
             each.keep(lambda item: scope.holds_time(item.at) and item.id not in scope.without)
             for each in stretches
@@ -455,6 +458,7 @@ def _names(item: Item, names: Iterable[str]) -> bool:
 
 
 def _fact(row: tuple[Any, ...]) -> Item:
+    # The columns of the statement `facts`; `by` begins with `end_id`.
     id_, text, at, seq, source_event_id, confidence, source_type, source, target, stale_since, *by = row
     return Item(
         kind="fact",
@@ -473,7 +477,7 @@ def _fact(row: tuple[Any, ...]) -> Item:
 
 
 def _replacement(
-    id_: str, text: str, at: str, how: How, basis: str, signals: str, next_id: str
+    id_: str, text: str, at: str, how: How, basis: Basis, signals: str, next_id: str
 ) -> Replacement:
     return Replacement(
         id=id_,

@@ -154,8 +154,8 @@ _MOST_RELATED = 5
 _FACTS_FOR_RELATED = 2_000
 # What a fact about a related entity counts beside one of an entity that the question names.
 _RELATED_SCORE = 0.5
-# A scope of no more is searched by meaning through and through; in a wider one the nearest of all are
-# looked at, so many times the limit, and those outside are dropped.
+# A scope of no more than this many items is searched by meaning exhaustively. In a wider one we look at
+# _WIDER times the limit of the nearest of all, and drop those outside.
 _SMALL_SCOPE = 5_000
 _WIDER = 8
 # A question that was asked in a conversation is itself one of the places where its words occur.
@@ -444,16 +444,14 @@ Arm = Callable[[Search], list[Sighting]]
 
 BY_MEANING: Final = ("semantic", "gist")
 """The arms that ask a model. They come last: where it takes too long, only what they find is missing."""
-# Two more follow what these have found, as steps of `Recall`: `causal`, where the budget has it, and `succession`.
+# Two more follow from these, as steps of `Recall`: `causal`, if the budget has it, and `succession`.
 ARMS: Final[Mapping[str, Arm]] = {
     "keyword_events": lambda search: _find_by_words(search, "event"),
     "keyword_facts": lambda search: _find_by_words(search, "fact"),
     "summaries": lambda search: _find_by_words(search, "summary"),
     "semantic": lambda search: search.find_nearest("semantic", 0),
     "gist": lambda search: search.find_nearest("gist", 1),
-    "temporal_events": lambda search: _find_in_time(
-        search, "temporal_events", {"events_in_window": "event"}
-    ),
+    "temporal_events": lambda search: _find_in_time(search, "temporal_events", {"events_in_window": "event"}),
     "temporal_memory": lambda search: _find_in_time(
         search, "temporal_memory", {"facts_in_window": "fact", "episodes_in_window": "episode"}
     ),

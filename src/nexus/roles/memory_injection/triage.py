@@ -32,7 +32,7 @@ class Limits:
     answers_about: float = 0.02  # the same if it names somebody, or is about the owner
     few: int = 3  # up to this many facts about a named thing are injected without further checks
     most_for_question: int = 7
-    gap: float = 4.0  # how far below the best score: a fiftieth as likely to answer as the best
+    gap: float = 4.0  # how far below the best score, in log-odds: a fiftieth as likely to answer
     most: int = 6  # at most this many, unless the task names more things
     most_named: int = 8
     most_tokens: int = 1_000

@@ -81,7 +81,9 @@ def test_why_a_memory_was_used_is_told_in_plain_words() -> None:
     assert words.why("pinned (found by pin)") == (
         "You pinned it to somebody or something that the message names."
     )
-    assert words.why("needed (found by semantic)") == "The task needs it. Found by meaning.", "as once recorded"
+    assert words.why("needed (found by semantic)") == "The task needs it. Found by meaning.", (
+        "as once recorded"
+    )
 
 
 def test_breadcrumbs_begin_with_their_room_and_end_with_a_name() -> None:

@@ -39,9 +39,7 @@ async def test_a_fact_is_found_by_an_alias_that_it_does_not_say(opened: Ledgers)
 
 async def test_a_reason_quotes_only_words_that_the_text_says(opened: Ledgers) -> None:
     await _know(opened, "Clara", "She moved to Ghent.")
-    (result,) = [
-        each for each in await _find(opened, "Where did Clara move?") if each.item.kind == "fact"
-    ]
+    (result,) = [each for each in await _find(opened, "Where did Clara move?") if each.item.kind == "fact"]
     assert result.reasons.matched_words == ("move",)
     assert result.reasons.matched_names == ("Clara",)
 

@@ -1,3 +1,4 @@
+-- The tables as they were then; schema.sql has today's.
 CREATE TABLE fact_successions (
   -- Which fact replaced which. Derived from the log, and derived again by `nexus memory successions --rebuild`.
   old_fact_id  TEXT PRIMARY KEY REFERENCES facts (id),
