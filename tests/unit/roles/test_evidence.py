@@ -1,11 +1,13 @@
 """What a message says, what it only asks, supposes or jokes, and what was only remembered."""
 
 from dataclasses import dataclass
+from datetime import date
 
 import pytest
 
 from nexus.ledgers.events import Event
 from nexus.ledgers.identity.senders import Sender
+from nexus.roles.memory_writer import anchors
 from nexus.roles.memory_writer.evidence import Evidence, Heard, Referred
 from nexus.roles.memory_writer.turns import Message
 
@@ -267,3 +269,9 @@ def test_a_word_that_corrects_a_memory_is_news_though_it_is_no_number_and_no_nam
     )
 
     assert case.verdict() == "said"
+
+
+def test_a_day_on_which_much_was_said_counts_once() -> None:
+    given = anchors.find_mentions(["Hana arrives tomorrow"], [date(2026, 11, 15)] * 200)
+
+    assert given.spans == ((date(2026, 11, 16), date(2026, 11, 16)),)

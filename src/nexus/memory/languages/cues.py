@@ -15,6 +15,8 @@ _ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
 _SENTENCE = re.compile(rf"[^{_ENDS}\n]+[{_ENDS}]*")
 _ASKS = ("?", "\uff1f", "\u061f")
 _LONGEST_WHOLE = 4
+# What a message asks stands in its first part.
+_LONGEST = 2_000
 _NONE: frozenset[str] = frozenset()
 _TOPIC_WORD = re.compile(r"[^\W\d_][\w'-]*|[£€$]")
 # Without a question mark only a short sentence that begins like a question is one.
@@ -57,7 +59,7 @@ def _is_question(sentence: str, language: str) -> bool:
 
 
 def _is_request(sentence: str) -> bool:
-    return any(_says("request", sentence, language) for language in lexicons())
+    return compile_cue("request").match(sentence) is not None
 
 
 def asks_when(text: str, language: str) -> bool:
@@ -128,7 +130,7 @@ def first_person(text: str, language: str) -> bool:
 
 def _says(cue: str, text: str, language: str) -> bool:
     pattern = _pattern(cue, language)
-    return pattern is not None and pattern.search(text) is not None
+    return pattern is not None and pattern.search(text, 0, _LONGEST) is not None
 
 
 @cache
@@ -158,10 +160,11 @@ def find_fact_topics(text: str) -> frozenset[str]:
 
 def _find_topics(text: str, side: Literal["task", "fact"]) -> frozenset[str]:
     whole, beginnings = _topic_words(side)
+    longest = max(map(len, beginnings))
     found: set[str] = set()
     for word in {word.lower() for word in _TOPIC_WORD.findall(text)}:
         found |= whole.get(word, _NONE)
-        for length in range(_LONGEST_WHOLE + 1, len(word) + 1):
+        for length in range(_LONGEST_WHOLE + 1, min(len(word), longest) + 1):
             found |= beginnings.get(word[:length], _NONE)
     return frozenset(found)
 

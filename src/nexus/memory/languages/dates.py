@@ -5,6 +5,7 @@ for an interval in the past: "last spring", "between May and July". Both read th
 """
 
 import re
+from calendar import monthrange
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -42,36 +43,40 @@ class Moment:
 
 def find_moments(text: str, spoken: Iterable[str]) -> list[Moment]:
     """Find the dates that are written out in a text, also in part ("the 17th", "in May")."""
-    plain = speech.normalize(text)
+    plain = speech.align(text)
+    taken = bytearray(len(plain))
     found: list[Moment] = []
-
-    def overlaps(match: re.Match[str]) -> bool:
-        return any(match.start() < each.end and each.start < match.end() for each in found)
-
     for pattern, read in _moment_readers(tuple(spoken)):
         for match in pattern.finditer(plain):
-            if not overlaps(match):
-                found += [each for each in read(match) if _is_real(each)]
+            start, end = match.span()
+            if taken.find(1, start, end) < 0 and (dates := [each for each in read(match) if _is_real(each)]):
+                found += dates
+                taken[start:end] = bytes([1]) * (end - start)
     return sorted(found, key=lambda each: each.start)
 
 
-def find_relative(text: str, said_on: date, spoken: Iterable[str]) -> list[tuple[Span, int, int]]:
-    """Find the days that a text names by when it was said, each with where it stands."""
-    plain = speech.normalize(text)
-    found: list[tuple[Span, int, int]] = []
+def find_relative(
+    text: str, said_on: Sequence[date], spoken: Iterable[str]
+) -> list[tuple[tuple[Span, ...], int, int]]:
+    """Find what a text names by when it was said: what each date makes of it, and where it stands."""
+    plain = speech.align(text)
+    taken = bytearray(len(plain))
+    found: list[tuple[tuple[Span, ...], int, int]] = []
     for code in spoken:
         numbers = _list_numbers(code)
         for pattern, unit, sign in _relative_forms(code):
             for match in pattern.finditer(plain):
                 start, end = match.span()
-                if not any(start < other_end and other_start < end for _, other_start, other_end in found):
-                    found.append((_resolve(match, unit, sign, said_on, numbers), start, end))
+                if taken.find(1, start, end) < 0:
+                    spans = tuple(_resolve(match, unit, sign, on, numbers) for on in said_on)
+                    found.append((spans, start, end))
+                    taken[start:end] = bytes([1]) * (end - start)
     return sorted(found, key=lambda each: each[1])
 
 
 def find_weekdays(text: str, spoken: Iterable[str]) -> frozenset[int]:
     """Find the weekdays that a text names; Monday is 0."""
-    plain = speech.normalize(text)
+    plain = speech.align(text)
     return frozenset(
         number
         for code in spoken
@@ -83,11 +88,11 @@ def find_weekdays(text: str, spoken: Iterable[str]) -> frozenset[int]:
 def add_dates(text: str, said_on: date) -> str:
     """Put the date behind each word of a text that only means something on the day that it was said."""
     spoken = speech.languages(text)[:1]
-    plain = speech.normalize(text)
-    if find_moments(text, spoken) or len(plain) != len(text):
+    if find_moments(text, spoken):
         return text
+    plain = speech.align(text)
     past, habit = _tense_patterns(spoken[0])
-    for (first, last), start, end in reversed(find_relative(text, said_on, spoken)):
+    for ((first, last),), start, end in reversed(find_relative(text, [said_on], spoken)):
         back = timedelta()
         if any(pattern.fullmatch(plain[start:end]) for pattern in _weekday_patterns(spoken[0])):
             if past is None or habit.search(plain[:start]) or plain[start:end].endswith("s"):
@@ -123,7 +128,11 @@ def list_weekday_names(code: str) -> tuple[str, ...]:
 
 
 def _is_real(moment: Moment) -> bool:
-    return (moment.month is None or 1 <= moment.month <= 12) and (moment.day is None or 1 <= moment.day <= 31)
+    """Whether there is such a day: "31.6." is a number."""
+    if not 1 <= (moment.month or 1) <= 12 or moment.month == 0 or moment.day == 0:
+        return False
+    # Without a year, or a month, any that has the day.
+    return (moment.day or 1) <= monthrange(moment.year or 2000, moment.month or 1)[1]
 
 
 MomentReader = Callable[[re.Match[str]], list[Moment]]
@@ -157,7 +166,7 @@ def _read_numeric(match: re.Match[str]) -> list[Moment]:
 
 
 def _language_readers(calendar: Calendar) -> list[tuple[re.Pattern[str], MomentReader]]:
-    ordinals = {word: place for place, word in enumerate(calendar.ordinals, start=1)}
+    ordinals = _spell({word: place for place, word in enumerate(calendar.ordinals, start=1)})
 
     def read(match: re.Match[str]) -> list[Moment]:
         groups = match.groupdict()
@@ -412,9 +421,10 @@ def _expand_forms(calendar: Calendar, periods: Periods, numbers: str) -> list[li
 
 
 def _find_day(month: int, day: int, year: int | None, today: date) -> Span:
-    """Without a year: the last such day, today included."""
-    on = date(year or today.year, month, day)
-    on = on.replace(year=on.year - 1) if year is None and on > today else on
+    """Without a year: the last such day, today included; 29 February comes every fourth year, or eighth."""
+    years = range(today.year - 8, today.year + 1) if year is None else [year]
+    days = [date(each, month, day) for each in years if day <= monthrange(each, month)[1]]
+    on = max(each for each in days if year or each <= today)
     return on, on
 
 
@@ -485,7 +495,13 @@ def _list_months(year: int, month: int, count: int = 1) -> Span:
 @cache
 def _list_numbers(code: str) -> dict[str, int]:
     calendar = lexicon(code).calendar
-    return {word: place for place, word in enumerate(calendar.cardinals, start=1)} | dict(calendar.numbers)
+    cardinals = {word: place for place, word in enumerate(calendar.cardinals, start=1)}
+    return _spell(cardinals | dict(calendar.numbers))
+
+
+def _spell(words: Mapping[str, int]) -> dict[str, int]:
+    """Words also as they are written where the language has no ß: "dreissig"."""
+    return {form: value for word, value in words.items() for form in (word, word.casefold())}
 
 
 def _either(words: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ The cues are those of `lexicons/<code>.py`. A language without them is taken to 
 """
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,10 +21,14 @@ _SENTENCE: Final = re.compile(
 # "am 17. Dezember", "Dr. Weber": the dot ends no sentence.
 _NO_END: Final = re.compile(r"(?:\b\d{1,2}|\b(?:[A-Z]|Dr|Mr|Mrs|Ms|St|Prof|Sra?|Hr|Fr|No|Nr))\.\s*$")
 _CLAUSE: Final = re.compile(r"[,;](?!\d)\s*|[、，]\s*|\s+[-–—]\s+|[–—]|:\s+")
-_QUOTED: Final = re.compile(r"“[^”]*”|\"[^\"]*\"|«[^»]*»|„[^“”]*[“”]|「[^」]*」|『[^』]*』")
+_QUOTED: Final = re.compile(r"“[^”]*”|\"[^\"]*\"|«[^»]*»|„[^“”]*+[“”]|「[^」]*」|『[^』]*』")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 _LONGEST: Final = 20_000
+# Nobody means the beginning of a longer one together with its end.
+_LONGEST_SENTENCE: Final = 1_000
+# So much of a sentence's end holds whatever doesn't end it.
+_ENDING: Final = 8
 # An answer of so few words leaves to the question what it is about.
 _SHORT_WORDS: Final = 4
 _SHORT_CHARACTERS: Final = 8
@@ -69,16 +74,18 @@ def clauses(text: str) -> tuple[Clause, ...]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, each with the sign that ends it."""
+    """The sentences of a text, each with the sign that ends it; one that goes on and on is cut."""
     found: list[str] = []
     for match in _SENTENCE.finditer(text):
         piece = match[0].strip()
         if not piece:
             continue
-        if found and _NO_END.search(found[-1]) and "\n" not in text[match.start() - 1 : match.start()]:
+        is_begun = bool(found) and _NO_END.search(found[-1][-_ENDING:]) is not None
+        is_line = "\n" not in text[match.start() - 1 : match.start()]
+        if is_begun and is_line and len(found[-1]) + len(piece) < _LONGEST_SENTENCE:
             found[-1] = f"{found[-1]} {piece}"
         else:
-            found.append(piece)
+            found += textwrap.wrap(piece, _LONGEST_SENTENCE) if len(piece) > _LONGEST_SENTENCE else [piece]
     return found
 
 
@@ -170,14 +177,22 @@ def _numerals(code: str) -> dict[str, int]:
     found = dict(calendar.numbers)
     for listed in (calendar.cardinals, calendar.ordinals):
         found |= {word: place for place, word in enumerate(listed, start=1)}
-    # People write "twenty one" as well.
-    return found | {word.replace("-", " "): value for word, value in found.items()}
+    return found | {word.casefold(): value for word, value in found.items()}
 
 
 @lru_cache(maxsize=8192)
 def normalize(text: str) -> str:
     """Lower case, in one form, with plain apostrophes. Accents stay: they tell words apart."""
     return unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'").replace("\u2018", "'")
+
+
+def align(text: str) -> str:
+    """Normalize letter by letter, so that every place in the text is the same one in what comes out."""
+    if text.isascii():
+        return text.lower()
+    return "".join(
+        plain if len(plain := normalize(letter)) == 1 else letter.lower()[:1] or letter for letter in text
+    )
 
 
 def _cut_clauses(sentence: str, spoken: tuple[str, ...], *, jokes: bool) -> Iterator[Clause]:

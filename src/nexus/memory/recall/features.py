@@ -153,7 +153,7 @@ _TRUST: Final = {"self_disclosed": 1.0, "observed": 0.9, "mentioned": 0.8, "infe
 # People speak of a thing for some days after it happened.
 _SPOKEN_OF_DAYS = 14.0
 # An e-mail address, a phone number or a web address.
-_CONTACT = re.compile(r"\S@\S+\.\w|\bhttps?://|\+?\d[\d ()/-]{6,}\d")
+_CONTACT = re.compile(r"\S@[^\s@]+\.\w|\bhttps?://|\+?\d[\d ()/-]{6,}\d")
 # An entity that more than this share of candidates are about does not distinguish them.
 _HUB = 0.3
 

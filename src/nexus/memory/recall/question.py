@@ -223,6 +223,11 @@ _LIFELESS = frozenset(
     }
 )
 
+# A message means people in its first part; a log that is pasted into a chat means nobody.
+_LONGEST_MEANING = 10_000
+# "my sister's husband's boss" has three.
+_DEEPEST = 10
+
 Names = Mapping[str, frozenset[str]]
 
 
@@ -250,9 +255,9 @@ class _Evidence:
 
 
 def find_referents(connection: apsw.Connection, text: str, deadline: Deadline) -> dict[str, Named]:
-    """Find whom a text means without naming them; LateError where there is no time for it."""
+    """Find whom the beginning of a text means without a name; LateError where there is no time for it."""
     with deadline.guard(connection):
-        return Referents(connection).find(text)
+        return Referents(connection).find(text[:_LONGEST_MEANING])
 
 
 @dataclass(slots=True)
@@ -281,15 +286,17 @@ class Referents:
                 found |= _named(self.connection, phrases[at], bearers, language)
         return found
 
-    def _resolved(self, phrases: list[Phrase], at: int, done: dict[int, frozenset[str]]) -> frozenset[str]:
+    def _resolved(
+        self, phrases: list[Phrase], at: int, done: dict[int, frozenset[str]], depth: int = 0
+    ) -> frozenset[str]:
         """The entities that a phrase means; none if it names them itself."""
         if at not in done:
             done[at] = frozenset()
             phrase = phrases[at]
-            if phrase.roles and phrase.definite:
+            if phrase.roles and phrase.definite and depth < _DEEPEST:
                 holders = phrase.holders
                 if phrase.holder_phrase is not None:
-                    holders = self._resolved(phrases, phrase.holder_phrase, done)
+                    holders = self._resolved(phrases, phrase.holder_phrase, done, depth + 1)
                 elif phrase.implied or not holders:
                     holders = frozenset(self._owner)
                 if phrase.bearers:

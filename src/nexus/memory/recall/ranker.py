@@ -136,7 +136,7 @@ _REACHING: Final = frozenset({"reach", "money", "home"})
 _CAPITALIZED = r"[A-ZÀ-ÖØ-Þ][\w.'\u2019-]*"
 # Addresses and numbers by which somebody is reached, paid or found.
 _IDENTIFIERS: Final = {
-    "email": re.compile(r"\S@\S+\.\w"),
+    "email": re.compile(r"\S@[^\s@]+\.\w"),
     "phone": re.compile(
         r"(?<![\w-])(?!\d{4}-\d\d-\d\d)(?:\+\d[\d ()/.-]{6,}\d|\d{2,}[ /-][\d ()/-]{4,}\d)(?!\w)"
     ),
@@ -148,7 +148,7 @@ _IDENTIFIERS: Final = {
     "address": re.compile(
         rf"\b(?:at|is|to)[ ]\d{{1,5}}[a-zA-Z]?,?[ ](?:[NSEW]\.?[ ])?{_CAPITALIZED}[ ]{_CAPITALIZED}"
         r"|\b\w+(?i:stra(?:ß|ss)e|straat|weg|gasse|platz|laan|kade|gade|vej|plein|gracht|pad)[ ]\d"
-        r"|\b\d+\w*,?[ ](?i:rue|avenue|boulevard|quai|chemin)\b"
+        r"|\b\d\w*,?[ ](?i:rue|avenue|boulevard|quai|chemin)\b"
         r"|\b(?i:calle|avenida|plaza|rua|praça|travessa)\b[^.;\d]{1,40}\d"
     ),
 }

@@ -136,8 +136,9 @@ def _lexicon() -> dict[str, dict[str, tuple[Role, ...]]]:
         for place, gender in enumerate(("m", "f", None)):
             for language, people in grammar().items():
                 for phrase in people.roles.get(relation, ((), (), ()))[place]:
-                    called = found.setdefault(phrase, {})
-                    called[language] = (*called.get(language, ()), Role(relation, gender))
+                    for form in {phrase, phrase.casefold()}:  # Switzerland has no ß
+                        called = found.setdefault(form, {})
+                        called[language] = (*called.get(language, ()), Role(relation, gender))
     return found
 
 
@@ -197,6 +198,7 @@ class Sentence:
         self.languages = languages(word.text for word in words)
         self._grammar = _together(self.languages)
         self._units = self._cut(words)
+        self._begins: dict[int, int] = {}  # where the phrase of a role begins, by the role's place
 
     @property
     def first_person(self) -> str | None:
@@ -210,6 +212,7 @@ class Sentence:
             if unit.phrase < 0:
                 continue
             holders, holder_phrase, start, end = self._holder(at)
+            self._begins[at] = start
             if not holders and holder_phrase is None and needs_holder(unit.text):
                 found.append(Phrase(said=unit.text, roles=()))
                 continue
@@ -296,7 +299,7 @@ class Sentence:
                 more, begin = self._joined_before(place, comma=False)
                 return unit.ids | more, None, begin, at + 1
             if unit.genitive and unit.roles:
-                return frozenset(), unit.phrase, self._holder(place)[2], at + 1
+                return frozenset(), unit.phrase, self._begins[place], at + 1
             if unit.text in self._grammar.possessive and self._owner:
                 return self._owner, None, place, at + 1
             if unit.text in self._grammar.third:

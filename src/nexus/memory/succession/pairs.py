@@ -36,7 +36,7 @@ _HOLDS: Final = re.compile(
     r"\b(?:is|are|am|has|have|will|does|do|can|must|should|lives|works|costs|takes|starts|opens|runs|likes|wants|"
     r"owns|uses|plays|moved|moves|postponed|pushed|cancelled|canceled|called off|rescheduled|now)\b"
 )
-_SENTENCES: Final = re.compile(r"(?<=[.!?;\u2026\n])\s+|\s+-\s+")
+_SENTENCES: Final = re.compile(r"(?<=[.!?;\u2026\n])\s+|(?<!\s)\s+-\s+")
 _FEW_SENTENCES: Final = 2
 _OPENING_WORD: Final = re.compile(r"[^\W_]+(?:['\u2019]\w+)?")
 # Whoever speaks, and the little words inside a name.

@@ -1,6 +1,7 @@
 """The names, numbers and dates of a statement: what can be checked without understanding it."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -129,6 +130,7 @@ class Mentions:
 
 def find_anchors(statement: str, spoken: Sequence[str] = ()) -> Anchors:
     """Find what a statement names."""
+    statement = unicodedata.normalize("NFC", statement)
     spoken = tuple(spoken) or speech.languages(statement)
     moments = dates.find_moments(statement, spoken)
     rest = _cut_out(statement, [(each.start, each.end) for each in moments])
@@ -170,17 +172,21 @@ def find_opening(statement: str) -> list[str]:
 
 def find_mentions(texts: Iterable[str], said_on: Sequence[date], spoken: Sequence[str] = ()) -> Mentions:
     """Find what some texts name. Relative dates resolve by the days on which they were said."""
-    texts = [text for text in texts if text]
+    texts = [unicodedata.normalize("NFC", text) for text in texts if text]
     spoken = tuple(spoken) or speech.languages(*texts)
+    said_on = tuple(dict.fromkeys(said_on))
     return Mentions(
         words=frozenset(word for text in texts for word in _split_words(text)),
         numbers=frozenset(number for text in texts for number in speech.numbers(text, tuple(spoken))),
         dates=tuple(each for text in texts for each in dates.find_moments(text, spoken)),
         weekdays=frozenset(n for text in texts for n in dates.find_weekdays(text, spoken)),
         spans=tuple(
-            span for text in texts for on in said_on for span, *_ in dates.find_relative(text, on, spoken)
+            span
+            for text in texts
+            for spans, *_ in dates.find_relative(text, said_on, spoken)
+            for span in spans
         ),
-        said_on=tuple(said_on),
+        said_on=said_on,
     )
 
 
@@ -197,15 +203,14 @@ def found(text: str, language: str) -> list[str]:
             after = words[number + 1][0] if number + 1 < len(words) else ""
             if number == 0 and not _opens_with_name(match[0], after):
                 continue
-            if before.casefold() in lexicon(language).noun_articles:
+            if before.lower() in lexicon(language).noun_articles:
                 continue
             names.append(word)
     return names
 
 
 def _opens_with_name(word: str, after: str) -> bool:
-    follows = after.casefold()
-    return bool(_POSSESSIVE.search(word)) or after[:1].isupper() or follows in _name_verbs()
+    return bool(_POSSESSIVE.search(word)) or after[:1].isupper() or after.lower() in _name_verbs()
 
 
 def is_common(word: str, language: str) -> bool:
@@ -214,7 +219,8 @@ def is_common(word: str, language: str) -> bool:
     if plain in _nobody() or plain in _titles():
         return True
     known = lexicon(language)
-    return plain in known.function_words or plain in known.time_words or dates.is_date_name(plain)
+    small = (known.function_words, known.time_words)
+    return dates.is_date_name(plain) or any(form in each for form in (plain, word.lower()) for each in small)
 
 
 @cache
@@ -282,8 +288,6 @@ def _format_date(moment: Moment) -> str:
 
 
 def _cut_out(text: str, places: Iterable[tuple[int, int]]) -> str:
-    if len(speech.normalize(text)) != len(text):
-        return text
     for start, end in sorted(places, reverse=True):
         text = f"{text[:start]} {text[end:]}"
     return text

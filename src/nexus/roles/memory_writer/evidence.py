@@ -36,7 +36,7 @@ _ADDED: Final = 0.5
 _RECENT: Final = 6
 _POSSESSED: Final = re.compile(r"(?:\w+\s+){0,3}?\w+['\u2019]s?\s")
 _WORDS: Final = re.compile(r"[^\W\d_]+")
-_TAGS: Final = re.compile(r"</?\w+[^>]*>")
+_TAGS: Final = re.compile(r"</?\w+[^<>]*>")
 # From this many words on, a text tells its language.
 _TELLS_LANGUAGE: Final = 5
 # Letters that the forms of a word share, in languages whose stemmer isn't used here.

@@ -48,3 +48,38 @@ def test_a_written_date_is_read(text: str, expected: tuple[int | None, ...]) -> 
 )
 def test_a_day_that_means_something_only_today_gets_its_date(text: str, expected: str) -> None:
     assert dates.add_dates(text, SAID_ON) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Wir treffen uns morgen in der Hauptstraße",
+            "Wir treffen uns morgen (2026-11-16) in der Hauptstraße",
+        ),
+        ("Übermorgen … vielleicht kommt Hana", "Übermorgen (2026-11-17) … vielleicht kommt Hana"),
+        ("Hana zieht in dreißig Tagen um", "Hana zieht in dreißig Tagen (2026-12-15) um"),
+        ("Hana zieht in dreissig Tagen um", "Hana zieht in dreissig Tagen (2026-12-15) um"),
+    ],
+)
+def test_letters_that_become_two_in_small_ones_move_no_date(text: str, expected: str) -> None:
+    assert dates.add_dates(text, SAID_ON) == expected
+
+
+@pytest.mark.parametrize("text", ["am dreißigsten Mai", "am dreissigsten Mai"])
+def test_a_day_with_a_sharp_s_is_read(text: str) -> None:
+    assert [(each.month, each.day) for each in dates.find_moments(text, ["de"])] == [(5, 30)]
+    assert "30" in speech.numbers(text, ("de",))
+
+
+@pytest.mark.parametrize(
+    ("cue", "text"),
+    [
+        ("naming", "Er heißt Max"),
+        ("naming", "Er heisst Max"),
+        ("asks", "Weißt du, wo er ist"),
+        ("contrast", "alle außer Anna"),
+    ],
+)
+def test_a_cue_with_a_sharp_s_is_heard(cue: str, text: str) -> None:
+    assert speech.says(cue, text, ["de"])

@@ -5,6 +5,8 @@ import pytest
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
 from nexus.memory.recall.item import Named, Query
+from nexus.memory.recall.question import find_referents
+from nexus.memory.recall.reading import Deadline
 from nexus.memory.recall.recall import Recall
 from nexus.request import Visibility
 from unit.memory.recall.homes import LONG_MS, NOW, own
@@ -140,3 +142,16 @@ async def test_a_query_can_be_narrowed_to_a_role(opened: Ledgers, entity: str, n
     await _family(opened)
     found = await _named(opened, "birthday", entity=entity)
     assert {(named.name, named.via) for named in found} == {(name, "filter")}
+
+
+@pytest.mark.parametrize(
+    "text", ["my son's husband's boss", "my " + "son's " * 5_000, "the " + "son of " * 5_000]
+)
+async def test_relatives_of_relatives_are_looked_for_as_far_as_anybody_says(
+    opened: Ledgers, text: str
+) -> None:
+    await _family(opened)
+
+    found = await opened.read(find_referents, text, Deadline(LONG_MS))
+
+    assert {each.name for each in found.values() if each.by_role} <= {"Nils"}

@@ -73,7 +73,7 @@ neues alte alten großen kleine
         "question": (
             "^(?:(?:und|also|aber|hey|hallo|ok|okay|na|sag mal)[,!. ]+)*(?:wer|wen|wem|wessen|was|wann"
             "|wo|wohin|woher|welche[rsnm]?|warum|wieso|weshalb|wie|womit|wofür|worüber|ist|sind|war"
-            r"|waren|hat|haben|hast|kann|kannst|könntest|wird|soll|darf|gibt es|weißt du)\b"
+            r"|waren|hat|haben|hast|kann|kannst|könntest|wird|soll|darf|gibt es|wei(?:ß|ss)t du)\b"
         ),
         "request": (
             "^(?:(?:bitte|hey|hallo|ok|okay|und|dann|jetzt|(?:kannst|könntest"
@@ -102,8 +102,8 @@ neues alte alten großen kleine
             r"|\bwodurch\b"
         ),
         "past": (
-            r"\bbeim ersten mal\b|\b(das )?erste mal\b|\b(war|waren|warst|hatte|hatten|hieß|hießen|galt"
-            r"|galten)\b.*\b(19|20)\d\d\b|\bbevor\b|\bvorher(ige[nmrs]?)?\b|\bzuvor\b|\bdavor\b"
+            r"\bbeim ersten mal\b|\b(das )?erste mal\b|\b(war|waren|warst|hatte|hatten|hie(?:ß|ss)(?:en)?"
+            r"|galt|galten)\b.*\b(19|20)\d\d\b|\bbevor\b|\bvorher(ige[nmrs]?)?\b|\bzuvor\b|\bdavor\b"
             r"|\bfrüher(e[nmrs]?)?\b|\behemalige?[nmrs]?\b|\bursprünglich(e[nmrs]?)?\b|\banfangs\b"
             r"|\bam anfang\b|\bzu beginn\b|\bzuerst\b|\bzunächst\b|\bdamals\b|\bseinerzeit\b|\beinst\b"
             r"|\b(letztes|voriges|vergangenes) jahr\b|\bim (letzten|vorigen|vergangenen) jahr\b"
@@ -116,7 +116,7 @@ neues alte alten großen kleine
         "present": (
             r"\bjetzt\b|\baktuell(e[nmrs]?)?\b|\bmomentan\b|\bzur ?zeit\b|\bderzeit(ige[nmrs]?)?\b"
             r"|\bgerade\b|\bheute\b|\binzwischen\b|\bmittlerweile\b|\bam ende\b|\bletztlich\b"
-            r"|\bletzten endes\b|\bschließlich\b|\bim moment\b|\bnoch (?!nie)|\bgegenwärtig\b"
+            r"|\bletzten endes\b|\bschlie(?:ß|ss)lich\b|\bim moment\b|\bnoch (?!nie)|\bgegenwärtig\b"
             r"|\bneueste[nmrs]?\b|\bneue[nmrs]? (adresse|nummer|wohnung|chef|chefin)\b"
         ),
         "survey": (
@@ -141,12 +141,12 @@ neues alte alten großen kleine
             r"\b(?:hass|meide|vermeid|allerg|intoleran|unverträglich|aufgehört|aufgegeben|abgesagt"
             r"|verweiger|un\w{4,})"
         ),
-        "contrast": r"\b(?:sondern|aber|stattdessen|statt|außer|mehr|bis)\b",
+        "contrast": r"\b(?:sondern|aber|stattdessen|statt|au(?:ß|ss)er|mehr|bis)\b",
         "asks": (
             "^(?:(?:und|aber|also|hey|na|bitte|übrigens)[, ]+)*(?:was|wo|wer|wessen|wem|wen"
             r"|welche[rsnm]?|warum|wieso|weshalb|wie|wohin|woher|wann)\b|^(?:ist|sind|war|hat|habe|haben"
-            r"|kann|kannst|können|könntest|soll|sollte|darf|wird|wirst|weißt|gibt)\s+(?:ich|du|er|sie|es"
-            r"|wir|ihr|mein|meine|der|die|das|man|jemand)\b|^(?:sag mir|zeig mir|such|finde)\b"
+            r"|kann|kannst|können|könntest|soll|sollte|darf|wird|wirst|wei(?:ß|ss)t|gibt)\s+(?:ich"
+            r"|du|er|sie|es|wir|ihr|mein|meine|der|die|das|man|jemand)\b|^(?:sag mir|zeig mir|such|finde)\b"
         ),
         "remember": (
             r"\b(?:merk dir|merke dir|notiere?|denk daran|denk dran|vergiss nicht|beachte|schreib auf"
@@ -158,15 +158,17 @@ neues alte alten großen kleine
             r"|\b(?:würde\w*|wäre\w*|hätte\w*|könnte\w*)\b.*\b(?:wenn|falls)\b"
         ),
         "joke": (
-            r"\b(?:nur |kleiner )?(?:scherz|spaß|spass|witz)\b|\bich (?:scherze|mach(?:e)? nur spaß)\b"
-            r"|\bnicht ernst gemeint\b|\bverarsch"
+            r"\b(?:nur |kleiner )?(?:scherz|spa(?:ß|ss)|witz)\b"
+            r"|\bich (?:scherze|mach(?:e)? nur spa(?:ß|ss))\b|\bnicht ernst gemeint\b|\bverarsch"
         ),
         "reported": r"\b(?:sagt\w*|meint\w*|erzählt\w*|behauptet\w*|schreibt|schrieb|geschrieben|laut)\b",
         "naming": (
-            r"\b(?:nennt|nennen|nenne|genannt|spitzname\w*|heißt|heiße|kurz für|rufname|ruft|rufen"
-            r"|alias)\b"
+            r"\b(?:nennt|nennen|nenne|genannt|spitzname\w*|hei(?:ß|ss)[te]|kurz für|rufname"
+            r"|ruft|rufen|alias)\b"
         ),
-        "introduces": r"(?:\bmein name ist|\bich heiße|\bich bin(?: die| der)?|\bnenn mich|\bhier ist)\s+",
+        "introduces": (
+            r"(?:\bmein name ist|\bich hei(?:ß|ss)e|\bich bin(?: die| der)?|\bnenn mich|\bhier ist)\s+"
+        ),
         "refers": (
             r"\b(?:er|sie|es|ihn|ihm|ihr|ihre[rnms]?|sein\w*|der|die|das|dies\w*|dort|da|beide\w*|darauf"
             r"|dahin)\b"
@@ -176,7 +178,7 @@ neues alte alten großen kleine
         "other": r"(?:und )?er\b",
         "unnamed": r"(?:er|sie|ihre?|seine?)\b",
         "article": "der |die ",
-        "no_joke": r"\bkein ?(?:scherz|spaß)",
+        "no_joke": r"\bkein ?(?:scherz|spa(?:ß|ss))",
         "phone": r"\b(?:telefon\w*|handy\w*|nummer)\b",
         "birthday": r"\b(?:geburtstag|geboren)\b",
         "diet": r"\b(?:unverträglich\w*|vegetarier\w*|vegetarisch|zöliakie|koscher|laktose\w*)\b",
