@@ -228,10 +228,15 @@ async def test_every_surface_says_the_same_of_what_recall_finds(
         )
         for each in hits
     } == wanted
+    notes = {each.id: each.note for each in hits}
+    assert notes[corrected.old.id].endswith(f"now: {NEW}")
+    assert notes[corrected.new.id] == ""
+    assert {each.id: each.note or "" for each in memories} == notes
 
     commands = Commands(corrected.app.memory, corrected.recall, Provenance(actor="test"))
     searched = await commands.search([QUESTION, "--scope", "facts"])
     assert {each["id"]: account_of_match(each) for each in searched["results"]} == wanted
+    assert {each["id"]: each.get("note", "") for each in searched["results"]} == notes
 
     owner = Request(event=Event(content=""), access=Access(level="owner", memory="all"))
     options = {"kinds": ["fact"], "deadline_ms": LONG_MS}
@@ -239,6 +244,7 @@ async def test_every_surface_says_the_same_of_what_recall_finds(
     assert {each["id"]: (each["text"], each["at"][:10]) for each in recalled} == {
         told.id: (told.text, told.day) for told in wanted.values()
     }
+    assert {each["id"]: each["note"] for each in recalled} == notes
 
     async def ask(_: Context) -> Recall:
         return await corrected.recall()

@@ -149,5 +149,5 @@ class _Services:
     def _result(self, number: int, memory: str | dict[str, Any]) -> dict[str, Any]:
         given = {"text": memory} if isinstance(memory, str) else memory
         at = clock.timestamp(self.kit.now)
-        usual = {"kind": "fact", "id": f"fact_{number}", "at": at, "speaker": None}
+        usual = {"kind": "fact", "id": f"fact_{number}", "at": at, "speaker": None, "note": ""}
         return {**usual, "strength": "strong", "probability": 0.9, **given}

@@ -122,6 +122,7 @@ def _describe_match(result: Match) -> dict[str, Any]:
         "text": item.text,
         "at": item.at,
         "speaker": item.speaker,
+        "note": item.note,
         "strength": result.strength,
         "probability": result.probability,
     }

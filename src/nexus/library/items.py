@@ -77,6 +77,8 @@ class Hit:
     """The id of the entity that it is about."""
     replaced_by: Successor | None
     """What replaced it, if anything did."""
+    note: str = ""
+    """What holds instead, in words, of anything out of date; empty while it holds."""
 
     @property
     def is_strong(self) -> bool:
@@ -113,4 +115,5 @@ def make_hit(match: Match) -> Hit:
         speaker=item.speaker,
         about=item.subject_id,
         replaced_by=successor or None,
+        note=item.note,
     )
