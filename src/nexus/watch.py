@@ -55,7 +55,8 @@ async def wait_at_most(wake: Awaitable[object], most_s: float | None) -> bool:
 class Watch:
     """Tells the event loop that one of some files was written, touched or made.
 
-    Changes within `pause_s` of a report are reported together at its end.
+    Each report is repeated `pause_s` later, together with what changed meanwhile: what is written to a
+    database can only be read a moment after that, when it is committed.
     """
 
     _instances = 0
@@ -71,6 +72,7 @@ class Watch:
         self._timer: asyncio.TimerHandle | None = None
         self._names = {path.name.encode() for path in paths}
         self._stamps = [_stamp(path) for path in paths]
+        self._repeats = False
         self._inotify = _open_inotify() if Watch._instances < _MOST_INSTANCES else -1
         if self._inotify >= 0:
             Watch._instances += 1
@@ -81,11 +83,10 @@ class Watch:
             self._close_inotify()
         self._timer = self._loop.call_later(pause_s, self._compare)
 
-    async def wait(self, most_s: float | None = None) -> bool:
-        """Until something changed since the last wait. False: the time was up. Only without `changed`."""
-        has_changed = await wait_at_most(self._event.wait(), most_s)
+    async def wait(self, most_s: float | None = None) -> None:
+        """Until something changed since the last wait, or the time is up. Only without `changed`."""
+        await wait_at_most(self._event.wait(), most_s)
         self._event.clear()
-        return has_changed
 
     def close(self) -> None:
         """Report nothing more."""
@@ -105,7 +106,7 @@ class Watch:
             _add(self._inotify, path, _MODIFY | _ATTRIB)  # one that is missing is added when it is made
 
     def _read(self) -> None:
-        """Report a change, and look for the next one after a pause."""
+        """Report a change, and do it again after a pause, in which no other one is looked for."""
         is_ours = False
         with suppress(BlockingIOError):
             data, at = os.read(self._inotify, _READ_BYTES), 0
@@ -124,13 +125,15 @@ class Watch:
 
     def _resume(self) -> None:
         self._loop.add_reader(self._inotify, self._read)
+        self._changed()
 
     def _compare(self) -> None:
         self._timer = self._loop.call_later(self._pause_s, self._compare)
         stamps = [_stamp(path) for path in self._paths]
-        if stamps != self._stamps:
-            self._stamps = stamps
+        has_changed, self._stamps = stamps != self._stamps, stamps
+        if has_changed or self._repeats:
             self._changed()
+        self._repeats = has_changed
 
 
 def _open_inotify() -> int:

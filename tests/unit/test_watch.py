@@ -51,6 +51,18 @@ async def test_a_file_that_is_made_later_is_reported_and_then_followed(tmp_path:
         await asyncio.wait_for(watched.wait(), 30)
 
 
+@pytest.mark.usefixtures("kind")
+async def test_each_change_is_reported_a_second_time(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.touch()
+    with closing(Watch([path], pause_s=0.01)) as watched:
+        os.utime(path, ns=(1_000_000_000, 1_000_000_000))
+        for _ in range(2):
+            await asyncio.wait_for(watched.wait(), 30)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(watched.wait(), 0.1)
+
+
 async def test_other_files_of_the_folder_wake_nobody(tmp_path: Path) -> None:
     reports: list[None] = []
     path, other = tmp_path / "log", tmp_path / "other"

@@ -271,9 +271,10 @@ class Conversation:
         if not (self._said or await self._find_last()):
             return
         given = await self._given_memories()
-        self._listed = [each for each in await self._talk.recall(self._said) if each.kind == "fact"]
-        self._listed.sort(key=lambda each: _USES.index(given.get(each.id, "")))
-        fact = next((each for each in self._listed if each.id in given), None)
+        found = [each for each in await self._talk.recall(self._said) if each.kind == "fact"]
+        found.sort(key=lambda each: _USES.index(given.get(each.id, "")))
+        fact = next((each for each in found if each.id in given), None)
+        self._listed = [fact] if fact is not None else []  # what isn't shown has no number
         if fact is None:
             self._screen.note("The last answer used no fact. List others first: /memory and a few words")
             return
@@ -398,16 +399,15 @@ class Conversation:
         ledgers = (home.ledger("events"), home.ledger("runtime"))
         logs = [ledger.with_name(f"{ledger.name}-wal") for ledger in ledgers]
         with closing(Watch(logs, pause_s=_PAUSE_S)) as watch:
-            again_s = None
             while True:
+                again_s = None
                 # What is wrong may pass, as a busy ledger does. If it stays, who says something is told.
                 try:
                     await self._show_new()
                     await self._show_sent()
                 except NexusError:
                     again_s = _AGAIN_S
-                # What is written can be read a moment later, when it is committed.
-                again_s = _AGAIN_S if await watch.wait(again_s) else None
+                await watch.wait(again_s)
 
     async def _show_sent(self) -> None:
         """What automations sent: since the person last said something, then as it comes.

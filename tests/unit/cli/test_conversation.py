@@ -220,13 +220,14 @@ def test_files_that_were_pasted_may_be_followed_by_words(tmp_path: Path) -> None
 
 
 class _Remembering:
-    """A home that remembers two things, of which the last answer used one."""
+    """A home that remembers three things, of which the last answer used one."""
 
     where = ""
 
     async def recall(self, text: str) -> list[Recalled]:
         return [
             Recalled(kind="event", id="evt_1", at="2031-05-05", speaker="owner", text="Hello " * 100),
+            Recalled(kind="fact", id="fact_2", at="2031-05-04", speaker=None, text="Ben is a cook"),
             Recalled(kind="fact", id="fact_1", at="2031-05-04", speaker=None, text="Ben lives in Bern"),
         ]
 
@@ -245,13 +246,19 @@ async def test_memory_lists_what_the_answer_used_first_and_correct_names_facts()
     await conversation.correct("1 Ben lives in Basel")
     conversation._said, conversation._request_id = "Where does Ben live?", "req_1"  # pyright: ignore[reportPrivateUsage]
     await conversation.memory("")
-    first, second = shown.getvalue().splitlines()
+    first, second, _ = shown.getvalue().splitlines()
     assert first == " 1  2031-05-04  [fact] Ben lives in Bern · used in the answer"
     assert second.startswith(" 2  2031-05-05  owner: Hello Hello")
     assert len(second) < 250
     await conversation.correct("2 Ben lives in Basel")
     await conversation.correct("")
     assert (conversation.draft, conversation.edits) == ("/correct 1 Ben lives in Bern", False)
+    # A fact that isn't shown can't be meant.
+    await conversation.correct("2 Ben lives in Basel")
+    conversation._request_id = ""  # pyright: ignore[reportPrivateUsage]
+    await conversation.correct("")
+    await conversation.correct("1 Ben lives in Basel")
     told = notes.getvalue()
-    assert "List the fact first" in told
+    assert told.count("List the fact first") == 2
+    assert "used no fact" in told
     assert "the number of a fact (1)" in told

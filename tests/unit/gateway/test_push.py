@@ -1,11 +1,15 @@
 """Notifications reach a push service encrypted, each thing once, and stop when a browser leaves."""
 
+import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+import apsw
 import pytest
 
 from nexus import clock
@@ -13,7 +17,8 @@ from nexus.broker.tools.web.addresses import PublicNetwork
 from nexus.errors import UsageError
 from nexus.gateway import push
 from nexus.gateway.push import Notifier, Sender
-from nexus.ledgers import Ledgers, events
+from nexus.ledgers import Ledgers, events, sql
+from nexus.ledgers.connection import connect
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import approvals, requests
 from nexus.ledgers.runtime import push as subscriptions
@@ -92,6 +97,72 @@ async def test_an_approval_that_waits_says_what_will_run(
     assert await notifier.once() == 1
     (told,) = service.messages
     assert (told["title"], told["body"]) == ("Allow bash?", "rm -r build")
+
+
+class _Held(apsw.VFSFile):
+    """A file whose log is written to the disk when the test says so."""
+
+    written, may_commit = threading.Event(), threading.Event()
+
+    def xSync(self, flags: int) -> None:  # noqa: N802 - as apsw calls it
+        self.written.set()
+        assert self.may_commit.wait(60)
+        super().xSync(flags)
+
+
+class _Holding(apsw.VFS):
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - as apsw calls it
+        path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
+        return (_Held if path.endswith("-wal") else apsw.VFSFile)("", name, flags)
+
+
+async def test_what_is_committed_only_after_it_was_looked_for_is_told(
+    opened: Ledgers, service: PushService
+) -> None:
+    await _subscribe(opened, service)
+    await _scheduled(opened, "The log begins", channel="telegram")
+    # Whoever opens the log later as root touches it, which is reported, too.
+    for ledger in (opened.events, opened.runtime) * 16:
+        await asyncio.gather(*(ledger.read(sql.value, "SELECT 1") for _ in range(8)))
+    looks: list[int] = []
+    filesystem = _Holding("holding", "")
+
+    def now() -> datetime:
+        looks.append(len(looks))
+        return clock.now()
+
+    def write(text: str) -> None:
+        with (
+            closing(
+                connect(opened.events.path, "events", opened.settings, writes=True, vfs="holding")
+            ) as own,
+            own,
+        ):
+            thread = events.ensure_thread(own, channel="web", external_id="trip")
+            new = NewEvent(
+                channel="web", content=text, sender="nexus", thread_id=thread, direction="outbound"
+            )
+            events.append(own, [new])
+
+    async with push.client() as client:
+        notifying = asyncio.create_task(Notifier(opened, Sender(opened.home), client, now).run())
+        async with asyncio.timeout(30):
+            while not looks:
+                await asyncio.sleep(0.01)
+            before = len(looks)
+            writing = threading.Thread(target=write, args=["Water the plants."])
+            writing.start()
+            assert _Held.written.wait(60)
+            # It is in the log, and is looked for before it can be read.
+            while len(looks) == before:
+                await asyncio.sleep(0.01)
+            _Held.may_commit.set()
+            await asyncio.to_thread(writing.join)
+            while not service.messages:
+                await asyncio.sleep(0.01)
+        notifying.cancel()
+    assert filesystem
+    assert [told["body"] for told in service.messages] == ["Water the plants."]
 
 
 async def test_a_workers_result_is_told_but_not_that_of_a_guest(
