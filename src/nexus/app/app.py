@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from nexus import clock, commands
 from nexus.app.building import BY_OWNER, BuiltHome, Shared
@@ -284,20 +284,25 @@ class App(Lifecycle):
         session_label: str = "main",
         channel: str = "cli",
         model: str = "",
+        role: Literal["manager", "worker"] = "manager",
+        has_tools: bool = True,
         mode: Mode = "followup",
         external_id: str | None = None,
         files: Sequence[File] = (),
         replaces: str | None = None,
+        fork_of: tuple[str, str] | None = None,
     ) -> Receipt:
         """Take a message from the owner; one with the same `external_id` as before is not taken twice.
 
         A message with images doesn't steer a run under way: it gets its own. With `replaces`, a run's id, it
-        takes the place of that run's message; that turn and those after it leave the history.
+        takes the place of that run's message; that turn and those after it leave the history. With `fork_of`,
+        a session and one of its runs, a new session begins with what was said there up to that run. `role`
+        says whose models answer if none is named.
         """
         check_label(session_label)
         if files or commands.parse(text) is None:
-            await self.broker.check_models("manager", model)
-        text, kept = await self.reception.attach(text, files, model)
+            await self.broker.check_models(role, model)
+        text, kept = await self.reception.attach(text, files, model, role=role)
         if any(each.is_image for each in kept) and mode == "steer":
             mode = "followup"
         incoming = Incoming(
@@ -309,9 +314,12 @@ class App(Lifecycle):
             session_label=session_label,
             is_owner=True,
             model=model,
+            role=role,
+            has_tools=has_tools,
             mode=mode,
             external_id=external_id,
             replaces=replaces,
+            fork_of=fork_of,
         )
         return await self.reception.accept(incoming)
 

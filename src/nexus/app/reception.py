@@ -63,7 +63,13 @@ class Reception:
         self._receiving: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def attach(
-        self, text: str, files: Sequence[File], model: str = "", within_s: int | None = None
+        self,
+        text: str,
+        files: Sequence[File],
+        model: str = "",
+        within_s: int | None = None,
+        *,
+        role: str = "manager",
     ) -> tuple[str, tuple[Attachment, ...]]:
         """Keep the files of a message: its text with what they say, and what is kept.
 
@@ -74,9 +80,9 @@ class Reception:
             return text, ()
         found = await attached.Files.check(files, self.config.attachments)
         if found.has_images:
-            known = await self.broker.capabilities("manager", model)
+            known = await self.broker.capabilities(role, model)
             if known.images is False:
-                name = model or self.config.models.manager[0]
+                name = model or self.broker.models.names(role)[0]
                 raise UsageError(
                     f"{name} can't read images", hint="Name a model that can, such as with `--model`."
                 )
@@ -257,6 +263,9 @@ def _load_incoming(connection: apsw.Connection, event_id: str) -> Incoming:
         wants_answer=not told.get("unanswered", False),
         is_scheduled=told.get("scheduled", False),
         model=told.get("model", ""),
+        role=told.get("role", "manager"),
+        has_tools=not told.get("without_tools", False),
+        fork_of=(fork[0], fork[1]) if (fork := told.get("fork_of")) else None,
         replaces=told.get("replaces"),
         edits=told.get("edits"),
         attachments=events.attachments_of(connection, event_id),

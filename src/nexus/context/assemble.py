@@ -49,6 +49,8 @@ class AssembledContext:
     """Who answers, as `provider/model`; empty: the models of the role."""
     output_schema: dict[str, Any] | None = None
     """The JSON schema that the answer is asked to have, natively where the model takes one."""
+    has_tools: bool = True
+    """Whether the agent that answers a message is given its tools."""
     is_brief: bool = False
     """Whether a line or two is enough for an answer: no thinking, and at most 300 tokens."""
     max_turns: int | None = None

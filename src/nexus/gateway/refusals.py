@@ -1,6 +1,7 @@
 """Answers that say why nothing is done: problem details (RFC 9457) or, for a person's browser, a plain page.
 
-Whoever is not logged in gets no style sheet either, so the page brings the little that it needs.
+Whoever is not logged in gets no style sheet either, so the page brings the little that it needs. Under /v1,
+whose clients read nothing else, the same is said as OpenAI says it.
 """
 
 import hashlib
@@ -8,10 +9,11 @@ import re
 from base64 import b64encode
 from html import escape
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from nexus.errors import NexusError, type_of
 
@@ -27,10 +29,39 @@ _POLICY: Final = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 MEDIA_TYPE: Final = "application/problem+json"
+OPENAI: Final = "/v1/"
+"""Below it is what speaks OpenAI's format."""
+_OPENAI_CODES: Final = {401: "invalid_api_key", 404: "unknown_url", 429: "rate_limit_exceeded"}
 # As RFC 9110 has them; Python's own changed from one version to the next.
 _PHRASES: Final = {413: "Content Too Large", 422: "Unprocessable Content"}
 _RETRY_AFTER_S: Final = 2
 _TICKED: Final = re.compile(r"`([^`]+)`")
+
+
+class _Problem(JSONResponse):
+    """Problem details, in OpenAI's words where its clients ask."""
+
+    def __init__(self, content: dict[str, Any], headers: dict[str, str] | None) -> None:
+        super().__init__(content, content["status"], headers, MEDIA_TYPE)
+        self._content = content
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].startswith(OPENAI):
+            status, detail, hint = (self._content[name] for name in ("status", "detail", "hint"))
+            described = describe_for_openai(status, detail, hint, code=_OPENAI_CODES.get(status))
+            self.body = self.render(described)
+            self.headers["content-type"] = "application/json"
+            self.headers["content-length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
+
+
+def describe_for_openai(
+    status: int, message: str, hint: str = "", *, param: str | None = None, code: str | None = None
+) -> dict[str, Any]:
+    """Describe an error as OpenAI does."""
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    said = f"{message.rstrip('.')}. {hint}" if hint else message
+    return {"error": {"message": said, "type": kind, "param": param, "code": code}}
 
 
 def problem(
@@ -50,7 +81,7 @@ def problem(
         "detail": detail,
         "hint": hint,
     }
-    return JSONResponse(content, status, headers, MEDIA_TYPE)
+    return _Problem(content, headers)
 
 
 def refusal(status: int, message: str, hint: str, headers: Headers | None = None) -> Response:

@@ -44,6 +44,12 @@ class Incoming:
     is_scheduled: bool = False
     """Whether it was written earlier and its time has come: nobody waits for the answer."""
     model: str = ""
+    role: str = "manager"
+    """Whose models answer, if none is named."""
+    has_tools: bool = True
+    """Whether the agent is given its tools."""
+    fork_of: tuple[str, str] | None = None
+    """The session that a new one forks off, and the last run that they share."""
     mode: Mode = "followup"
     replaces: str | None = None
     """The run whose turn this message replaces, with all turns after it."""
@@ -62,6 +68,9 @@ class Incoming:
             "unanswered": not self.wants_answer,
             "session": self.session_label,
             "model": self.model,
+            "role": "" if self.role == "manager" else self.role,
+            "without_tools": not self.has_tools,
+            "fork_of": self.fork_of,
             "replaces": self.replaces,
             "edits": self.edits,
         }

@@ -248,7 +248,7 @@ class Pipeline:
             channel=incoming.channel,
             sender_id=incoming.sender,
         )
-        agent = Agent(session_label=incoming.session_label or incoming.own_session)
+        agent = Agent(role=incoming.role, session_label=incoming.session_label or incoming.own_session)
         request = Request(event=event, agent=agent)
         if incoming.unread_files:
             request.enrichment[UNREAD] = list(incoming.unread_files)
@@ -350,9 +350,12 @@ class Pipeline:
                 "thread": incoming.thread,
                 "external_id": incoming.external_id,
             },
+            fork_of=incoming.fork_of and incoming.fork_of[0],
+            fork_through=incoming.fork_of and incoming.fork_of[1],
             replaces=incoming.replaces,
             attachments=incoming.attachments,
             model=incoming.model,
+            has_tools=incoming.has_tools,
             is_prepared=False,
         )
 
@@ -364,7 +367,7 @@ class Pipeline:
         )
         context.system_prompt, context.current_message = assembled.system_prompt, assembled.current_message
         files = {send_file.NAME} if self._sends_files(channel) else set[str]()
-        context.tools = tuple(sorted({*assembled.tools, *files}))
+        context.tools = tuple(sorted({*assembled.tools, *files})) if context.has_tools else ()
         for text in collect_contexts(request):
             context.prepend(text)
         # Reminders that came since the person last wrote: an answer to one must be understood.

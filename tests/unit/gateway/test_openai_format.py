@@ -4,6 +4,8 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, cast
 
 import httpx
@@ -12,10 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateways import app_for_gateway, gateway_on
+from gateways import app_for_gateway, client_of, gateway_on
 from memory_writers import rows
 from nexus.app import App
+from nexus.gateway.browsers import Keys
+from nexus.gateway.dependencies import Served
+from nexus.gateway.listener import bind_socket
 from nexus.gateway.openai_format import Written
+from nexus.gateway.server import Gateway, build
 from nexus.home import Home
 from nexus.testing import Hold, HttpError, ModelServer, ToolCall, Turn
 
@@ -26,7 +32,9 @@ PIXEL = base64.b64decode(
 
 @pytest.fixture
 async def app(home: Home, server: ModelServer) -> AsyncIterator[App]:
-    async with app_for_gateway(home, server) as app:
+    app = app_for_gateway(home, server)
+    models = replace(app.config.models, worker=("test/small",))
+    async with App(home, replace(app.config, models=models)) as app:
         yield app
 
 
@@ -53,7 +61,7 @@ def said(*texts: str) -> list[Any]:
 
 async def complete(client: openai.AsyncOpenAI, *texts: str, **more: Any) -> str:
     create: Any = client.chat.completions.create
-    answer = await create(model="nexus", messages=said(*texts), **more)
+    answer = await create(**{"model": "nexus", "messages": said(*texts), **more})
     return answer.choices[0].message.content
 
 
@@ -63,6 +71,16 @@ async def recorded(app: App) -> list[str]:
     return [content for (content,) in found]
 
 
+async def until_ended(app: App, status: str) -> None:
+    """Wait until the newest run has ended so."""
+    async with asyncio.timeout(60):
+        while True:
+            found = await rows(app, "runtime", "SELECT status FROM executions ORDER BY rowid DESC LIMIT 1")
+            if found == [(status,)]:
+                return
+            await asyncio.sleep(0.05)
+
+
 async def sessions(app: App) -> list[str]:
     found = await rows(app, "runtime", "SELECT DISTINCT session_label FROM executions ORDER BY session_label")
     return [label for (label,) in found if label.startswith("openai:")]
@@ -70,14 +88,35 @@ async def sessions(app: App) -> list[str]:
 
 async def test_models_are_the_agent_and_what_the_settings_name(client: openai.AsyncOpenAI, app: App) -> None:
     names = [model.id async for model in client.models.list()]
-    assert names[0] == "nexus"
-    assert set(app.config.models.manager) < set(names)
-    assert (await client.models.retrieve(names[1])).id == names[1]
+    assert names == ["nexus", "nexus:worker", *app.config.models.manager, *app.config.models.worker]
+    assert (await client.models.retrieve(names[2])).id == names[2]
     with pytest.raises(openai.NotFoundError, match="see GET /v1/models"):
         await client.models.retrieve("gpt-5")
     with pytest.raises(openai.NotFoundError) as refused:
         await client.chat.completions.create(model="gpt-5", messages=said("Hello"))
     assert refused.value.code == "model_not_found"
+
+
+async def test_a_model_of_the_settings_has_the_memory_and_no_tools(
+    client: openai.AsyncOpenAI, app: App, server: ModelServer
+) -> None:
+    server.script(Turn(tool_calls=[ToolCall("recall", {"query": "tea"})]), "In the tin.", "Yes.", "No.")
+    first = await complete(client, "Where is the tea?")
+    assert await complete(client, "Where is the tea?", first, "Sure?", model="test/large") == "Yes."
+    assert (
+        await complete(client, "Where is the tea?", first, "Sure?", "Yes.", "Ok?", model="nexus:worker")
+        == "No."
+    )
+    agent, _, plain, worker = (request.json for request in server.requests)
+    assert len(await sessions(app)) == 1
+    assert (agent["model"], plain["model"], worker["model"]) == ("large", "large", "small")
+    assert [each["name"] for each in worker["tools"]] == [each["name"] for each in agent["tools"]]
+    # Without tools the history has no calls that a provider could refuse.
+    assert "tools" not in plain
+    assert "tool_use" not in json.dumps(plain["messages"])
+    assert "tool_result" in json.dumps(plain["messages"])
+    # As tokens of the memory go, it is asked as the agent is.
+    assert plain["system"] == agent["system"]
 
 
 async def test_a_client_that_sends_all_again_goes_on_in_one_session(
@@ -125,6 +164,87 @@ async def test_an_answer_that_is_asked_for_again_is_replaced(
     assert "Two." not in shown
 
 
+async def test_conversations_that_began_alike_stay_apart(
+    client: openai.AsyncOpenAI, app: App, server: ModelServer
+) -> None:
+    server.script("Hello!", "Hello!", "Red.", "Blue.", "Still red.")
+    for _ in range(2):
+        await complete(client, "Hi")
+    red, blue = (
+        await complete(client, "Hi", "Hello!", "I like red"),
+        await complete(client, "Hi", "Hello!", "Blue!"),
+    )
+    assert (red, blue) == ("Red.", "Blue.")
+    assert await complete(client, "Hi", "Hello!", "I like red", red, "Sure?") == "Still red."
+    shown = json.dumps(server.requests[-1].json["messages"])
+    assert "I like red" in shown
+    assert "Blue" not in shown
+    assert len(await sessions(app)) == 2
+
+
+async def test_two_that_follow_one_answer_at_once_stay_apart(
+    client: openai.AsyncOpenAI, app: App, server: ModelServer
+) -> None:
+    server.script("Hello!").always(lambda request: Turn(f"Answer {len(request.json['messages'])}"))
+    await complete(client, "Hi")
+    texts = ("I like red", "I like blue")
+    answers = await asyncio.gather(*(complete(client, "Hi", "Hello!", text) for text in texts))
+    for text, other, answer in zip(texts, reversed(texts), answers, strict=True):
+        await complete(client, "Hi", "Hello!", text, answer, "Sure?")
+        shown = json.dumps(server.requests[-1].json["messages"])
+        assert text in shown
+        assert other not in shown
+    assert sorted(await recorded(app)) == ["Hi", *reversed(texts), "Sure?", "Sure?"]
+
+
+async def test_what_was_replaced_can_be_continued_all_the_same(
+    client: openai.AsyncOpenAI, app: App, server: ModelServer
+) -> None:
+    server.script("One.", "Two.", "Better.", "After two.", "And on.")
+    for _ in range(2):
+        await complete(client, "First") if not await recorded(app) else None
+        await complete(client, "First", "One.", "Second")
+    history = ["First", "One.", "Second", "Two.", "Third"]
+    assert await complete(client, *history) == "After two."
+    assert await complete(client, *history, "After two.", "Fourth") == "And on."
+    shown = json.dumps(server.requests[-1].json["messages"])
+    assert all(text in shown for text in ("First", "Two.", "Third"))
+    assert "Better." not in shown
+    # It is a fork: what they share is recorded once.
+    assert await recorded(app) == ["First", "Second", "Second", "Third", "Fourth"]
+    assert len(await sessions(app)) == 2
+
+
+async def test_a_message_that_was_stopped_and_changed_leaves_the_history(
+    http: httpx.AsyncClient, client: openai.AsyncOpenAI, app: App, server: ModelServer
+) -> None:
+    server.script("One.", Turn(text="Never all of this.", faults=[Hold(gate="wait", after_deltas=1)]))
+    await complete(client, "First")
+    asking = asyncio.create_task(complete(client, "First", "One.", "Wrong words"))
+    await server.until(lambda: server.gate("wait").waiting)
+    asking.cancel()
+    await until_ended(app, "cancelled")
+    server.gate("wait").open()
+    server.script("Two.")
+    assert await complete(client, "First", "One.", "Right words") == "Two."
+    assert "Wrong" not in json.dumps(server.requests[-1].json["messages"])
+
+
+async def test_a_command_is_part_of_its_conversation(
+    client: openai.AsyncOpenAI, app: App, server: ModelServer
+) -> None:
+    server.script("One.", "Two.", "Three.")
+    await complete(client, "First")
+    told = await complete(client, "First", "One.", "/cost")
+    assert "call" in told
+    assert await complete(client, "First", "One.", "/cost", told, "Second") == "Two."
+    assert len(await sessions(app)) == 1
+    command = await client.responses.create(model="nexus", input="/cost", user="ada")
+    assert (await client.responses.retrieve(command.id)).output_text == command.output_text
+    await client.responses.create(model="nexus", input="Third", previous_response_id=command.id)
+    assert "openai:ada" in await sessions(app)
+
+
 async def test_a_history_that_was_said_elsewhere_comes_along(
     client: openai.AsyncOpenAI, app: App, server: ModelServer
 ) -> None:
@@ -149,6 +269,51 @@ async def test_a_user_is_a_session_and_instructions_come_with_its_first_message(
     first, second = await recorded(app)
     assert "Answer as a pirate." in first
     assert second == "Bye"
+
+
+async def test_a_conversation_with_a_name_is_not_found_by_its_words(
+    client: openai.AsyncOpenAI, app: App, server: ModelServer
+) -> None:
+    server.script("My secret is safe.", "Hello!", "What secret?")
+    await complete(client, "Keep my secret", user="ada")
+    await complete(client, "Hi", user="ada")
+    assert await complete(client, "Hi", "Hello!", "What is it?") == "What secret?"
+    assert len(await sessions(app)) == 2
+    assert "Keep my secret" not in json.dumps(server.requests[-1].json["messages"])
+
+
+async def test_a_client_that_repeats_its_request_gets_the_run_of_its_first_try(
+    http: httpx.AsyncClient, app: App, server: ModelServer
+) -> None:
+    body = {"model": "nexus", "messages": said("First")}
+    server.script(Turn(text="One.", faults=[Hold(gate="wait", after_deltas=1)]), "Two.")
+    first = asyncio.create_task(http.post("/v1/chat/completions", json=body))
+    await server.until(lambda: server.gate("wait").waiting)
+    again = asyncio.create_task(
+        http.post("/v1/chat/completions", json=body, headers={"x-stainless-retry-count": "1"})
+    )
+    server.gate("wait").open()
+    ids = [each.json()["id"] for each in await asyncio.gather(first, again)]
+    assert ids[0] == ids[1]
+    assert await recorded(app) == ["First"]
+
+
+async def test_what_is_repeated_after_it_was_stopped_takes_its_place(
+    http: httpx.AsyncClient, app: App, server: ModelServer
+) -> None:
+    rules = {"role": "system", "content": "Answer as a pirate."}
+    body = {"model": "nexus", "messages": [rules, *said("First")]}
+    server.script(Turn(text="Never.", faults=[Hold(gate="wait", after_deltas=1)]))
+    first = asyncio.create_task(http.post("/v1/chat/completions", json=body))
+    await server.until(lambda: server.gate("wait").waiting)
+    first.cancel()
+    await until_ended(app, "cancelled")
+    server.gate("wait").open()
+    server.script("One.")
+    again = await http.post("/v1/chat/completions", json=body, headers={"x-stainless-retry-count": "1"})
+    assert again.json()["choices"][0]["message"]["content"] == "One."
+    assert len(await sessions(app)) == 1
+    assert json.dumps(server.requests[-1].json["messages"]).count("pirate") == 1
 
 
 async def test_what_was_begun_here_goes_on_elsewhere(
@@ -234,20 +399,52 @@ async def test_a_client_that_leaves_stops_its_run(
     while not server.gate("wait").waiting:
         await asyncio.sleep(0.02)
     asking.cancel()
-    statuses: list[str] = []
-    for _ in range(200):
-        statuses = [status for (status,) in await rows(app, "runtime", "SELECT status FROM executions")]
-        if statuses == ["cancelled"]:
-            break
-        await asyncio.sleep(0.05)
+    await until_ended(app, "cancelled")
     server.gate("wait").open()
-    assert statuses == ["cancelled"]
     server.script("Where I was.")
     went_on = await http.post(
         "/v1/chat/completions", json={"messages": said("A long story", "Never", "Go on")}
     )
     assert went_on.json()["choices"][0]["message"]["content"] == "Where I was."
     assert len(await sessions(app)) == 1
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_client_that_left_before_the_first_line_stops_its_run_too(
+    app: App, server: ModelServer, stream: bool
+) -> None:
+    server.script(Turn(text="Never.", faults=[Hold(gate="wait")]))
+    body = json.dumps({"messages": said("A long story"), "stream": stream}).encode()
+    sent = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
+
+    async def receive() -> Any:
+        return sent.pop(0) if len(sent) > 1 else sent[0]
+
+    async def send(message: Any) -> None:
+        pass
+
+    path = "/v1/chat/completions"
+    scope: Any = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
+    async with AsyncExitStack() as stack:
+        await build(Served(app, Keys("t" * 43), stack))(scope, receive, send)
+    await until_ended(app, "cancelled")
+    server.gate("wait").open()
+
+
+async def test_a_gateway_that_closes_stops_no_run(app: App, server: ModelServer) -> None:
+    server.script(Turn(text="All of it.", faults=[Hold(gate="wait", after_deltas=1)]))
+    body = {"messages": said("A long story"), "stream": True}
+    async with AsyncExitStack() as stack:
+        listening = stack.enter_context(bind_socket("127.0.0.1", 0))
+        gateway = await stack.enter_async_context(Gateway(app, listening))
+        async with client_of(gateway.url, app.home.token()) as client:
+            asking = asyncio.create_task(client.post("/v1/chat/completions", json=body))
+            await server.until(lambda: server.gate("wait").waiting)
+            await stack.aclose()
+            with pytest.raises(httpx.HTTPError):
+                await asking
+    server.gate("wait").open()
+    await until_ended(app, "done")
 
 
 async def test_images_come_along_and_nothing_is_fetched(
@@ -268,30 +465,120 @@ async def test_images_come_along_and_nothing_is_fetched(
         await client.chat.completions.create(model="nexus", messages=message("http://127.0.0.1:1/a.png"))
 
 
-async def test_what_cannot_be_done_is_refused_in_the_formats_words(
-    client: openai.AsyncOpenAI, http: httpx.AsyncClient, app: App
+UNSUPPORTED: list[dict[str, Any]] = [
+    {"tools": [{"type": "function", "function": {"name": "add", "parameters": {}}}]},
+    {"functions": [{"name": "add"}]},
+    {"tool_choice": "required"},
+    {"n": 2},
+    {"response_format": {"type": "json_object"}},
+    {"logprobs": True},
+    {"top_logprobs": 3},
+    {"modalities": ["text", "audio"]},
+    {"audio": {"voice": "alloy", "format": "wav"}},
+    {"web_search_options": {}},
+    {"stop": ["\n"]},
+]
+
+
+@pytest.mark.parametrize("more", UNSUPPORTED, ids=lambda more: next(iter(more)))
+async def test_what_cannot_be_done_is_refused(
+    http: httpx.AsyncClient, app: App, more: dict[str, Any]
 ) -> None:
-    tool: Any = {"type": "function", "function": {"name": "add", "parameters": {}}}
-    with pytest.raises(openai.BadRequestError) as refused:
-        await client.chat.completions.create(model="nexus", messages=said("Hi"), tools=[tool])
-    assert (refused.value.param, refused.value.code) == ("tools", "unsupported_parameter")
-    for more in ({"n": 2}, {"response_format": {"type": "json_object"}}):
-        with pytest.raises(openai.BadRequestError):
-            await complete(client, "Hi", **more)
-    with pytest.raises(openai.BadRequestError, match="must be the user's"):
-        await client.chat.completions.create(model="nexus", messages=said("Hi", "Hello"))
-    stranger = await http.post("/v1/chat/completions", headers={"authorization": "Bearer no"}, json={})
-    assert stranger.status_code == 401
+    answer = await http.post("/v1/chat/completions", json={"messages": said("Hi"), **more})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", "unsupported_parameter")
+    assert error["param"] in more
     assert await recorded(app) == []
 
 
-async def test_an_error_of_the_model_is_told(client: openai.AsyncOpenAI, server: ModelServer) -> None:
+async def test_what_asks_for_nothing_is_no_reason_to_refuse(
+    client: openai.AsyncOpenAI, server: ModelServer
+) -> None:
+    server.script("Hello!")
+    nothing: dict[str, Any] = {
+        "tools": [], "n": 1, "stop": None, "logprobs": False, "modalities": ["text"], "tool_choice": "auto",
+        "response_format": {"type": "text"}, "temperature": 0.2, "max_tokens": 5,
+    }  # fmt: skip
+    assert await complete(client, "Hi", extra_body=nothing)
+
+
+async def test_the_last_message_must_be_the_users(client: openai.AsyncOpenAI, app: App) -> None:
+    with pytest.raises(openai.BadRequestError, match="must be the user's") as refused:
+        await client.chat.completions.create(model="nexus", messages=said("Hi", "Hello"))
+    assert refused.value.param == "messages"
+    # The answer of a tool that the client has is none.
+    items: Any = [*said("Hi"), {"type": "function_call_output", "call_id": "1", "output": "5"}]
+    with pytest.raises(openai.BadRequestError, match="must be the user's") as refused:
+        await client.responses.create(model="nexus", input=items)
+    assert refused.value.param == "input"
+    assert await recorded(app) == []
+
+
+async def test_every_error_is_told_as_openai_does(http: httpx.AsyncClient) -> None:
+    stranger, page = {"authorization": "Bearer no"}, {"accept": "text/html"}
+    elsewhere = {"origin": "https://evil.example"}
+    chat = "/v1/chat/completions"
+    answers = [
+        (401, "invalid_api_key", await http.post(chat, headers=stranger, json={})),
+        (401, "invalid_api_key", await http.get("/v1/nothing", headers=stranger)),
+        (403, None, await http.post(chat, headers=elsewhere, json={})),
+        (421, None, await http.get("/v1/models", headers={"host": "evil.example"})),
+        (404, "unknown_url", await http.post("/v1/embeddings", json={})),
+        (404, "unknown_url", await http.get("/v1/nothing", headers=page)),
+        (405, None, await http.delete(chat)),
+        (413, None, await http.post(chat, content=b" " * 33_554_433)),
+        (400, None, await http.post(chat, content=b"{")),
+    ]
+    for status, code, answer in answers:
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == "application/json"
+        error = answer.json()["error"]
+        assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", code, None)
+        assert error["message"]
+    refused = answers[0][2]
+    assert "nexus login --token" in refused.json()["error"]["message"]
+    assert refused.headers["www-authenticate"].startswith("Bearer")
+    assert (await http.get("/api/nothing")).headers["content-type"] == "application/problem+json"
+
+
+async def test_an_error_of_the_model_is_told_and_nothing_is_said_twice(
+    http: httpx.AsyncClient, app: App, server: ModelServer
+) -> None:
     server.always(HttpError("invalid_request", message="bad prompt"))
-    with pytest.raises(openai.APIStatusError, match="bad prompt"):
-        await complete(client, "Hi")
-    stream = await client.chat.completions.create(model="nexus", messages=said("Hi"), stream=True)
-    with pytest.raises(openai.APIError, match="bad prompt"):
-        [chunk async for chunk in stream]
+    # As it is set up by default: it sends a request again after most errors.
+    async with openai.AsyncOpenAI(base_url=f"{http.base_url}/v1", api_key=app.home.token()) as client:
+        with pytest.raises(openai.APIStatusError, match="bad prompt"):
+            await complete(client, "Hi")
+        stream = await client.chat.completions.create(model="nexus", messages=said("Hi"), stream=True)
+        with pytest.raises(openai.APIError, match="bad prompt"):
+            [chunk async for chunk in stream]
+        assert await recorded(app) == ["Hi", "Hi"]
+        events = [
+            event async for event in await client.responses.create(model="nexus", input="Hi", stream=True)
+        ]
+        failed: Any = events[-1]
+        assert (failed.type, failed.response.status) == ("response.failed", "failed")
+        assert "bad prompt" in failed.response.error.message
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        assert (await client.responses.retrieve(failed.response.id)).status == "failed"
+
+
+@pytest.mark.parametrize("field", ["user", "model", "content", "filename", "previous_response_id"])
+async def test_half_a_character_breaks_nothing(http: httpx.AsyncClient, field: str) -> None:
+    content: Any = [
+        {"type": "text", "text": "Hi"},
+        {"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain;base64,aGk="}},
+    ]
+    body: dict[str, Any] = {"model": "nexus", "input": [{"role": "user", "content": content}]}
+    if field == "filename":
+        content[1]["file"]["filename"] = "\ud800"
+    elif field == "content":
+        content[0]["text"] = "\ud800"
+    else:
+        body[field] = "\ud800"
+    answer = await http.post("/v1/responses", content=json.dumps(body).encode())
+    assert answer.status_code < 500, answer.text
 
 
 VALUES = st.recursive(

@@ -104,6 +104,9 @@ def build_request(
     reminded = _find_reminded(messages) if any(block.has_calls_in_text for block in blocks) else set[int]()
     if known.tool_calls == "none" and parameters.function_tools:
         messages, parameters = _in_words(messages, parameters)
+    elif not parameters.function_tools and any(map(_has_calls, messages)):
+        # Some providers refuse calls in the history of a request without tools.
+        messages = list(map(_plain, messages))
     if reminded:
         messages = [
             _with_next(message) if number in reminded else message for number, message in enumerate(messages)
@@ -255,6 +258,10 @@ def _describe_tool(name: str, description: str | None, schema: dict[str, Any]) -
     required = schema.get("required", ())
     arguments = ", ".join(each if each in required else f"{each}?" for each in schema.get("properties", {}))
     return f"- {name}({arguments}): {description or ''}"
+
+
+def _has_calls(message: ModelMessage) -> bool:
+    return any(isinstance(part, (ToolCallPart, ToolReturnPart)) for part in message.parts)
 
 
 def _plain(message: ModelMessage) -> ModelMessage:

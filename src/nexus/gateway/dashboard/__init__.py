@@ -37,6 +37,7 @@ from nexus.gateway.dashboard.pages import (
     usage,
 )
 from nexus.gateway.dashboard.render import MOST_AT_ONCE, page
+from nexus.gateway.refusals import OPENAI
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -90,7 +91,7 @@ async def _show_missing(request: Request, error: Exception, otherwise: Any) -> R
     """Show a page for a person whose browser asks for what is not there; programs are told as ever."""
     told = cast("HTTPException", error)
     asks = "text/html" in request.headers.get("accept", "")
-    if not asks or request.url.path.startswith(("/api/", "/mcp")):
+    if not asks or request.url.path.startswith(("/api/", "/mcp", OPENAI)):
         return await otherwise(request, error)
     lost = MissingError("Page not found", hint="Use the menu to find a page.")
     return await page(request, "error.html", told.status_code, error=lost, active=None)

@@ -193,6 +193,13 @@ WHERE turn.session_id = :session_id
 SELECT id, session_id, position, (SELECT min(position) FROM agent_messages WHERE turn_id = turn.id)
 FROM agent_turns AS turn WHERE execution_id = ? AND kind = ?
 
+-- name: turn_stands
+-- Whether no later turn took the place of a run's.
+SELECT NOT EXISTS (SELECT 1 FROM agent_turns AS later
+                   WHERE later.session_id = turn.session_id AND later.position > turn.position
+                     AND later.replaces_from <= turn.position)
+FROM agent_turns AS turn WHERE execution_id = ? AND kind = 'exchange'
+
 -- name: turns_of_run
 SELECT kind, summarises_through FROM agent_turns WHERE execution_id = ?
 

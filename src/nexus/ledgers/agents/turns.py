@@ -77,6 +77,12 @@ def begin_summary(
     )
 
 
+def stands(connection: apsw.Connection, execution_id: str) -> bool | None:
+    """Whether the turn of a run is part of its session's history; None if it has no turn."""
+    found = connection.execute(sql.queries("agents")["turn_stands"], (execution_id,)).get
+    return None if found is None else bool(found)
+
+
 def start_over(
     connection: apsw.Connection, session_label: str, request_id: str, thread_id: str | None = None
 ) -> None:

@@ -201,9 +201,11 @@ def load_said_to(connection: apsw.Connection, execution_ids: Sequence[str]) -> d
     return found
 
 
-def list_begun_in(connection: apsw.Connection, session_label: str, after: str) -> list[str]:
+def list_begun_in(
+    connection: apsw.Connection, session_label: str, after: str, *, with_cancelled: bool = False
+) -> list[str]:
     """Return the runs of a session after another one, without those cancelled or answered by others."""
-    values = {"session_label": session_label, "after": after}
+    values = {"session_label": session_label, "after": after, "with_cancelled": with_cancelled}
     rows = connection.execute(sql.queries("runtime")["begun_in_session"], values)
     return [cast("str", row[0]) for row in rows]
 

@@ -175,7 +175,7 @@ SELECT id FROM executions WHERE id IN (SELECT value FROM json_each(?))
 -- Few are newer than one that was just seen: the session's own index would give all. All, if that one is unknown.
 SELECT id FROM executions
 WHERE +session_label = :session_label AND rowid > coalesce((SELECT rowid FROM executions WHERE id = :after), 0)
-  AND taken_by IS NULL AND status <> 'cancelled' ORDER BY rowid
+  AND taken_by IS NULL AND (status <> 'cancelled' OR :with_cancelled) ORDER BY rowid
 
 -- name: newest_in_session
 SELECT id FROM executions WHERE rowid = (SELECT max(rowid) FROM executions WHERE session_label = ?)

@@ -383,7 +383,7 @@ async def ask_model(context: Context, task: str, lines: Sequence[str], deadline:
 async def _start_run(context: Context, task: str, lines: Sequence[str], deadline: Deadline) -> Run:
     # A worker's session has one task. In a chat, memories are chosen for several messages side by side.
     request = context.request
-    key = request.agent.session_label if request.agent.role == "worker" else request.request_id
+    key = request.agent.session_label if request.depth > 0 else request.request_id
     numbered = "\n".join(f"{number}. {line.removeprefix('- ')}" for number, line in enumerate(lines, start=1))
     assembled = await context.assemble_context(
         session_label=f"meeseeks:{context.automation.name}:{key}",
