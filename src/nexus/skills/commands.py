@@ -16,7 +16,7 @@ from nexus.ledgers import Ledgers
 from nexus.memory.conclusions import mental_models
 from nexus.memory.gate import Rules
 from nexus.memory.operations import BATCH, BATCH_EXAMPLE, OPERATIONS, Memory
-from nexus.memory.recall.item import PATIENT_MS, Budget, Kind, Match, Query
+from nexus.memory.recall.item import KIND_NAMES, PATIENT_MS, Budget, Kind, Match, Query
 from nexus.memory.recall.question import entities_named, understand
 from nexus.memory.recall.recall import Recall
 from nexus.memory.references import UnknownEntityError
@@ -64,17 +64,8 @@ def parse_flags(arguments: Sequence[str], example: str) -> tuple[list[str], dict
 
 
 EXAMPLE: Final = 'memory-search.sh "project timeline" --scope entities,episodes,events --limit 10'
-# The plural names are the specification's.
-_SCOPES: Final[dict[str, Kind]] = {
-    "events": "event",
-    "facts": "fact",
-    "relationships": "fact",
-    "episodes": "episode",
-    "observations": "observation",
-    "mental_models": "mental_model",
-    "entities": "entity",
-    "persons": "entity",
-}
+# The specification has a name of its own for entities.
+_SCOPES: Final[dict[str, Kind]] = {**KIND_NAMES, "persons": "entity"}
 _FLAGS: Final = ("scope", "limit", "budget", "max-tokens", "channel", "entity", "after", "before")
 _MOST: Final = 200
 MODELS_EXAMPLE: Final = 'memory-models.sh "Sarah and deadlines"'

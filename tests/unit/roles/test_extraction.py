@@ -1,5 +1,7 @@
 """What a model answers in structured mode, however it is wrapped."""
 
+import time
+
 import pytest
 
 from nexus.errors import UnusableAnswerError
@@ -40,3 +42,13 @@ def test_nothing_to_remember_is_an_answer() -> None:
 def test_what_is_no_answer_is_told(text: str) -> None:
     with pytest.raises(UnusableAnswerError):
         read_answer(text)
+
+
+def test_an_answer_that_repeats_one_sign_is_refused_in_time() -> None:
+    started = time.process_time()
+    with pytest.raises(UnusableAnswerError):
+        read_answer("[" * 50_000)
+    assert time.process_time() - started < 2.0
+
+    (draft,) = read_answer(f'{{"facts": [{{"fact": "Tea is green", "message": "{"1" * 5_000}"}}]}}').facts
+    assert draft.fact == "Tea is green"

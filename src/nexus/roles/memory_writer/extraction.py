@@ -244,7 +244,9 @@ def _parse_json(text: str) -> object:
     for start in (place for place, sign in enumerate(text) if sign in "{["):
         try:
             value, _ = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
+        except RecursionError:
+            break  # a model that repeats one bracket
+        except ValueError:
             if text[start] == "{" and _BEGUN.search(text, start):
                 break  # the answer breaks off
             continue
@@ -278,7 +280,7 @@ def _read_drafts(given: object) -> Iterator[Draft]:
         elif isinstance(each, Mapping):
             fields = cast("Mapping[str, Any]", each)
             fact = _flatten(_get_first(fields, _FACT_KEYS))
-            number = re.search(r"\d+", str(_get_first(fields, _MESSAGE_KEYS) or ""))
+            number = re.search(r"\d{1,6}", str(_get_first(fields, _MESSAGE_KEYS) or ""))
             note = _NOTE.search(_flatten(fields.get("replaces")))
             how = _flatten(fields.get("how")).casefold()
             if fact:

@@ -161,7 +161,6 @@ neues alte alten großen kleine
             r"\b(?:nur |kleiner )?(?:scherz|spa(?:ß|ss)|witz)\b"
             r"|\bich (?:scherze|mach(?:e)? nur spa(?:ß|ss))\b|\bnicht ernst gemeint\b|\bverarsch"
         ),
-        "reported": r"\b(?:sagt\w*|meint\w*|erzählt\w*|behauptet\w*|schreibt|schrieb|geschrieben|laut)\b",
         "naming": (
             r"\b(?:nennt|nennen|nenne|genannt|spitzname\w*|hei(?:ß|ss)[te]|kurz für|rufname"
             r"|ruft|rufen|alias)\b"

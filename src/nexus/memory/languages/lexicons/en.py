@@ -154,10 +154,6 @@ is was has had will likes loves lives works leads wants needs does prefers and p
             r"\b(?:just|only|i'm|i am|am) (?:kidding|joking|messing)\b|\bkidding\b|\bjk\b"
             r"|\bjust a joke\b|\bit'?s a joke\b|\bsarcas\w+|(?:^|\s)/s\b|\bapril fool"
         ),
-        "reported": (
-            r"\b(?:says?|said|told|tells|claims?|claimed|writes?|wrote|texted|quotes?|quoted|announced"
-            r"|according to)\b"
-        ),
         "naming": (
             r"\b(?:calls?|called|calling|known as|goes by|go by|nicknamed?|aka|a\.k\.a|alias|short for"
             r"|also named|name is|named)\b"

@@ -129,7 +129,6 @@ vez veces
             r"|\bsupong|\bsupón|\bhipotétic|\ben teoría\b|\bsi\b.*\b\w+ría\w*\b"
         ),
         "joke": r"\b(?:es (?:una )?broma|estoy bromeando|de broma|era broma|bromeo)\b|\bjaja",
-        "reported": r"\b(?:dice|dijo|dicen|cuenta|contó|escribe|escribió|según|afirma|afirmó)\b",
         "naming": (
             r"\b(?:llaman|llama|llamo|llamamos|apodo|apodad[oa]|conocid[oa] como|alias|le dicen"
             r"|le decimos)\b"

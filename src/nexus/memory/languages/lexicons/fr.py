@@ -128,7 +128,6 @@ un deux trois quatre cinq six sept huit neuf dix onze douze vingt trente cent mi
             r"\b(?:je (?:plaisante|rigole|blague)|c'est une blague|pour rire|je déconne|blague à part)\b"
             r"|\bmdr\b"
         ),
-        "reported": r"\b(?:dit|disait|disent|raconte|écrit|selon|prétend|affirme|a dit)\b",
         "naming": r"\b(?:appelle|appellent|appelons|surnom|surnommée?|connue? sous|alias|dit|dite)\b",
         "introduces": r"(?:\bje m'appelle|\bmon nom est|\bje suis|\bappelle-moi|\bmoi c'est)\s+",
         "refers": (

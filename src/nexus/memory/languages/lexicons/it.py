@@ -54,7 +54,6 @@ uno due tre quattro cinque sei sette otto nove dieci undici dodici venti trenta 
             r"|rei)\b"
         ),
         "joke": r"\b(?:scherzo|sto scherzando|per scherzo)\b",
-        "reported": r"\b(?:dice|ha detto|secondo|scrive|ha scritto|racconta)\b",
         "naming": r"\b(?:chiamano|chiamiamo|soprannome|soprannominat[oa]|chiamat[oa]|alias)\b",
         "introduces": r"(?:\bmi chiamo|\bil mio nome è|\bsono)\s+",
         "refers": r"\b(?:lui|lei|loro|lo|la|li|le|suo|sua|questo|questa|quello|quella|lì|là)\b",

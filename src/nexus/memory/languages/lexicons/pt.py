@@ -137,7 +137,6 @@ várias vez vezes
             r"\b(?:(?:é|era|estou a) (?:brincadeira|brincar)|brincadeira|tô brincando|estou brincando"
             r"|piada)\b|\bkkk|\brsrs"
         ),
-        "reported": r"\b(?:diz|disse|dizem|conta|contou|escreve|escreveu|segundo|afirma|afirmou)\b",
         "naming": (
             r"\b(?:chamam|chama|chamo|chamamos|apelido|apelidad[oa]|conhecid[oa] como|alcunha|alias)\b"
         ),
