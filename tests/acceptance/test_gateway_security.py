@@ -68,7 +68,7 @@ def test_a_wrong_token_is_refused(served: Served) -> None:
 def test_no_token_is_refused_whatever_is_asked_for(served: Served) -> None:
     for path in ("/", "/api/home", "/api/openapi.json", "/docs", "/metrics", "/mcp", "/nothing", "/login"):
         answer = httpx.get(f"{served.url}{path}", timeout=PATIENCE_S)
-        assert (answer.status_code, answer.json()["message"] != "") == (401, True), path
+        assert (answer.status_code, answer.json()["title"] != "") == (401, True), path
 
 
 def test_the_token_of_another_home_is_refused(served: Served, tmp_path: Path) -> None:

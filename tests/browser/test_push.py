@@ -90,6 +90,7 @@ def test_logging_out_ends_the_notifications_of_that_browser(
     _turn_on(served, page, service)
     page.request.post(f"{served.url}/logout", headers={"origin": served.url})
     page.goto(_login(served))
+    page.wait_for_url("**/")
     page.goto(f"{served.url}/notifications")
     expect(page.locator("main")).to_contain_text("No browser gets notifications yet.")
 

@@ -13,6 +13,7 @@ from nexus.config import (
     McpConfig,
     PriceConfig,
     ProviderConfig,
+    PythonToolConfig,
 )
 from nexus.gateway.views import settings
 
@@ -45,6 +46,7 @@ _SECTIONS = {
     "prices": PriceConfig(),
     "mcp": McpConfig(),
     "channels": ChannelConfig(),
+    "python_tools": PythonToolConfig(),
 }
 _TEXTS = [
     (section, f.name)
@@ -68,7 +70,7 @@ def test_no_setting_shows_what_is_secret_in_an_address(section: str, name: str, 
     made: Any = _SECTIONS[section]
     value = (address,) if isinstance(getattr(made, name), tuple) else address
     part = replace(made, **{name: value})
-    named = {"x": part} if section in {"providers", "mcp", "channels"} else part
+    named = {"x": part} if isinstance(getattr(Config(), section), dict) else part
     told = settings.list_sections(replace(Config(), **{section: named}))
     assert "hid" not in str([each.value for part in told for each in part.settings])
 
