@@ -1,9 +1,9 @@
 """How long the program takes to start: commands, `nexus up`, and commands on a home that it serves.
 
-    python bench/start.py [--runs 5] [--against OTHER/src] [--write]
+    python bench/start.py [--runs 5] [--against OTHER] [--write]
 
 Each line is the median of some runs: time on the clock to the end of the command, or to what it names, and
-processor time. With `--against`, the same is measured with the package in another folder, by turns, so that
+processor time. With `--against`, the same is measured with the checkout in another folder, by turns, so that
 both see the same machine.
 """
 
@@ -28,7 +28,7 @@ from report import machine, progress, write_section
 
 from nexus.testing import ModelServer, echo
 
-_SOURCE = Path(__file__).parents[1] / "src"
+_HERE = Path(__file__).parents[1]
 _MAIN = "from nexus.cli import main; main()"
 _COMMANDS = (
     ["--help"],
@@ -58,11 +58,21 @@ class Took:
 class Program:
     """The program from one source folder, on a home of its own."""
 
-    def __init__(self, source: Path, home: Path) -> None:
+    def __init__(self, checkout: Path, home: Path) -> None:
         self._home = home
         # An installed program has its bytecode: without this setting, the first run leaves it here.
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        self._environment = {**inherited, "PYTHONPATH": str(source)}
+        path = os.pathsep.join(str(checkout / part) for part in ("src", "models/english"))
+        self._environment = {**inherited, "PYTHONPATH": path}
+
+    def make_home(self, openai_url: str, *, writer: str = "none") -> None:
+        """Make the home, with a model of this server's."""
+        self.took("init", "--yes")
+        (self._home / "config.toml").write_text(
+            f'[models]\nmanager = ["bench/small"]\nwriter = "{writer}"\n[providers.bench]\nkind = "openai"\n'
+            f'base_url = "{openai_url}"\n',
+            encoding="utf-8",
+        )
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-c", _MAIN, "--home", str(self._home), *arguments]
@@ -89,18 +99,18 @@ class Program:
         return Took(1000 * ((first if to_output else ended) - began), 1000 * (_children_s() - before))
 
     @contextmanager
-    def served(self) -> Generator[tuple[Took, str]]:
-        """Serve the home: how long it took to the first answer, and its address."""
+    def serve(self) -> Generator[tuple[Took, str, int]]:
+        """Serve the home: how long it took to the first answer, its address, and the process."""
         token = (self._home / "token").read_text(encoding="utf-8").strip()
         url = f"http://127.0.0.1:{(port := _free_port())}"
         began = time.perf_counter()
         process = self.start("up", "--json", "--port", str(port))
         try:
             _answered(f"{url}/api/home", token)
-            took = Took(1000 * (time.perf_counter() - began), 1000 * _cpu_s(process.pid))
+            took = Took(1000 * (time.perf_counter() - began), 1000 * cpu_s(process.pid))
             assert process.stdout is not None
             json.loads(process.stdout.readline())
-            yield took, url
+            yield took, url, process.pid
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
@@ -109,13 +119,15 @@ class Program:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--against", type=Path, help="Another source folder to compare with.")
+    parser.add_argument("--against", type=Path, help="Another checkout to compare with.")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    sources = [_SOURCE, *([options.against] if options.against else [])]
+    checkouts = [_HERE, *([options.against] if options.against else [])]
     with tempfile.TemporaryDirectory(prefix="nexus-bench-") as name, ModelServer() as server:
         server.always(echo)
-        programs = [made(source, Path(name) / str(at), server) for at, source in enumerate(sources)]
+        programs = [Program(checkout, Path(name) / str(at)) for at, checkout in enumerate(checkouts)]
+        for program in programs:
+            program.make_home(server.openai_url)
         figures = _measured(programs, options.runs)
     text = _table(figures, compared=options.against is not None)
     print(text)
@@ -123,18 +135,6 @@ def main() -> None:
     if options.write:
         about = f"`python bench/start.py`: the median of {options.runs} runs. {machine()}"
         write_section("bench/start.py", f"## Starting the program\n\n{about}\n\n{text}")
-
-
-def made(source: Path, home: Path, server: ModelServer) -> Program:
-    """The program, on a new home whose model is the server's."""
-    program = Program(source, home)
-    program.took("init", "--yes")
-    (home / "config.toml").write_text(
-        f'[models]\nmanager = ["bench/small"]\nwriter = "none"\n[providers.bench]\nkind = "openai"\n'
-        f'base_url = "{server.openai_url}"\n',
-        encoding="utf-8",
-    )
-    return program
 
 
 def _measured(programs: Sequence[Program], runs: int) -> dict[str, list[list[Took]]]:
@@ -147,7 +147,7 @@ def _measured(programs: Sequence[Program], runs: int) -> dict[str, list[list[Too
         progress(f"round {round_} of {runs}")
         for at, program in enumerate(programs):
             taken = [(f"nexus {' '.join(command)}", program.took(*command)) for command in _COMMANDS]
-            with program.served() as (took, _):
+            with program.serve() as (took, _, _):
                 taken.append(("nexus up, to its first answer", took))
                 # The models open in the background: a home that was served for a while has them.
                 program.took("recall", "anything")
@@ -201,7 +201,7 @@ def _children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
