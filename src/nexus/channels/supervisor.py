@@ -33,7 +33,7 @@ from nexus.channels.adapter import (
     ShowsWork,
 )
 from nexus.config import ChannelConfig
-from nexus.errors import AccessError, LedgerBusyError, LedgerFullError, NexusError
+from nexus.errors import AccessError, LedgerBusyError, LedgerError, LedgerFullError, NexusError
 from nexus.home import PRIVATE_DIRECTORY
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import channels as ledger
@@ -179,8 +179,7 @@ class Channels:
             with suppress(asyncio.CancelledError):
                 await task
         for channel in self._channels.values():
-            with suppress(NexusError):
-                await self._set_status(channel, "stopped")
+            await self._set_status(channel, "stopped")
 
     def wake(self, name: str) -> None:
         """Something was recorded that is to be sent."""
@@ -445,7 +444,13 @@ class Channels:
     async def _set_status(self, channel: _Channel, status: Status, reason: str | None = None) -> None:
         channel.status = status
         self.changed(channel.name, status)
-        await self._ledgers.runtime.write(ledger.note_status, name=channel.name, status=status, reason=reason)
+        try:
+            await self._ledgers.runtime.write(
+                ledger.note_status, name=channel.name, status=status, reason=reason
+            )
+        except LedgerError as error:
+            # A full disk must not end the channel: the next change is noted.
+            _log.warning("it was not noted that it is %s: %s", status, error, extra={"channel": channel.name})
 
     async def note_connected(self, channel: _Channel) -> None:
         """An adapter reached its service."""

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from new_homes import new_home
@@ -331,6 +332,20 @@ async def test_a_message_waits_while_the_disk_is_full_and_is_no_poison(ledgers: 
     async with _running(ledgers, _Adapter(_HELLO), receive):
         await _until(lambda: len(tried) == 3)
     assert await ledgers.runtime.read(ledger.list_set_aside) == []
+
+
+async def test_a_channel_goes_on_though_nothing_can_be_noted_for_a_while(tmp_path: Path) -> None:
+    adapter = _Adapter()
+    ledgers = Ledgers(new_home(tmp_path / "home"), LedgersConfig(busy_timeout_ms=10))
+    async with ledgers, _running(ledgers, adapter) as channels:
+        await _connected(ledgers)
+        with closing(apsw.Connection(str(ledgers.runtime.path))) as other:
+            other.execute("BEGIN IMMEDIATE")
+            # What waits can't be put into the queue, and the adapter is started again.
+            await _say(ledgers, "Hello")
+            channels.wake(_NAME)
+            await _until(lambda: adapter.starts > 1)
+        await _until(lambda: adapter.sent)
 
 
 async def test_a_denied_message_is_settled(ledgers: Ledgers) -> None:
