@@ -34,7 +34,7 @@ from nexus.config import Config, ToolsConfig, load
 from nexus.engine import Settings
 from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
 from nexus.engine.forgetting import Forgetting
-from nexus.errors import UsageError
+from nexus.errors import LedgerError, UsageError
 from nexus.home import Home, locate
 from nexus.ledgers import events, forgetting, rebuild_if_damaged, reconcile, sql
 from nexus.ledgers.agents import tool_calls
@@ -169,9 +169,9 @@ class Lifecycle(BuiltHome):
         await self.timetable.start()
         await self.broker.recover()
         await self.broker.end_orphans(last_rowid)
-        if not self.engine.serving:
-            taking_over = asyncio.create_task(self._end_orphans_of_owner(), name="end-orphans")
-            opening.callback(taking_over.cancel)
+        # Not only where this process stands by now: it may have taken over since it was opened.
+        taking_over = asyncio.create_task(self._end_orphans_of_owner(), name="end-orphans")
+        opening.callback(taking_over.cancel)
         opening.push_async_callback(self._outbox.stop)
         hand_over_invocations = partial(self.automations.queue.hand_over_missing, self.ledgers)
         self._outbox.start(self.broker.recover, hand_over_invocations)
@@ -188,8 +188,12 @@ class Lifecycle(BuiltHome):
         """
         await self.engine.taken_over.wait()
         last_rowid = await self.ledgers.runtime.read(requests.last_rowid)
-        await asyncio.sleep(broker.LONGEST_INTAKE.total_seconds())
-        await self.broker.end_orphans(last_rowid)
+        while True:
+            await asyncio.sleep(broker.LONGEST_INTAKE.total_seconds())
+            try:
+                return await self.broker.end_orphans(last_rowid)
+            except LedgerError as error:
+                _log.warning("requests that the owner left open are ended later: %s", error)
 
     async def _recall_for(self, context: ToolContext) -> Recall:
         """The memory as the principal of a tool's call may see it, without the message that it works on."""

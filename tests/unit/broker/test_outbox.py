@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -423,6 +424,38 @@ async def test_a_run_keeps_the_lane_in_which_it_was_queued(
     async with App(home, replace(settings(server), channels={"desk": hook})) as app:
         await server.until(lambda: len(server.exchanges) == 2)
         assert not app.broker.pace.is_clear, "it still goes ahead of messages of channels"
+
+
+async def test_a_process_that_takes_over_while_it_starts_ends_what_the_owner_left_when_the_ledger_is_free(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        await (await app.send("Answered")).result()
+        orphan = "UPDATE requests SET status = 'running', ended_at = NULL"
+        await app.ledgers.runtime.write(lambda c: c.execute(orphan) and None)
+    config = replace(settings(server), ledgers=LedgersConfig(busy_timeout_ms=10))
+    owner = Ownership(Settings.of_home(home, config.engine))
+    assert owner.take()
+
+    class Successor(App):
+        async def _start_work(self, opening: AsyncExitStack) -> None:
+            owner.release()
+            await self.engine.taken_over.wait()
+            await super()._start_work(opening)
+            # What it took in until now could be anybody's: that time is over.
+            monkeypatch.setattr(broker_module, "LONGEST_INTAKE", timedelta(0))
+
+    # Somebody else has the home open, and could be taking the request in.
+    async with App(home, config, serve=False), Successor(home, config) as app:
+        with closing(apsw.Connection(str(home.ledger("runtime")))) as other:
+            other.execute("BEGIN IMMEDIATE")
+            async with asyncio.timeout(60):
+                while "are ended later" not in caplog.text:
+                    await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            while await rows(app, "runtime", "SELECT status FROM requests") != [("done",)]:
+                await asyncio.sleep(0.01)
 
 
 async def test_a_message_that_crashed_too_often_is_settled_and_can_be_retried(
