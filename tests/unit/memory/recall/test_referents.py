@@ -8,6 +8,7 @@ from nexus.memory.recall.item import Named, Query
 from nexus.memory.recall.question import find_referents
 from nexus.memory.recall.reading import Deadline
 from nexus.memory.recall.recall import Recall
+from nexus.memory.recall.roles import is_role
 from nexus.request import Visibility
 from unit.memory.recall.homes import LONG_MS, NOW, own
 
@@ -155,3 +156,8 @@ async def test_relatives_of_relatives_are_looked_for_as_far_as_anybody_says(
     found = await opened.read(find_referents, text, Deadline(LONG_MS))
 
     assert {each.name for each in found.values() if each.by_role} <= {"Nils"}
+
+
+@pytest.mark.parametrize("word", ["großvater", "grossvater", "großeltern", "grosseltern"])
+def test_a_role_is_one_with_and_without_sharp_s(word: str) -> None:
+    assert is_role(word)
