@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Annotated, Any, Final, Literal, TypeVar, cast
+from typing import Annotated, Any, Final, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import anyio
@@ -104,7 +104,6 @@ class _Message(_Lenient):
 
     @property
     def text(self) -> str:
-        """Its words."""
         if not isinstance(self.content, list):
             return self.content or ""
         return "\n\n".join(part.text for part in self.content if part.text)
@@ -257,7 +256,7 @@ async def _complete(request: Request) -> Response:
     answer = _CompletionForm(asked.model, receipt)
     if asked.stream:
         usage = bool((asked.stream_options or {}).get("include_usage"))
-        return _Stream(receipt.run, answer.stream(with_usage=usage), answer.describe_failure)
+        return _Stream(receipt.run, answer.stream(with_usage=usage), lambda e: _event(_describe_error(e)))
     return await _wait(request, receipt.run, answer.write)
 
 
@@ -613,14 +612,11 @@ class _CompletionForm:
         self._run = receipt.run
         self._said = {"model": model, "created": int(time.time())}
 
-    def describe_failure(self, error: NexusError) -> str:
-        return _event(_describe_error(error))
-
     def write(self, result: Result) -> dict[str, Any]:
         message = {"role": "assistant", "content": result.response.content, "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         said = {"id": self._id, "object": "chat.completion", **self._said}
-        return {**said, "choices": [choice], "usage": _count(result.usage)}
+        return {**said, "choices": [choice], "usage": _count(result.usage, "prompt", "completion")}
 
     async def stream(self, *, with_usage: bool) -> AsyncIterator[str]:
         yield self._chunk({"role": "assistant", "content": ""})
@@ -630,7 +626,7 @@ class _CompletionForm:
                 continue
             yield self._chunk({}, finish_reason="stop")
             if with_usage:
-                yield self._write_chunk(choices=[], usage=_count(piece.usage))
+                yield self._write_chunk(choices=[], usage=_count(piece.usage, "prompt", "completion"))
         yield "data: [DONE]\n\n"
 
     def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> str:
@@ -650,9 +646,7 @@ class _ResponseForm:
         self._said = {"model": model, "created_at": int(time.time())}
         self._number = -1
 
-    def describe(
-        self, status: Literal["in_progress", "completed", "failed", "cancelled"], **more: Any
-    ) -> dict[str, Any]:
+    def describe(self, status: str, **more: Any) -> dict[str, Any]:
         fixed: dict[str, Any] = {
             "error": None, "incomplete_details": None, "instructions": None, "metadata": {},
             "parallel_tool_calls": False, "tool_choice": "none", "tools": [], "store": True,
@@ -664,15 +658,15 @@ class _ResponseForm:
         """The response of a run that ended without an answer."""
         if isinstance(error, StoppedError):
             return self.describe("cancelled")
-        told = _describe_error(error)["error"]
-        return self.describe("failed", error={"code": "server_error", "message": told["message"]})
+        message = _describe_error(error)["error"]["message"]
+        return self.describe("failed", error={"code": "server_error", "message": message})
 
     def describe_failure(self, error: NexusError) -> str:
         return self._write_event("response.failed", response=self.describe_failed(error))
 
     def write(self, result: Result) -> dict[str, Any]:
         item = self._write_item("completed", [self._write_part(result.response.content)])
-        return self.describe("completed", output=[item], usage=_count_response(result.usage))
+        return self.describe("completed", output=[item], usage=_count(result.usage, "input", "output"))
 
     async def stream(self) -> AsyncIterator[str]:
         at = {"item_id": self._item, "output_index": 0, "content_index": 0}
@@ -691,7 +685,7 @@ class _ResponseForm:
             yield self._write_event("response.output_text.done", **at, text=text, logprobs=[])
             yield self._write_event("response.content_part.done", **at, part=self._write_part(text))
             yield self._write_event("response.output_item.done", output_index=0, item=whole)
-            usage = _count_response(piece.usage)
+            usage = _count(piece.usage, "input", "output")
             yield self._write_event(
                 "response.completed", response=self.describe("completed", output=[whole], usage=usage)
             )
@@ -708,23 +702,13 @@ class _ResponseForm:
         return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _count(usage: Totals) -> dict[str, Any]:
-    prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+def _count(usage: Totals, read: str, written: str) -> dict[str, Any]:
+    """Count tokens. The two forms have names of their own for those that are read and written."""
     return {
-        "prompt_tokens": prompt,
-        "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.tokens,
-    }
-
-
-def _count_response(usage: Totals) -> dict[str, Any]:
-    prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-    return {
-        "input_tokens": prompt,
-        "input_tokens_details": {"cached_tokens": usage.cache_read_tokens},
-        "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        f"{read}_tokens": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+        f"{read}_tokens_details": {"cached_tokens": usage.cache_read_tokens},
+        f"{written}_tokens": usage.output_tokens,
+        f"{written}_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": usage.tokens,
     }
 

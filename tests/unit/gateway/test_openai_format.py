@@ -22,6 +22,7 @@ from nexus.gateway.dependencies import Served
 from nexus.gateway.listener import bind_socket
 from nexus.gateway.openai_format import Written
 from nexus.gateway.server import Gateway, build
+from nexus.gateway.views.sessions import load_title
 from nexus.home import Home
 from nexus.testing import Hold, HttpError, ModelServer, ToolCall, Turn
 
@@ -128,7 +129,9 @@ async def test_a_client_that_sends_all_again_goes_on_in_one_session(
     second = await complete(client, "Where is the tea?", first, "And the tin?")
     assert second == "On the shelf."
     assert await recorded(app) == ["Where is the tea?", "And the tin?"]
-    assert len(await sessions(app)) == 1
+    [label] = await sessions(app)
+    # Elsewhere it is found by its first words.
+    assert await load_title(app.ledgers, label) == "Where is the tea?"
     # What was said before is in the history of the session, once.
     assert [message["role"] for message in server.requests[-1].json["messages"]].count("user") == 2
 

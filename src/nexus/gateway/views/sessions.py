@@ -33,7 +33,7 @@ MOST_CHARACTERS = 6_000
 _MOST_OF_A_CALL = 1_500
 _LINE_CHARACTERS = 200
 _WHOLE = 1 << 30
-_MADE_UP = re.compile(r"(?:run:|chat:)ses_|(?:sub)?worker:")
+_MADE_UP = re.compile(r"(?:run:|chat:)ses_|openai:[0-9A-Z]{26}$|(?:sub)?worker:")
 _OF_AUTOMATION = re.compile(r"meeseeks:([^:]+)")
 _MOST_HITS = 200
 
