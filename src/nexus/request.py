@@ -1,7 +1,7 @@
-"""The request: one message, worker or schedule being worked on. Every room below the pipeline knows it.
+"""The request: one message, worker or schedule being worked on. Every module below the pipeline knows it.
 
 A worker gets a request of its own, whose parent is the one that dispatched it; whatever else works for
-a request (an automation, a meeseeks) shares the very object. Cost and trace go by the root.
+a request (an automation, an agent of its own) shares the very object. Cost and trace go by the root.
 """
 
 from dataclasses import dataclass, field, replace
@@ -126,7 +126,7 @@ class Access:
 
 @dataclass(kw_only=True)
 class Event:
-    """What asked for the request, as far as the rooms below need it."""
+    """What asked for the request, as far as the layers below need it."""
 
     content: str
     id: str | None = None
@@ -177,7 +177,7 @@ class Request:
     access: Access = Access()
     created_at: str = field(default_factory=lambda: clock.timestamp(clock.now()))
     enrichment: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What automations added for the rooms after them."""
+    """What automations added for the stages after them."""
     trace: list[Stage] = field(default_factory=list[Stage])
     """The stages that it went through in this process; those of others are in the ledger."""
 

@@ -1,6 +1,14 @@
 """Runs: an answer while it is being written, its result, and what it cost.
 
-The same types are used in this process and over HTTP.
+The same types are used in this process and over HTTP. The words for what they belong to:
+
+- A request (`req_…`, table `requests`) is one message, or a worker's task, from its arrival to its answer.
+- A run (`exe_…`, table `executions`) is one agent's work on one turn. A request may have several: results of
+  workers come back, or it is answered again.
+- An execution is the record of a run: `Execution` in the ledger and, under the same id, `WorkRecord` in the
+  engine.
+- A turn (`trn_…`, table `agent_turns`) is what a run adds to the conversation of its session.
+- A work is a name under which the engine, or the session queue, finds the code of what it runs.
 """
 
 from collections.abc import AsyncIterator

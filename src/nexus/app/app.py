@@ -333,7 +333,7 @@ class App(Lifecycle):
         return await self.broker.regenerate(execution_id, model)
 
     async def accept(self, incoming: Incoming) -> Receipt:
-        """Take a message from a channel, from anyone; a repeated delivery is not taken twice."""
+        """Take a message from anyone, over a channel or directly; a repeated delivery is not taken twice."""
         return await self.reception.accept(incoming)
 
     async def recall(self, query: str | Query) -> Matches:

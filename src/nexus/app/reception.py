@@ -91,7 +91,7 @@ class Reception:
         return text, found.attachments
 
     async def accept(self, incoming: Incoming) -> Receipt:
-        """Take a message from a channel, from anyone; a repeated delivery is not taken twice.
+        """Take a message from anyone, over a channel or directly; a repeated delivery is not taken twice.
 
         One that has its event already is taken as it is.
         """

@@ -51,7 +51,7 @@ class Run(Protocol):
 
 
 class Services(Protocol):
-    """What the rooms below do for an automation, always on behalf of its request."""
+    """What the layers below do for an automation, always on behalf of its request."""
 
     async def assemble_context(
         self, request: Request, session_label: str, task: str, *, fork_of: str | None = None

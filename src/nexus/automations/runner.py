@@ -302,7 +302,7 @@ class Runner:
         )
 
     async def _enqueue(self, entries: list[Entry], point: HookPoint, occasion: Occasion) -> None:
-        """Durable when this returns; the engine is told behind the caller's back."""
+        """Durable when this returns; the engine is told in the background."""
         if not entries:
             return
         given = occasion.to_json()
@@ -338,7 +338,7 @@ class Runner:
         )
 
     def _record(self, ended: list[Invocation]) -> None:
-        """Written behind the request's back, in one transaction; `wait_until_settled` waits for it."""
+        """Written in the background, in one transaction; `wait_until_settled` waits for it."""
         if ended:
             with without_gate():
                 task = asyncio.create_task(self._write(ended))

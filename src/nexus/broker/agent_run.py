@@ -1,4 +1,24 @@
-"""One run of an agent, from its turn in the queue to its end: what the session queue runs as `agent`."""
+"""One run of an agent, from its turn in the queue to its end: what the session queue runs as `agent`.
+
+What goes on after a crash, by when it came:
+
+    the process died …           on record              what goes on
+    before the run's record      the event              nothing: `Broker.end_orphans` ends the request;
+                                                        the channel or sender delivers the message again
+    before the engine's record   the run                `SessionQueue.hand_over_missing` hands it over
+    in `before_run`              the run                it is called again, with the same ids
+    while a model answered       the question           `RecordedModel` asks again; the lost call is billed
+    after an answer              question and answer    `RecordedModel` reads it from the journal
+    in a tool call               the call's beginning   `RecordedTools` repeats it if the tool is repeatable;
+                                                        otherwise the model is told of the interruption
+    in `after_run`               the turn, as done      the run is replayed and `after_run` called again: the
+                                                        answer has the run's id, and is recorded once
+    while it failed or stopped   the step `end`         it ends the same way (`_end_as_before`)
+    after `executions.end`       the run's end          the engine's execution ends as soon as it begins
+    ten times at one step        the engine's verdict   `SessionQueue` records it and calls `after_failure`
+
+Whoever takes the run over begins it from the start: recorded steps return what they gave.
+"""
 
 import asyncio
 import json
@@ -55,19 +75,20 @@ _OUTPUT_TOKENS = {"manager": 8_192, "worker": 8_192}
 _BRIEF_OUTPUT_TOKENS = 300
 
 _OWN_SESSIONS = "meeseeks:"
-"""How the labels of sessions begin that belong to an automation or a role of the program's own."""
+"""How the label of an automation's own session begins; roles of the program are automations, too. The
+specification's word for an agent that works in the background is stored, so it stays."""
 
 Failure = Literal["failed", "cancelled", "lost"]
 """Why a run has no answer. `lost`: it took its process down each time, and the engine gave up on it."""
 
 
 class Hooks(Protocol):
-    """What the room above does around runs."""
+    """What the layer above does around runs. Implemented by `pipeline.Pipeline`."""
 
     async def before_run(self, request: Request, context: AssembledContext, execution: Execution) -> None:
         """A run begins whose context is not prepared: put the rest together, and record it with the run.
 
-        It is called again only where a crash came before that.
+        Called again only if a crash came before it was recorded.
         """
         ...
 
@@ -125,7 +146,7 @@ class AgentRuns:
 
 
 class AgentRun:
-    """One run. Made anew when the run is repeated after a crash."""
+    """One run. Made again when the run is resumed after a crash."""
 
     def __init__(self, broker: Broker, hooks: Hooks, run: ActiveRun) -> None:
         self._broker = broker
@@ -170,7 +191,8 @@ class AgentRun:
             self._opened = await self._begin_turn(request, context)
             result = await self._answer(request, context, self._opened, stream)
             self._run.context.require()
-            # What runs after a turn may fork the conversation with it: it is over when they begin.
+            # What runs after a turn may fork the conversation with it: it is over when they begin. After a
+            # crash the resumed run finds this turn and replays it.
             await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status="done", error=None)
             result = await self._hooks.after_run(request, context, result)
             if stream.is_held or result.response.changed_by:
@@ -226,7 +248,7 @@ class AgentRun:
         await asyncio.sleep(0)  # where the cancellation arrives
 
     async def _prepare(self, request: Request, context: AssembledContext, execution: Execution) -> None:
-        """Let the rooms above put the context together, where they have not done so before a crash."""
+        """Let the layer above put the context together, unless it did so before a crash."""
         if not context.is_prepared:
             self._run.context.require()
             await self._hooks.before_run(request, context, execution)
@@ -502,7 +524,7 @@ class AgentRun:
             return
         if request.depth > 0:
             await workers.deliver(request.request_id, status, text)
-        if status != "done":  # otherwise it ends with the run, in one commit
+        if status != "done":  # otherwise it ends with the run, in one commit (see `executions.end`)
             await workers.end_request(request, status, text)
 
     async def _keep_partial(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Workers: dispatched once, whatever is repeated after a crash, and heard of once.
+"""Workers: dispatched once, however often their dispatcher is resumed, and reported once.
 
 Who gets a worker's result is decided in one place, the dispatch's row: the call that waits for it, or,
 where nobody waits, a message in the session that dispatched it.

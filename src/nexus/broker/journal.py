@@ -1,6 +1,6 @@
 """The journal of a run: its messages, tool calls, usage and trace, in the ledgers of its home.
 
-Whatever is written has a key, so that a run that is repeated after a crash writes it once. What a model
+Whatever is written has a key, so that a run that is resumed writes it once. What a model
 call used is the exception: a call whose step was lost was paid for all the same, and is counted.
 """
 
@@ -46,7 +46,8 @@ class LedgerJournal:
         self._event_id = event_id
         self._waiting = waiting
         self._waiting_from: float | None = None
-        # A run that is resumed looks at the answers that it has, and then makes the calls of the last one.
+        # The place of the message read or written last. A resumed run reads the answers that it has, and then
+        # makes the calls of the last one: their keys have its place.
         self._last_offset = 0
         self._calls: dict[str, tuple[str, Span]] = {}
 
@@ -56,7 +57,10 @@ class LedgerJournal:
         return await self._ledgers.agents.read_now(messages.parts_at, turn=self._turn, offset=offset)
 
     async def append(self, offset: int, *given: Message) -> None:
-        """Keep messages from a place on, in one transaction; one that is there already stays."""
+        """Keep messages from a place on, in one transaction.
+
+        A model's answer that is there already stays; anything else is replaced.
+        """
         self._last_offset = offset + len(given) - 1
         new = [
             NewMessage(

@@ -61,7 +61,7 @@ Record = Callable[[apsw.Connection], None]
 
 
 class Steps:
-    """The steps of one run. Those of one name are numbered as they are begun: a repeat begins them alike."""
+    """The steps of one run. Those of one name are numbered as they begin: a resumed run begins them alike."""
 
     def __init__(self, context: WorkContext, ledgers: Ledgers, recorded: Iterable[Step]) -> None:
         """`recorded`: those that an earlier attempt has recorded."""
@@ -79,8 +79,8 @@ class Steps:
     ) -> T:
         """Run a part of the work once; after a crash what it gave is used instead.
 
-        What `keeps_own_record` finds its result there, so only a failure is recorded here. The engine is told
-        of the step: an executor that lost the run can't go on after it.
+        With `keeps_own_record` the function records its own result (the agent's journal), so only a failure
+        is recorded here. The engine is told of the step: an executor that lost the run can't go on after it.
         """
         number = self._begun[name]
         self._begun[name] += 1
@@ -88,7 +88,7 @@ class Steps:
         raised: list[Exception] = []
 
         async def run_and_record() -> None:
-            # Recorded here and not by the engine: the crash came between the two.
+            # Recorded here rather than by the engine: a crash can come between the two records.
             if key in self._known:
                 return
             try:
@@ -189,7 +189,7 @@ Body = Callable[[ActiveRun], Awaitable[Any]]
 """What a run does. It returns what JSON can hold."""
 
 AfterLoss = Callable[[Execution], Awaitable[None]]
-"""What is done for a run that the engine gave up on, before its end is recorded. It may be repeated."""
+"""What is done for a run that the engine gave up on, before its end is recorded. It may be called again."""
 
 
 class SessionQueue:
@@ -214,7 +214,10 @@ class SessionQueue:
         engine.register(WORK, self._run)
 
     def register(self, work: str, body: Body, after_loss: AfterLoss | None = None) -> None:
-        """Make a kind of run known. Names are stored: they must outlive an upgrade."""
+        """Make a kind of run known. Names are stored: they must outlive an upgrade.
+
+        Agents: `AgentRuns.run`, registered in `app/building.py`.
+        """
         self._bodies[work] = body
         if after_loss is not None:
             self._after_loss[work] = after_loss
@@ -384,7 +387,7 @@ class SessionQueue:
         id_, runtime = context.id, self._ledgers.runtime
         try:
             try:
-                execution, recorded, is_repeated = await runtime.write(_begin, execution_id=id_)
+                execution, recorded, is_resumed = await runtime.write(_begin, execution_id=id_)
                 if execution is None or execution.status in FINAL:
                     return
                 result = None
@@ -392,7 +395,7 @@ class SessionQueue:
                     run_steps = Steps(context, self._ledgers, recorded)
                     active = ActiveRun(
                         execution=execution,
-                        collected=await self._collect(context, execution, is_repeated=is_repeated),
+                        collected=await self._collect(context, execution, is_resumed=is_resumed),
                         context=context,
                         ledgers=self._ledgers,
                         steps=run_steps,
@@ -417,15 +420,15 @@ class SessionQueue:
             raise context.put_back() from None
 
     async def _collect(
-        self, context: WorkContext, execution: Execution, *, is_repeated: bool
+        self, context: WorkContext, execution: Execution, *, is_resumed: bool
     ) -> list[Execution]:
         """Wait until the debounce is over, then take what was said meanwhile.
 
-        A repeated run has what it took the first time and takes nothing new: it may have its answer already.
+        A resumed run has what it took the first time and takes nothing new: it may have its answer already.
         """
         if execution.mode != "collect":
             return []
-        if is_repeated:
+        if is_resumed:
             taken = await self._ledgers.runtime.read_now(
                 executions.list_taken, taker=execution, mode="collect"
             )
@@ -456,8 +459,8 @@ def _enqueue(
 def _begin(connection: apsw.Connection, execution_id: str) -> tuple[Execution | None, list[Step], bool]:
     """Mark a run as running; returns it with its recorded steps, and whether it had begun before."""
     before = executions.get(connection, execution_id)
-    is_repeated = before is not None and before.started_at is not None
-    return executions.begin(connection, execution_id), steps_of(connection, execution_id), is_repeated
+    is_resumed = before is not None and before.started_at is not None
+    return executions.begin(connection, execution_id), steps_of(connection, execution_id), is_resumed
 
 
 def _wordless(error: Exception) -> RunFailedError:

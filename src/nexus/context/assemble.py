@@ -1,4 +1,4 @@
-"""The context of a run: the system prompt, the role's own, the task, and how they are put together."""
+"""The context of a run: the system prompt, the role's own part, the task, and how they are put together."""
 
 import asyncio
 from collections.abc import Iterable
@@ -129,7 +129,7 @@ async def assemble_context(
 ) -> AssembledContext:
     """The context of one run on behalf of a request.
 
-    The role decides the model; a session may differ from the request's own, as a meeseeks' does.
+    The role decides the model; the session may be another than the request's, such as an automation's own.
     """
     return AssembledContext(
         session_label=session_label,

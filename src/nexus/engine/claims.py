@@ -2,8 +2,8 @@
 
 It takes the heads of some idle keys, at a cost that does not grow with how many keys wait.
 DBOS's own claim visits every waiting key (185 ms at 10,000 of them). This one goes on from where the
-last one stopped, visits a bounded number, and comes round to all of them in turn. Work that was
-interrupted by the loss of its process comes before all: it has had its turn already.
+last one stopped, visits a bounded number, and comes round to all of them in turn. Work that was begun
+before and given back, after a crash or otherwise, comes before all: it has had its turn already.
 """
 
 import asyncio

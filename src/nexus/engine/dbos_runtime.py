@@ -66,7 +66,7 @@ def _dbos() -> "type[DBOS]":
     from dbos import DBOS
 
     logging.getLogger("dbos").setLevel(logging.CRITICAL)
-    # `count_crashes` gives up on deadly work. DBOS's own limit counts every start.
+    # `store.take_over` gives up on deadly work. DBOS's own limit counts every start.
     DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(_execution)
     return DBOS
 

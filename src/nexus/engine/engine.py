@@ -197,6 +197,8 @@ class Engine:
     ) -> StartedExecution:
         """Record an execution and return it immediately; it runs when its turn comes.
 
+        A sweep (`claims.py`) claims it, and DBOS then calls `_execute`, which `_serve` hands to it.
+
         Executions of one key run in the order of these calls, one at a time. A caller that may call
         twice for the same thing gives an id: the second call then finds the first one's execution. One
         that is delayed waits until that time, and those of its key that come later don't wait for it.
@@ -296,7 +298,7 @@ class Engine:
                 records.close_dead_letter, self.database, self.add_prefix(execution_id)
             )
 
-    # For the rooms of this package that start work in their own way (schedules).
+    # For the modules of this package that start work in their own way (schedules).
 
     def add_prefix(self, own: str) -> str:
         """An id or a key of this home as the database has it."""

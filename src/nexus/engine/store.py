@@ -32,7 +32,7 @@ _INDEXES: Final = (
     """CREATE UNIQUE INDEX IF NOT EXISTS nexus_one_running_per_key
     ON {t}workflow_status (queue_name, queue_partition_key)
     WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL""",
-    # What was running when its process was lost, and goes first.
+    # What was begun before and given back, and goes first.
     """CREATE INDEX IF NOT EXISTS nexus_interrupted ON {t}workflow_status (queue_name)
     WHERE status = 'ENQUEUED' AND recovery_attempts > 0""",
     # Results of steps that were not dropped yet: few, because they go soon after their execution's end.
@@ -307,9 +307,9 @@ def any_key(database: Database, lane: str) -> str:
 
 
 def find_interrupted(database: Database, lane: str, room: int) -> dict[str, str]:
-    """What was running when its process was lost, one for each key, by its key.
+    """What was begun before and given back, one for each key, by its key.
 
-    It need not be the head of its key: an earlier one may have waited for its next attempt meanwhile.
+    It need not be the head of its key: an earlier one may have been delayed, and queued again since.
     """
     statement = database.sql(
         """SELECT queue_partition_key, workflow_uuid FROM {t}workflow_status
@@ -338,6 +338,7 @@ def begin(database: Database, execution_ids: Sequence[str], executor_id: str, ow
 
 # --- Giving back, giving up ---------------------------------------------------------------------------------
 
+# It keeps `recovery_attempts`, which counts how often it began: above 0, it goes first (`find_begun_before`).
 _GIVE_BACK = """UPDATE {t}workflow_status
 SET status = 'ENQUEUED', owner_xid = NULL, started_at_epoch_ms = NULL, updated_at = {now}
 WHERE status = 'PENDING' AND """

@@ -1,6 +1,6 @@
 """The gateway's application, and how it is served.
 
-The gateway is made of rooms: `api` under /api, `openai_format` under /v1, `hooks` under /hooks, `dashboard`
+The gateway consists of: `api` under /api, `openai_format` under /v1, `hooks` under /hooks, `dashboard`
 under / and `mcp` under /mcp. A room has a function `def join(server: FastAPI) -> None`, named in `ROOMS`
 below, which adds its routes (`server.router.routes.extend(…)`, `server.mount(…)`). One application serves any
 number of homes: an endpoint asks `dependencies.served_by` for the home of its request.

@@ -43,7 +43,10 @@ class Delivery:
         files: tuple[Attachment, ...] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> events.Event | None:
-        """Record a message, once, and hand it to its channel. Returns what is on record."""
+        """Record a message once, and wake its channel, which sends it. Returns what is on record.
+
+        `answer_id` is its key: after a crash the event is found, not made again. An answer's is its run's id.
+        """
         if request.event.channel is None:
             return None
         answer = NewEvent(

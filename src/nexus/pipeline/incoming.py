@@ -97,15 +97,17 @@ class Journey:
     sender: Sender | None = None
     assembled: AssembledContext | None = None
     run: Run | None = None
-    key: str | None = None
-    """The id of the run that the journey belongs to, once it does."""
+    idempotency_key: str | None = None
+    """From which ids of invocations are derived, so that a repeat finds them: the id of the run, or of the
+    answer if there is no run."""
     result: Result | None = None
     response: str | None = None
     """The answer, where an automation or a denial gave one."""
     denied: str | None = None
     """Why it goes no further."""
-    handled: bool = False
-    """Whether an automation answered, so that no agent runs."""
+    needs_no_agent: bool = False
+    """Whether it ends without a run: an automation or a command answered, an approval was decided, or nobody
+    wants an answer."""
     reason: str = "it was recorded only"
     """Why no agent runs, where none does."""
     spans: list[Span] = field(default_factory=list[Span])
@@ -114,9 +116,11 @@ class Journey:
 
     @property
     def is_over(self) -> bool:
-        return self.denied is not None or self.handled
+        return self.denied is not None or self.needs_no_agent
 
     @property
     def occasion(self) -> Occasion:
         """What an automation is told of it."""
-        return Occasion(request=self.request, assembled=self.assembled, result=self.result, key=self.key)
+        return Occasion(
+            request=self.request, assembled=self.assembled, result=self.result, key=self.idempotency_key
+        )

@@ -1,7 +1,8 @@
-"""The way of a message: eight stages in order, a hook point behind each, and a trace of it all.
+"""The way of a message: eight stages in order, with hook points between them, and a trace of it all.
 
-The first half runs where the message comes in, up to the queued run of an agent; the second half runs with
-that run, at its beginning and its end, which may be in another process and after a crash.
+`receive` takes it through `receiveEvent`, `resolveIdentity`, `resolveAccess` and `runAutomations`, up to the
+queued run of an agent. `before_run` is `assembleContext`, the run itself `runAgent`, and `after_run`
+`deliverResponse` and `finalize`: these may be in another process, and after a crash.
 """
 
 import logging
@@ -85,11 +86,11 @@ class Pipeline:
             await self._stage(journey, "resolveIdentity", self._resolve_identity(journey))
             await self._fire("after:resolveIdentity", journey)
             # What is said in a group and wants no answer is recorded, whoever said it, and goes no further.
-            journey.handled = incoming.is_group and incoming.is_verified and not incoming.wants_answer
+            journey.needs_no_agent = incoming.is_group and incoming.is_verified and not incoming.wants_answer
             if not journey.is_over:
                 await self._stage(journey, "resolveAccess", self._resolve_access(journey))
                 await self._decide(journey)
-                journey.handled = not incoming.wants_answer
+                journey.needs_no_agent = not incoming.wants_answer
             if not journey.is_over:
                 await self._stage(journey, "runAutomations", self._run_automations(journey))
             if not journey.is_over:
@@ -106,7 +107,7 @@ class Pipeline:
             await self._fail(journey, "failed", str(error))
             raise
         except BaseException:
-            # Whoever sent it has left. A run that is on record goes on; without one the request is over.
+            # The client disconnected. A run that is on record goes on; without one the request is over.
             with suppress(NexusError):
                 await finish(self._fail(journey, "cancelled", "Cancelled before its run began."))
             raise
@@ -122,7 +123,7 @@ class Pipeline:
         # An automation may have changed what was said; the ledger keeps the original.
         said = context.current_message if is_message else request.event.content
         journey = _journey(replace(request, event=replace(request.event, content=said)))
-        journey.key = execution.id
+        journey.idempotency_key = execution.id
         if not is_message:
             journey.assembled = context
         if await self._ledgers.runtime.read_now(executions.is_first, execution=execution):
@@ -160,7 +161,7 @@ class Pipeline:
         if context.session_label != request.agent.session_label:
             return result
         journey = _journey(request)
-        journey.assembled, journey.key = context, result.execution_id
+        journey.assembled, journey.idempotency_key = context, result.execution_id
         journey.result = replace(result, session_label=context.session_label)
         journey.agent_ended = clock.timestamp(clock.now()), "ok"
         await self._fire("after:runAgent", journey)
@@ -252,7 +253,7 @@ class Pipeline:
         request = Request(event=event, agent=agent)
         if incoming.unread_files:
             request.enrichment[UNREAD] = list(incoming.unread_files)
-        # It is committed with its run, or with what an automation does for it before.
+        # Written in the same transaction as the next write to this ledger: the run's, or an automation's.
         self._ledgers.runtime.write_along(requests.create, request=request)
         return Journey(incoming=incoming, request=request)
 
@@ -275,7 +276,7 @@ class Pipeline:
         journey.request.principal_id = journey.sender.entity_id
 
     async def _resolve_access(self, journey: Journey) -> None:
-        """Decide what the sender may reach. Somebody whom nobody granted anything is told a code, once.
+        """Decide what the sender may reach. A sender without a grant is sent a code, once.
 
         A program that wrote by itself is told nothing: two of them could go on for ever.
         """
@@ -318,18 +319,18 @@ class Pipeline:
         if journey.incoming.is_command:
             journey.response = await self._run_command(request)
         if journey.response is not None:
-            journey.handled, journey.reason = True, "a command was carried out"
+            journey.needs_no_agent, journey.reason = True, "a command was carried out"
             return
         if request.access.level == "owner":
             decided = await self._broker.approvals.reply(
                 request.agent.session_label, request.event.content, in_company=_is_in_company(request)
             )
             if decided is not None:
-                journey.handled, journey.response = True, decided
+                journey.needs_no_agent, journey.response = True, decided
                 journey.reason = "an approval was decided"
                 return
         returned = await self._runner.fire("runAutomations", journey.occasion)
-        journey.handled = returned.handled
+        journey.needs_no_agent = returned.handled
         if returned.handled:
             journey.response, journey.reason = returned.response or "", "an automation answered"
 
@@ -415,7 +416,7 @@ class Pipeline:
         elif journey.response is not None:
             answer = Response(content=journey.response)
             result = Result(execution_id="", request_id=request.request_id, response=answer)
-            journey.key = answer_id
+            journey.idempotency_key = answer_id
             await self._deliver(journey, result, answer_id)
         if journey.denied is None:
             await self._fire("after:deliverResponse", journey)

@@ -420,9 +420,9 @@ async def test_a_run_keeps_the_lane_in_which_it_was_queued(
     server.always(Turn("Hi", faults=[Hold(gate="answer")]))
     async with app_on(home, server) as app:
         await app.send("Hello", session_label="desk:t")
-        await server.until(lambda: server.gate("answer").waiting)
+        await server.until(lambda: server.gate("answer").waiting, 30_000)
     async with App(home, replace(settings(server), channels={"desk": hook})) as app:
-        await server.until(lambda: len(server.exchanges) == 2)
+        await server.until(lambda: len(server.exchanges) == 2, 30_000)
         assert not app.broker.pace.is_clear, "it still goes ahead of messages of channels"
 
 

@@ -91,7 +91,7 @@ async def test_a_run_that_was_cancelled_stays_so_after_a_crash(home: Home, serve
     async with app_on(home, server) as app:
         await register(app, "last", "finalize", holding(reached), timeout_ms=60_000)
         run = await write(app, "Tell me a story")
-        await server.until(lambda: server.gate("story").waiting)
+        await server.until(lambda: server.gate("story").waiting, 30_000)
         assert await app.broker.run(run).cancel()
         await reached.wait()
     server.reset()
@@ -107,7 +107,7 @@ async def test_a_message_that_its_sender_changes_is_answered_once(home: Home, se
     server.script(Turn("Once upon a time", faults=[Hold(gate="story")]), "It is noon.")
     async with app_on(home, server) as app:
         await write(app, "Tell me a story")
-        await server.until(lambda: server.gate("story").waiting)
+        await server.until(lambda: server.gate("story").waiting, 30_000)
         await write(app, "What time is it?", edits="Tell me a story")
         await quiet(app)
         assert await said(app) == ["It is noon."]
@@ -130,7 +130,7 @@ async def test_who_waits_for_a_run_that_crashed_too_often_is_told_once(
     server.always(Turn("Hi", faults=[Hold(gate="never")]))
     async with app_on(home, server) as app:
         run = await write(app, "Hello")
-        await server.until(lambda: server.gate("never").waiting)
+        await server.until(lambda: server.gate("never").waiting, 30_000)
     give_up(home, run)
     async with app_on(home, server, serve=serve) as app:
         with pytest.raises(WorkFailedError, match="crashed each time"):

@@ -36,16 +36,16 @@ from nexus.broker.agent.text_calls import Holdback
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.runs import Delta
 
-# How long an answer is taken to get, before it is there: few are longer.
+# Assumed length of an answer when estimating: few are longer.
 _ANSWER_TOKENS = 4_096
-# How often as long as a pause may last an answer that comes whole may take to write.
+# An answer that isn't streamed may take this many times the longest allowed pause.
 _WHOLE_STALLS = 10
 _REPEATED = "\n\n[Cut off: the model began to repeat itself.]"
 # How often a span must come again, and how much text that must be: tables and code repeat themselves too.
 _REPEATED_TIMES = 8
 _LEAST_REPEATED = 2_000
 _LONGEST_SPAN = 500
-# Whatever repeats has an end of this many characters that stands before it, one span earlier.
+# Text that repeats has its last so many characters one span earlier, too: only then is the rest compared.
 _SAMPLE = 24
 # How much new text there must be before it is looked at again.
 _LOOK_EVERY = 200

@@ -69,7 +69,7 @@ def _nothing(_: float) -> None:
 
 @dataclass(kw_only=True)
 class Asking:
-    """One run's way to its models."""
+    """Gets a run's answers from its models."""
 
     candidates: list[Candidate]
     journal: Account

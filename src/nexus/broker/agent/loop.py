@@ -82,7 +82,7 @@ class Job:
     """What was said before."""
     tools: Sequence[Tool]
     native: frozenset[str] = frozenset()
-    """Of the tools, those whose place the provider's own may take: it is never asked before it runs one."""
+    """Tools that the provider's built-in version may replace. The provider runs those without asking us."""
     models: Models
     names: tuple[str, ...]
     """The models to ask, in order."""
@@ -207,8 +207,8 @@ class RecordedModel(FallbackModel):
     async def count_said(self, offset: int) -> int | None:
         """How many messages said into the run a recorded question holds; None: it was not asked yet.
 
-        What comes in while a run is repeated is for the first question that nobody has asked: an answer that
-        is recorded already did not hear it.
+        What comes in while a run is replayed is for the first question that nobody has asked: an answer that
+        is recorded already was given without it.
         """
         kept = await self._journal.message(offset) if self._is_replaying else None
         if kept is None:
@@ -234,7 +234,7 @@ class RecordedModel(FallbackModel):
         await self._run_step("model", self._step, messages, model_request_parameters)
         answer = self._answer or await self._kept()
         if answer is None:
-            # The engine says that it was answered, and the answer is gone: it is asked again.
+            # The engine has the step and the ledger has no answer, as after a restored backup: ask again.
             await self._step(messages, model_request_parameters)
             answer = self._answer
         assert answer is not None  # noqa: S101 - an invariant, for the reader and the type checker
@@ -255,7 +255,7 @@ class RecordedModel(FallbackModel):
             conversation = stored_messages.join(self._history, messages)
             answer = await self._asking.answer(conversation, parameters, own=self._offset + 1)
         except BaseException:
-            # Nobody answered, but it was asked. If the process dies meanwhile, the run is repeated and asks.
+            # Unanswered, but keep the question. If the process dies first, the resumed run asks again.
             with suppress(NexusError):
                 await finish(self._journal.append(self._offset, question))
             raise
@@ -271,7 +271,7 @@ class RecordedModel(FallbackModel):
         return answer
 
     def _show_again(self, answer: ModelResponse) -> None:
-        """Show an answer whose deltas a crash swallowed."""
+        """Show an answer whose deltas were lost in a crash."""
         if self._stream.answers <= self._offset // 2:
             self._stream.publish(Delta(kind="begin"))
             self._stream.publish(Delta(kind="text", text=stored_messages.text_of(answer)))
@@ -349,7 +349,8 @@ class RecordedTools(AbstractToolset[Any]):
         await self._run_step(f"tool:{name}", self._step, call, tool_args, bool(repeated))
         ended = self._ended.pop(call.call_id, None) or await self._journal.begin_call(call)
         if ended.state != "ended":
-            # The engine says that it was made, and the result is gone: it counts as interrupted.
+            # The engine has the step and the ledger has no result, as after a restored backup: it counts as
+            # interrupted.
             await self._step(call, tool_args, bool(repeated))
             ended = self._ended.pop(call.call_id)
         if ended.error is not None:

@@ -1,4 +1,4 @@
-"""What a run tells and asks the rooms around it, without the agent library.
+"""What a run tells and asks the modules around it, without the agent library.
 
 The engine's database holds no content. So a step of a run writes what came of it into the run's journal,
 and a run that is resumed reads it there.
@@ -167,7 +167,10 @@ class Journal(Account, Protocol):
         ...
 
     async def append(self, offset: int, *messages: Message) -> None:
-        """Keep messages from a place on, in one transaction; one that is there already stays."""
+        """Keep messages from a place on, in one transaction.
+
+        A model's answer that is there already stays; anything else is replaced.
+        """
         ...
 
     async def begin_call(self, call: ToolCall) -> BegunCall:

@@ -95,8 +95,9 @@ async def stream_answer(
     """Stream the answer from its beginning, as server-sent events.
 
     `delta` events carry one piece each: `begin` and `done` enclose a model answer; `text`, `thinking`,
-    `tool_call` and `tool_result` are in between; `restart` withdraws everything since `begin`; `waiting` says
-    why no provider answers. The last event is `result`, or `failed` with a status, message and hint,
+    `tool_call` and `tool_result` are in between; `status` says what is being done until the answer comes;
+    `approval` asks the owner about a call; `restart` withdraws everything since `begin`; `waiting` says why
+    no provider answers. The last event is `result`, or `failed` with a status, message and hint,
     and with what a stopped run had written as `partial`.
     Reconnect with `Last-Event-ID` to resume. A minute after the end, only the last event is kept.
     """

@@ -1,4 +1,7 @@
-"""Messages: say something as the owner, and find what answers."""
+"""Messages: say something as the owner, and find what answers.
+
+The dashboard's form enters at `pages/chat.say`; both call `App.receive`.
+"""
 
 from typing import Annotated, Literal
 

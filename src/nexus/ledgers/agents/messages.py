@@ -48,8 +48,8 @@ def append(
 ) -> list[str]:
     """Record messages of a turn from its `offset`-th place on; returns their ids.
 
-    The same again changes nothing. Where a repeated run has something else at a place, that stands:
-    the history is what the model was shown by the run that went on.
+    Repeating it changes nothing. If a resumed run has a different message at a place, the new one replaces
+    the old, unless the old one is a model's answer.
     """
     return [
         _append(connection, turn, turn.first_position + offset + number, message)

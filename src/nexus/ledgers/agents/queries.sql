@@ -231,8 +231,8 @@ SET status = 'cancelled', ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE turn_id = ? AND status = 'running'
 
 -- name: append_message
--- A run that is repeated after a crash appends the same again; the row then stays as it is. A model's answer
--- always does: what comes later is from a process that has lost the run.
+-- A run that is resumed appends the same again; the row then stays as it is. A model's answer always does:
+-- what comes later is from a process that has lost the run.
 INSERT INTO agent_messages (id, session_id, turn_id, position, role, content, parts_json, model, event_id)
 VALUES (:id, :session_id, :turn_id, :position, :role, :content, :parts_json, :model, :event_id)
 ON CONFLICT (session_id, position) DO UPDATE

@@ -30,7 +30,7 @@ class ToolCall:
 
     @property
     def is_interrupted(self) -> bool:
-        """An earlier attempt began it and did not live to tell: it may or may not have taken effect."""
+        """An earlier attempt began it and died before recording the result: it may have taken effect."""
         return self.status == "running" and not self.is_new
 
 

@@ -42,7 +42,7 @@ def begin(
 ) -> OpenTurn:
     """Open the turn of a run, in its session, which is made if it is new (see `sessions.ensure`).
 
-    A run that is repeated after a crash finds the turn that it opened. With `replaces`, the turn of that run
+    A run that is resumed finds the turn that it opened. With `replaces`, the turn of that run
     and those after it are no part of the history any more; they stay in the ledger.
     """
     session = sessions.ensure(

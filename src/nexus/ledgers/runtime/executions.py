@@ -159,8 +159,7 @@ def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[str]
     """Let a run answer for those of a mode that wait behind it: their ids, in order.
 
     Only what acts for the same principal with the same access may join: the run goes on with its own rights.
-    Taking again gives the same and what has come since, so a run that is repeated after a crash
-    loses none.
+    Taking again gives the same and what has come since, so a run that is resumed loses none.
     """
     queries = sql.queries("runtime")
     connection.execute(

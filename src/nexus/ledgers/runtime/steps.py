@@ -1,4 +1,4 @@
-"""Recorded steps in the runtime ledger: what the parts of a run gave, for as long as it may be repeated."""
+"""Recorded steps in the runtime ledger: what the parts of a run gave, for as long as it may be resumed."""
 
 from dataclasses import dataclass
 from typing import cast

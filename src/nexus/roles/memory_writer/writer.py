@@ -83,7 +83,7 @@ class Writer:
         result, request, ledgers = ctx.result, ctx.request, self.services.ledgers
         if result is None or request.agent.role not in frequency.roles:
             return None
-        # A fork shares what has ended, and the hook fires just before that.
+        # The answer is recorded as delivered, and the run has ended, only after this hook.
         with suppress(EndedError):
             await self.services.broker.run(result.execution_id).result()
         history = await turns.load_history(ledgers, result.session_label, result.execution_id)
