@@ -143,9 +143,9 @@ class Claims:
         """What had begun has ended."""
 
     def _heads(self, room: int) -> list[str]:
-        interrupted = store.find_interrupted(self._database, self._lane, room)
-        heads = list(interrupted.values())
-        return heads if len(heads) == room else heads + self._next_heads(room - len(heads), interrupted)
+        begun_before = store.find_begun_before(self._database, self._lane, room)
+        heads = list(begun_before.values())
+        return heads if len(heads) == room else heads + self._next_heads(room - len(heads), begun_before)
 
     def _next_heads(self, room: int, busy: Container[str]) -> list[str]:
         if self._after is None:
@@ -210,10 +210,10 @@ class FairClaims(Claims):
                 del self.running[home]
 
     def _heads(self, room: int) -> list[str]:
-        interrupted = store.find_interrupted(self._database, self._lane, room)
-        heads = [head for head in interrupted.values() if scope_of(head) not in self._shares.suspended]
+        begun_before = store.find_begun_before(self._database, self._lane, room)
+        heads = [head for head in begun_before.values() if scope_of(head) not in self._shares.suspended]
         taken = Counter(map(scope_of, heads))
-        offers = self._offers(room - len(heads), taken, interrupted)
+        offers = self._offers(room - len(heads), taken, begun_before)
         while len(heads) < room and offers:
             for home in list(offers):
                 if len(heads) == room:

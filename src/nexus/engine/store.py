@@ -306,7 +306,7 @@ def any_key(database: Database, lane: str) -> str:
     return rows[0][0] if rows else ""
 
 
-def find_interrupted(database: Database, lane: str, room: int) -> dict[str, str]:
+def find_begun_before(database: Database, lane: str, room: int) -> dict[str, str]:
     """What was begun before and given back, one for each key, by its key.
 
     It need not be the head of its key: an earlier one may have been delayed, and queued again since.
