@@ -103,7 +103,7 @@ class FencedError(LedgerError):
     """Another host owns the home, or may own it by now; nothing was written."""
 
 
-LEDGER_PASSES = (LedgerBusyError, LedgerFullError, FencedError)
+TEMPORARY_LEDGER_ERRORS = (LedgerBusyError, LedgerFullError, FencedError)
 """Temporary conditions: work waits until they have passed."""
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from nexus import clock, ids
 from nexus.engine import Engine, WorkContext
 from nexus.engine.errors import FINAL
-from nexus.errors import LEDGER_PASSES, NexusError
+from nexus.errors import TEMPORARY_LEDGER_ERRORS, NexusError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import automations, invocations
 
@@ -47,7 +47,7 @@ class Invocations:
         try:
             async with self._runners(payload["home"]) as runner:
                 await runner.run_queued(payload.get("invocation", context.id), context.require)
-        except LEDGER_PASSES:
+        except TEMPORARY_LEDGER_ERRORS:
             # The disk is full, or another process holds the ledger: it runs when that has passed.
             raise context.put_back() from None
 

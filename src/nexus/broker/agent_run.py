@@ -53,7 +53,7 @@ from nexus.broker.tools import Limits as SandboxLimits
 from nexus.config import AgentsConfig, Config
 from nexus.context import AssembledContext, compaction, history
 from nexus.context.assemble import with_profile
-from nexus.errors import LEDGER_PASSES, AgentError, NexusError, ToolError
+from nexus.errors import TEMPORARY_LEDGER_ERRORS, AgentError, NexusError, ToolError
 from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.ledgers.agents import messages, tool_calls, turns
 from nexus.ledgers.agents.history import Turn as PastTurn
@@ -206,7 +206,7 @@ class AgentRun:
             await self._end(request, context, "cancelled", "Canceled.")
             self._broker.streams.finish(self._run.execution.id, stream)
             raise
-        except LEDGER_PASSES:
+        except TEMPORARY_LEDGER_ERRORS:
             stream.close()  # the queue takes it back, and everything stays open
             raise
         except Exception as error:

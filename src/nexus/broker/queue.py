@@ -22,7 +22,7 @@ from nexus.broker.run import OUTAGE, QueuedRun, record_engine_end
 from nexus.engine import Engine, WorkContext, WorkRecord, serializer
 from nexus.engine.errors import FINAL as ENDED
 from nexus.engine.errors import EngineStateError, UnknownWorkError
-from nexus.errors import LEDGER_PASSES, NexusError
+from nexus.errors import TEMPORARY_LEDGER_ERRORS, NexusError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions, requests, steps
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
@@ -94,7 +94,7 @@ class Steps:
             try:
                 try:
                     outcome = serializer.dumps(await function(*arguments))
-                except LEDGER_PASSES:
+                except TEMPORARY_LEDGER_ERRORS:
                     raise
                 except Exception as error:
                     raised.append(error)
@@ -108,7 +108,7 @@ class Steps:
                         outcome=outcome,
                     )
                     self._known[key] = await self._ledgers.runtime.write(steps.record, step=step)
-            except LEDGER_PASSES:
+            except TEMPORARY_LEDGER_ERRORS:
                 # Not the step's outcome: the run goes on when the ledger can be written again.
                 raise self._context.put_back() from None
 
@@ -408,13 +408,13 @@ class SessionQueue:
                 if reason == "cancelled" or reason == "timeout":
                     await finish(runtime.write(executions.end, execution_id=id_, status=reason))
                 raise
-            except LEDGER_PASSES:
+            except TEMPORARY_LEDGER_ERRORS:
                 raise
             except Exception as error:
                 message = f"{type(error).__name__}: {error}"
                 await runtime.write(executions.end, execution_id=id_, status="failed", error=message)
                 raise _wordless(error) from None
-        except LEDGER_PASSES as reason:
+        except TEMPORARY_LEDGER_ERRORS as reason:
             # The disk is full, or another process holds the ledger, as one that is frozen does.
             _log.warning("%s goes back to its queue: %s", id_, reason)
             raise context.put_back() from None

@@ -24,7 +24,7 @@ from nexus.ledgers.runtime.executions import FINAL, Execution, Status
 from nexus.runs import Delta, Result
 
 OUTAGE = (EngineUnreachableError, EngineBusyError, EngineFullError)
-"""What passes: the ledger holds the work, and it is handed over afterwards."""
+"""Temporary failures: the ledger holds the work, and it is handed over afterwards."""
 _LOOK_S = 0.5
 _ERRORS: dict[Status, type[EndedError]] = {
     "failed": WorkFailedError,

@@ -17,7 +17,7 @@ from nexus import clock, ids
 from nexus.broker.agent.roles import models_of
 from nexus.broker.run import OUTAGE
 from nexus.engine import WorkContext
-from nexus.errors import LEDGER_PASSES, ConfigError, NexusError, UsageError
+from nexus.errors import TEMPORARY_LEDGER_ERRORS, ConfigError, NexusError, UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.events import imports
 from nexus.ledgers.memory import backfills
@@ -41,7 +41,7 @@ _SHORT: Final = timedelta(seconds=10)
 _OUTAGE: Final = timedelta(minutes=5)
 # After a run that was stopped or took too long, and while a database is busy.
 _HICCUP: Final = timedelta(seconds=15)
-_PASSES: Final = (*LEDGER_PASSES, *OUTAGE)
+_PASSES: Final = (*TEMPORARY_LEDGER_ERRORS, *OUTAGE)
 _MOST_ATTEMPTS: Final = 12
 # A run that took too long on a busy machine is asked for again; one that never ends is not.
 _MOST_STOPPED: Final = 4

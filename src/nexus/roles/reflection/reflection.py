@@ -13,7 +13,7 @@ from nexus.broker.tools.tool import Arguments, Tool, parameters
 from nexus.broker.tools.tool import Context as ToolContext
 from nexus.context.wrapping import wrapped
 from nexus.errors import (
-    LEDGER_PASSES,
+    TEMPORARY_LEDGER_ERRORS,
     AgentError,
     ConfigError,
     ModelError,
@@ -178,7 +178,7 @@ def make_reflect_tool(services: "Services") -> Tool:
                     saved = f"Saved as the mental model {name!r} ({found.mental_model_id})."
                 except (UnusableAnswerError, UsageError) as error:
                     saved = f"Not saved: {error.message}."
-        except LEDGER_PASSES:
+        except TEMPORARY_LEDGER_ERRORS:
             raise  # the run is taken back, and goes on when they have passed
         except NexusError as error:
             raise ToolError(error.message, hint=error.hint) from error
