@@ -240,7 +240,9 @@ class Reception:
         """The message as it was recorded before, if it was; an unverified one could be another's."""
         if not message.is_verified:
             return None
-        return await self.ledgers.events.read(events.find_delivered, channel=channel, external_id=message.id)
+        return await self.ledgers.events.read(
+            events.find_by_external_id, channel=channel, external_id=message.id
+        )
 
 
 def _load_incoming(connection: apsw.Connection, event_id: str) -> Incoming:
@@ -278,7 +280,7 @@ async def _received_before(ledgers: Ledgers, broker: Broker, incoming: Incoming)
     if external_id is None:
         return None
     event = await ledgers.events.read(
-        events.find_delivered, channel=incoming.channel, external_id=external_id
+        events.find_by_external_id, channel=incoming.channel, external_id=external_id
     )
     if event is None:
         return None
@@ -313,7 +315,7 @@ async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Receipt | No
         return None
     external_id = ids.derived("evt", request.id, "answer")
     said = await ledgers.events.read(
-        events.find_delivered, channel=request.channel or "", external_id=external_id
+        events.find_by_external_id, channel=request.channel or "", external_id=external_id
     )
     run = FinishedRun.of(request.id, said.content if said else "")
     return Receipt(request_id=request.id, run=run, reason="it was answered without an agent before")
@@ -338,11 +340,11 @@ def _before(
 ) -> tuple[str, events.Event | None, bool]:
     """The thread of a message, the message as it was until now, and whether nothing was said since."""
     edited = storable(message.edits or "")
-    first = events.find_delivered(connection, channel=channel, external_id=edited)
+    first = events.find_by_external_id(connection, channel=channel, external_id=edited)
     thread = message.thread
     if first is not None and first.thread_id is not None:
         thread = events.thread_name(connection, first.thread_id)[0] or thread
-    again = events.find_delivered(connection, channel=channel, external_id=message.id)
+    again = events.find_by_external_id(connection, channel=channel, external_id=message.id)
     if again is not None:
         return thread, again, False
     last = events.find_last_heard(connection, channel=channel, thread=thread)

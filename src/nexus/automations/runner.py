@@ -123,7 +123,7 @@ class Runner:
         if request.event.channel is None or (
             await self.may_block(BEFORE_DELIVERY, request)
             and await self.ledgers.events.read(
-                events.find_delivered, channel=request.event.channel, external_id=answer_id
+                events.find_by_external_id, channel=request.event.channel, external_id=answer_id
             )
         ):
             return Returned()

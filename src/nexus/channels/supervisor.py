@@ -627,7 +627,11 @@ def _name_in_channel(asked: events.Event) -> str | None:
 def _find_replaced(connection: apsw.Connection, asked: events.Event, answer: events.Event) -> str | None:
     """The earlier answer to a message that was edited, if both answers are short."""
     run = asked.metadata.get("replaces")
-    old = None if run is None else events.find_delivered(connection, channel=answer.channel, external_id=run)
+    old = (
+        None
+        if run is None
+        else events.find_by_external_id(connection, channel=answer.channel, external_id=run)
+    )
     if old is None or max(len(old.content), len(answer.content)) > _EDITABLE_CHARACTERS:
         return None
     return None if events.attachments_of(connection, old.id) else old.id

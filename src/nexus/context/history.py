@@ -86,7 +86,9 @@ async def _load_exchanges(
         return [quoted(each.content, sender=each.sender, trust=trust) for each, trust in found if each]
 
     def answer(connection: apsw.Connection, run: str, author: StoredRequest) -> str | None:
-        found = filter_heard(events.find_delivered(connection, channel=author.channel or "", external_id=run))
+        found = filter_heard(
+            events.find_by_external_id(connection, channel=author.channel or "", external_id=run)
+        )
         return found.content if found is not None and found.direction == "outbound" else None
 
     def read(connection: apsw.Connection) -> dict[int, _Exchange]:

@@ -507,7 +507,7 @@ async def _load_said(app: App, request_id: str, run: Execution | None) -> _Said:
     key = ((event and event.external_id) or "").split(":")
     if run is None:
         answered = await app.ledgers.events.read(
-            events.find_delivered,
+            events.find_by_external_id,
             channel=request.channel or "",
             external_id=ids.derived("evt", request.id, "answer"),
         )

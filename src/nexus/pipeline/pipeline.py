@@ -209,7 +209,7 @@ class Pipeline:
         if not self._is_on_channel(request):
             return
         answered = await self._ledgers.events.read(
-            events.find_delivered, channel=request.event.channel or "", external_id=execution.id
+            events.find_by_external_id, channel=request.event.channel or "", external_id=execution.id
         )
         if answered is None:
             # Of several runs that fail for a message, one says so.

@@ -161,7 +161,7 @@ def get(connection: apsw.Connection, event_id: str) -> Event | None:
     return Event(**{**values, "metadata": json.loads(values["metadata"])})
 
 
-def find_delivered(connection: apsw.Connection, *, channel: str, external_id: str) -> Event | None:
+def find_by_external_id(connection: apsw.Connection, *, channel: str, external_id: str) -> Event | None:
     """Return the event that a channel delivered under an id of its own."""
     found = connection.execute(sql.queries("events")["recorded"], (channel, storable(external_id))).get
     return None if found is None else get(connection, cast("str", found))
