@@ -25,7 +25,7 @@ from nexus.config import AutomationsConfig
 from nexus.context.wrapping import wrapped
 from nexus.errors import LedgerError, NexusError
 from nexus.ledgers import Ledgers, events
-from nexus.ledgers.database import without_gate
+from nexus.ledgers.database import without_yielding
 from nexus.ledgers.runtime import invocations, requests
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation, Status
@@ -253,7 +253,7 @@ class Runner:
             ended = Ended(status="skipped", returned=_NOTHING, error=why)
         else:
             entry.trying = entry.automation.circuit_state != "closed"
-            with without_gate():
+            with without_yielding():
                 ended = await self.invoker.invoke(entry, point, occasion, invocation.id, timeout_ms)
             ended = await self._send_returned(entry, occasion.request, invocation.id, ended)
         return _end_invocation(invocation, ended, invocation.created_at, self.now), ended.returned
@@ -340,7 +340,7 @@ class Runner:
     def _record(self, ended: list[Invocation]) -> None:
         """Written in the background, in one transaction; `wait_until_settled` waits for it."""
         if ended:
-            with without_gate():
+            with without_yielding():
                 task = asyncio.create_task(self._write(ended))
             self._recording.add(task)
             task.add_done_callback(self._recording.discard)

@@ -59,7 +59,7 @@ from nexus.ledgers.agents import messages, tool_calls, turns
 from nexus.ledgers.agents.history import Turn as PastTurn
 from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.agents.turns import OpenTurn
-from nexus.ledgers.database import without_gate
+from nexus.ledgers.database import without_yielding
 from nexus.ledgers.runtime import requests, usage
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import Execution
@@ -422,7 +422,7 @@ class AgentRun:
             if tool.preview is None:
                 return Preview()
             given = await self._tool_context(request, context, journal, call_id)
-            with without_gate():
+            with without_yielding():
                 return await tool.preview(arguments, given)
 
         async def show_question(approval: Approval) -> None:
@@ -478,7 +478,7 @@ class AgentRun:
         given = replace(given, expected=self._expected.pop(journal.key(call_id), ""))
         try:
             # Some tools have a time limit of their own.
-            with pace.waiting(), without_gate():
+            with pace.waiting(), without_yielding():
                 result = await tool.call(arguments, given)
             return secrets.redact(result, known)
         except ToolError as error:

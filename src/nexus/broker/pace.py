@@ -22,7 +22,7 @@ from contextlib import (
 from contextvars import ContextVar
 from typing import Final
 
-from nexus.ledgers.database import gate
+from nexus.ledgers.database import yield_point
 
 _PLACES: Final = 2
 """How many messages are worked on side by side, of each kind and in each half of their way."""
@@ -114,7 +114,7 @@ class Pace:
         """One of the places, in order, until the work is done or waits for something itself."""
         await places.acquire()
         way, place = _Way(self), _Place(places)
-        gated = gate.set(way) if lets_pass else None
+        gated = yield_point.set(way) if lets_pass else None
         token = _work.set(place)
         try:
             if gated is not None:
@@ -123,7 +123,7 @@ class Pace:
             yield
         finally:
             if gated is not None:
-                gate.reset(gated)
+                yield_point.reset(gated)
             _work.reset(token)
             place.give_up()
 
@@ -218,5 +218,5 @@ def waiting() -> AbstractContextManager[None]:
 
 async def let_pass() -> None:
     """As before each read and write of a ledger, for where much is computed between two."""
-    if (way := gate.get()) is not None:
+    if (way := yield_point.get()) is not None:
         await way()

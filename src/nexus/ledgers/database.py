@@ -42,7 +42,7 @@ Work = Callable[Concatenate[apsw.Connection, P], T]
 _Bound = Callable[[apsw.Connection], T]
 _Job = tuple[_Bound[Any], "_Outcome"]
 
-gate: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("gate", default=None)
+yield_point: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("yield_point", default=None)
 """Awaited by a task before each of its reads and writes: work that can wait lets other work pass there."""
 
 # How many waiting writes share one commit: enough to hide the sync, few enough to stay prompt.
@@ -58,13 +58,13 @@ _READ_TOGETHER = 16
 
 
 @contextmanager
-def without_gate() -> Generator[None]:
+def without_yielding() -> Generator[None]:
     """Let no other work pass: for work with a time limit, and work that others wait for."""
-    token = gate.set(None)
+    token = yield_point.set(None)
     try:
         yield
     finally:
-        gate.reset(token)
+        yield_point.reset(token)
 
 
 class Database:
@@ -105,7 +105,7 @@ class Database:
 
     async def write(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` in its own transaction; when this returns, its changes are durable."""
-        if (let_pass := gate.get()) is not None:
+        if (let_pass := yield_point.get()) is not None:
             await let_pass()
         return await self._submit(self._writes, _bound(work, *args, **kwargs))
 
@@ -124,7 +124,7 @@ class Database:
 
     async def read(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` on one consistent snapshot. It must return values, not open cursors."""
-        if (let_pass := gate.get()) is not None:
+        if (let_pass := yield_point.get()) is not None:
             await let_pass()
         return await self._submit(self._reads, _bound(work, *args, **kwargs))
 
@@ -133,7 +133,7 @@ class Database:
 
         Work that does more than a small read, or finds the file locked, is begun anew on a thread.
         """
-        if (let_pass := gate.get()) is not None:
+        if (let_pass := yield_point.get()) is not None:
             await let_pass()
         bound = _bound(work, *args, **kwargs)
         if self._near is None:

@@ -6,7 +6,7 @@ import pytest
 
 from nexus.broker import pace
 from nexus.broker.pace import Pace, let_pass, waiting
-from nexus.ledgers.database import without_gate
+from nexus.ledgers.database import without_yielding
 
 
 async def test_answers_wait_for_who_goes_ahead_and_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ async def test_work_with_a_time_limit_lets_nobody_pass(monkeypatch: pytest.Monke
     monkeypatch.setattr(pace, "_PASSING_S", 3_600.0)
     paced = Pace()
     async with paced.answer():
-        with paced.ahead(), without_gate():
+        with paced.ahead(), without_yielding():
             await asyncio.wait_for(let_pass(), 60)
 
 
