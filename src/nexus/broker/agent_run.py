@@ -82,7 +82,7 @@ Failure = Literal["failed", "cancelled", "lost"]
 """Why a run has no answer. `lost`: it took its process down each time, and the engine gave up on it."""
 
 
-class Hooks(Protocol):
+class RunCallbacks(Protocol):
     """What the layer above does around runs. Implemented by `pipeline.Pipeline`."""
 
     async def before_run(self, request: Request, context: AssembledContext, execution: Execution) -> None:
@@ -123,9 +123,9 @@ async def _refuse(tool: Tool, arguments: Mapping[str, Any], call_id: str) -> str
 class AgentRuns:
     """Runs the agents of a home, each in its turn: the code behind `AGENT` in the session queue."""
 
-    def __init__(self, broker: Broker, hooks: Hooks) -> None:
+    def __init__(self, broker: Broker, callbacks: RunCallbacks) -> None:
         self._broker = broker
-        self._hooks = hooks
+        self._callbacks = callbacks
 
     async def run(self, run: ActiveRun) -> dict[str, Any]:
         """Run one; what came of it, as JSON holds it."""
@@ -134,23 +134,23 @@ class AgentRuns:
         lane = run.execution.lane
         if lane == "channels":
             async with broker.pace.answer():
-                return await AgentRun(broker, self._hooks, run)()
+                return await AgentRun(broker, self._callbacks, run)()
         with broker.pace.ahead(run.execution.id) if lane == "chat" else nullcontext():
-            return await AgentRun(broker, self._hooks, run)()
+            return await AgentRun(broker, self._callbacks, run)()
 
     async def after_loss(self, execution: Execution) -> None:
         """Say that there is no answer, for a run that the engine gave up on."""
         request = await requests.restore(self._broker.ledgers, execution.request_id)
         if request is not None:
-            await self._hooks.after_failure(request, execution, "lost")
+            await self._callbacks.after_failure(request, execution, "lost")
 
 
 class AgentRun:
     """One run. Made again when the run is resumed after a crash."""
 
-    def __init__(self, broker: Broker, hooks: Hooks, run: ActiveRun) -> None:
+    def __init__(self, broker: Broker, callbacks: RunCallbacks, run: ActiveRun) -> None:
         self._broker = broker
-        self._hooks = hooks
+        self._callbacks = callbacks
         self._run = run
         self._ledgers = run.ledgers
         self._opened: OpenTurn | None = None
@@ -170,7 +170,7 @@ class AgentRun:
         try:
             await self._end_as_before()
             await self._prepare(request, context, self._run.execution)
-            stream.is_held = await self._hooks.may_change_answer(request, context.session_label)
+            stream.is_held = await self._callbacks.may_change_answer(request, context.session_label)
             for other in await self._load_said(self._run.collected):
                 context.current_message = f"{context.current_message}\n\n{other.current_message}"
                 context.attachments += other.attachments
@@ -194,7 +194,7 @@ class AgentRun:
             # What runs after a turn may fork the conversation with it: it is over when they begin. After a
             # crash the resumed run finds this turn and replays it.
             await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status="done", error=None)
-            result = await self._hooks.after_run(request, context, result)
+            result = await self._callbacks.after_run(request, context, result)
             if stream.is_held or result.response.changed_by:
                 stream.replace(result.response.content)
         except asyncio.CancelledError:
@@ -251,7 +251,7 @@ class AgentRun:
         """Let the layer above put the context together, unless it did so before a crash."""
         if not context.is_prepared:
             self._run.context.require()
-            await self._hooks.before_run(request, context, execution)
+            await self._callbacks.before_run(request, context, execution)
 
     async def _load_said(self, taken: Iterable[Execution]) -> list[AssembledContext]:
         """What was said into this run. A message is prepared like one with a run of its own."""
@@ -436,7 +436,7 @@ class AgentRun:
                     call_hash=approval.call_hash,
                 )
             )
-            await self._hooks.ask_owner(request, approval)
+            await self._callbacks.ask_owner(request, approval)
 
         with pace.waiting():
             again = reason
@@ -519,7 +519,7 @@ class AgentRun:
             await workers.abandon(execution_id)
         if status != "done":
             await workers.stop_reflections(execution_id)
-            await self._hooks.after_failure(request, self._run.execution, status)
+            await self._callbacks.after_failure(request, self._run.execution, status)
         if context.session_label != request.agent.session_label:
             return
         if request.depth > 0:
