@@ -19,7 +19,7 @@ from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.models import Models
 from nexus.broker.agent_run import AgentRuns
 from nexus.broker.broker import Broker
-from nexus.broker.queue import AGENT, Outbox, SessionQueue
+from nexus.broker.queue import AGENT_WORK, Outbox, SessionQueue
 from nexus.broker.streams import Streams
 from nexus.channels.kinds import Adapters
 from nexus.channels.supervisor import Channels
@@ -135,7 +135,7 @@ class BuiltHome:
             sends_files=self._sends_files,
         )
         agents = AgentRuns(self.broker, self.pipeline)
-        self.queue.register(AGENT, agents.run, agents.after_loss)
+        self.queue.register(AGENT_WORK, agents.run, agents.after_loss)
         self.reception = Reception(home, config, self.ledgers, self.broker, self.pipeline)
         self.adapters = Adapters(home=home)
         self.testing_models = asyncio.Lock()

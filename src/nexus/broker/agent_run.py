@@ -121,7 +121,7 @@ async def _refuse(tool: Tool, arguments: Mapping[str, Any], call_id: str) -> str
 
 
 class AgentRuns:
-    """Runs the agents of a home, each in its turn: the code behind `AGENT` in the session queue."""
+    """Runs the agents of a home, each in its turn: the code behind `AGENT_WORK` in the session queue."""
 
     def __init__(self, broker: Broker, callbacks: RunCallbacks) -> None:
         self._broker = broker

@@ -10,7 +10,7 @@ from nexus.broker.approvals import Approvals
 from nexus.broker.compaction import budget_tokens
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.pace import Pace
-from nexus.broker.queue import AGENT, Record, SessionQueue, lane_of
+from nexus.broker.queue import AGENT_WORK, Record, SessionQueue, lane_of
 from nexus.broker.run import Run
 from nexus.broker.streams import Streams
 from nexus.broker.tools import TOOLS, Tool
@@ -107,7 +107,7 @@ class Broker:
         if lane == "chat":
             self.pace.expect(id_)
         queued = await self._queue.start_execution(
-            AGENT,
+            AGENT_WORK,
             {"context": context.to_json(), **granted},
             session_label=context.session_label,
             request_id=request.request_id,

@@ -45,7 +45,7 @@ LANES = (
 )
 WORK: Final = "broker.execution"
 """What the engine knows every run as."""
-AGENT: Final = "agent"
+AGENT_WORK: Final = "agent"
 """What the ledger knows the runs of agents as: it must outlive an upgrade."""
 _END: Final = "end"
 """The step that holds how a run is about to end."""

@@ -8,7 +8,7 @@ from nexus import clock, ids
 from nexus.broker.agent.messages import exchange
 from nexus.broker.agent.records import ToolCall
 from nexus.broker.budgets import Spender, Standing, hit, refusal
-from nexus.broker.queue import AGENT
+from nexus.broker.queue import AGENT_WORK
 from nexus.context import AssembledContext
 from nexus.demo import conversations
 from nexus.demo.month import Scene
@@ -108,7 +108,7 @@ class RunWriter:
             request_id=self._request.request_id,
             session_label=run.label,
             lane=_LANES["background" if run.caused else run.role],
-            work=AGENT,
+            work=AGENT_WORK,
             mode="followup",
             input={"context": context.to_json()},
         )

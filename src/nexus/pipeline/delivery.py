@@ -16,7 +16,7 @@ from nexus.memory.writing import Provenance
 from nexus.request import Event, Request
 from nexus.runs import Response
 
-AGENT: Final = "nexus"
+AGENT_SENDER: Final = "nexus"
 """How the home's own agent is named in events."""
 
 WITHHELD: Final = "Sorry, I can't answer this."
@@ -55,7 +55,7 @@ class Delivery:
             direction="outbound",
             thread_id=request.event.thread_id,
             external_id=answer_id,
-            sender=AGENT,
+            sender=AGENT_SENDER,
             reply_to_event_id=request.event.id,
             request_id=request.request_id,
             metadata=dict(metadata or {}),

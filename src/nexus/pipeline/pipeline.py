@@ -40,7 +40,7 @@ from nexus.ledgers.runtime.executions import Execution
 from nexus.ledgers.runtime.spans import Span
 from nexus.memory import candidates
 from nexus.pipeline import access
-from nexus.pipeline.delivery import AGENT, Delivery
+from nexus.pipeline.delivery import AGENT_SENDER, Delivery
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.request import Agent, Event, Request, Stage
 from nexus.runs import Response, Result
@@ -377,7 +377,7 @@ class Pipeline:
             events.list_unasked_before, channel=channel, external_id=thread, event_id=event_id
         )
         for each in reversed(sent):
-            context.prepend(wrapped("message", each.content, sender=AGENT, sent_at=each.occurred_at))
+            context.prepend(wrapped("message", each.content, sender=AGENT_SENDER, sent_at=each.occurred_at))
 
     async def _list_chosen_files(self, request: Request) -> tuple[Attachment, ...]:
         """The files that the agent sends along."""
