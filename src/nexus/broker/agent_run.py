@@ -165,7 +165,7 @@ class AgentRun:
         if request is None:
             raise AgentError("The request of this run was deleted")
         context = AssembledContext.from_json(self._run.execution.input["context"])
-        self._automation = await self._on_account_of(request, context)
+        self._automation = await self._find_automation(request, context)
         stream = self._broker.streams.open(self._run.execution.id)
         try:
             await self._end_as_before()
@@ -221,7 +221,7 @@ class AgentRun:
         self._broker.streams.finish(self._run.execution.id, stream)
         return result.to_json()
 
-    async def _on_account_of(self, request: Request, context: AssembledContext) -> str:
+    async def _find_automation(self, request: Request, context: AssembledContext) -> str:
         """The automation that this run works for, if any: the one that started it, or its dispatcher's."""
         if context.automation:
             return context.automation

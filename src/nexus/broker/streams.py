@@ -30,7 +30,7 @@ _ASK_ENDED_S = 0.5
 _SLOWEST_ASK_S = 2.0
 _KEPT_AFTER_END_S = 60.0
 # No run writes nothing for so long; its process was killed between its end and that of its stream.
-_FORSAKEN_S = 86_400.0
+_ABANDONED_S = 86_400.0
 # More than a line that says what a run does.
 _LAST_BYTES = 4096
 
@@ -208,7 +208,7 @@ class Streams:
     def sweep(self) -> None:
         """Remove what runs that have ended left behind. Call it when a home is opened to be served."""
         for path in self._directory.glob("*.jsonl"):
-            if _has_ended(path) or time.time() - path.stat().st_mtime > _FORSAKEN_S:
+            if _has_ended(path) or time.time() - path.stat().st_mtime > _ABANDONED_S:
                 path.unlink(missing_ok=True)
 
     def wake(self, execution_id: str) -> None:

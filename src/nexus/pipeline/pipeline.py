@@ -178,7 +178,7 @@ class Pipeline:
             await self._stage(journey, "finalize", self._finalize(journey))
         await self._runner.wait_until_settled()
         self._ledgers.runtime.write_along(_write_trace, journey)
-        _tell_end(request, "done", result.execution_id)
+        _log_end(request, "done", result.execution_id)
         return replace(result, response=journey.result.response)
 
     async def after_failure(self, request: Request, execution: Execution, status: Failure) -> None:
@@ -192,7 +192,7 @@ class Pipeline:
             if status != "lost":  # what took the process down may be an automation
                 await self._stage(journey, "finalize", self._finalize(journey))
             await self._record(journey)
-            _tell_end(request, "cancelled" if status == "cancelled" else "failed", execution.id)
+            _log_end(request, "cancelled" if status == "cancelled" else "failed", execution.id)
 
     async def ask_owner(self, request: Request, approval: Approval) -> None:
         """Ask the owner about a call that waits, in the conversation that it works for.
@@ -428,7 +428,7 @@ class Pipeline:
             requests.end(connection, request.request_id, status, error=journey.denied)
 
         await self._ledgers.runtime.write(end)
-        _tell_end(request, "done" if journey.denied is None else "denied")
+        _log_end(request, "done" if journey.denied is None else "denied")
 
     async def _deliver(
         self, journey: Journey, result: Result, answer_id: str, files: tuple[Attachment, ...] = ()
@@ -452,7 +452,7 @@ class Pipeline:
         ):
             await self._finalize(journey)
             await self._record(journey)
-            _tell_end(journey.request, status)
+            _log_end(journey.request, status)
 
     async def _fire(self, hook_point: str, journey: Journey) -> Returned:
         started = _Started()
@@ -543,7 +543,7 @@ def _write_trace(connection: apsw.Connection, journey: Journey) -> None:
         requests.enter_stage(connection, id_, last)
 
 
-def _tell_end(request: Request, status: str, execution_id: str | None = None) -> None:
+def _log_end(request: Request, status: str, execution_id: str | None = None) -> None:
     """A line of the log. It names and counts, and holds nothing of what was said."""
     known = {"request_id": request.request_id, "parent_request_id": request.parent_request_id}
     told = {"status": status, "channel": request.event.channel, "execution_id": execution_id, **known}
