@@ -43,7 +43,7 @@ _LONGEST_PAUSE_S = 3_600.0
 
 
 class Destinations(Protocol):
-    """Where what automations return goes, beside the request itself. Implemented by `pipeline.delivery.Delivery`."""
+    """Where what automations return goes, beside the request. Implemented by `pipeline.delivery.Delivery`."""
 
     async def reply(self, request: Request, reply: Reply, message_id: str) -> None:
         """Send a message. The same id again sends nothing."""
