@@ -16,7 +16,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
-from nexus.broker.agent import messages
+from nexus.broker.agent import message_json
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 NAME = st.text(st.sampled_from("abcdefgh_"), min_size=1, max_size=12)
@@ -69,13 +69,13 @@ RESPONSES = st.builds(
 @settings(deadline=None)
 @given(REQUESTS | RESPONSES)
 def test_a_message_is_the_same_after_it_was_stored(message: ModelMessage) -> None:
-    kept = messages.dump_message(message)
-    assert messages.load_message(kept.parts_json) == message
-    assert messages.dump_message(messages.load_message(kept.parts_json)) == kept
+    kept = message_json.dump_message(message)
+    assert message_json.load_message(kept.parts_json) == message
+    assert message_json.dump_message(message_json.load_message(kept.parts_json)) == kept
 
 
 @settings(deadline=None)
 @given(RESPONSES)
 def test_the_readable_text_is_what_the_model_said(response: ModelResponse) -> None:
     said = [part.content for part in response.parts if isinstance(part, TextPart)]
-    assert messages.dump_message(response).content == "".join(said)
+    assert message_json.dump_message(response).content == "".join(said)

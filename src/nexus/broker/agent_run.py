@@ -529,12 +529,12 @@ class AgentRun:
 
     async def _keep_partial(self, text: str) -> None:
         """Keep what a stopped run has written of its answer, and end its turn, in one transaction."""
-        from nexus.broker.agent import messages as stored_messages
+        from nexus.broker.agent import message_json
 
         turn = self._opened
         if turn is None:
             return
-        answer = NewMessage(role="assistant", content=text, parts_json=stored_messages.dump_note(text))
+        answer = NewMessage(role="assistant", content=text, parts_json=message_json.dump_note(text))
 
         def stop(connection: apsw.Connection) -> None:
             said = messages.of_turn(connection, turn)

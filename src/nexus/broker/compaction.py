@@ -138,15 +138,15 @@ async def _is_final(run: ActiveRun, opened: OpenTurn, error: AgentError) -> bool
 
 
 async def _stand_in(journal: Journal, text: str) -> None:
-    from nexus.broker.agent import messages as stored_messages
+    from nexus.broker.agent import message_json
 
     asked = Message(
-        role="user", content=compaction.TASK, parts_json=stored_messages.dump_question(compaction.TASK)
+        role="user", content=compaction.TASK, parts_json=message_json.dump_question(compaction.TASK)
     )
     await journal.append(0, asked)
     # Behind what a model may have said before it failed: the last message is the one that counts.
     offset = 1
     while await journal.message(offset) is not None:
         offset += 1
-    note = Message(role="assistant", content=text, parts_json=stored_messages.dump_note(text))
+    note = Message(role="assistant", content=text, parts_json=message_json.dump_note(text))
     await journal.append(offset, note)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nexus import clock, ids
-from nexus.broker.agent.messages import exchange
+from nexus.broker.agent.message_json import exchange
 from nexus.broker.agent.records import ToolCall
 from nexus.broker.budgets import Spender, Standing, hit, refusal
 from nexus.broker.queue import AGENT_WORK

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from nexus import clock, ids
-from nexus.broker.agent.messages import load_message
+from nexus.broker.agent.message_json import load_message
 from nexus.config import Config
 from nexus.demo.filling import Demo, fill
 from nexus.demo.place import prepare

@@ -37,7 +37,7 @@ from nexus.broker.agent.errors import (
 )
 from nexus.broker.agent.images import Images
 from nexus.broker.agent.knowledge import Knowledge, measure
-from nexus.broker.agent.messages import Block
+from nexus.broker.agent.message_json import Block
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Account, Attempt, Limits
 from nexus.broker.agent.requests import Form, may_refuse_form

@@ -27,8 +27,7 @@ from pydantic_core import SchemaValidator, core_schema
 from pydantic_graph import End
 
 from nexus.attachments import Attachment
-from nexus.broker.agent import images
-from nexus.broker.agent import messages as stored_messages
+from nexus.broker.agent import images, message_json
 from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.images import Images, Load, no_bytes
 from nexus.broker.agent.models import Models
@@ -213,7 +212,7 @@ class RecordedModel(FallbackModel):
         kept = await self._journal.message(offset) if self._is_replaying else None
         if kept is None:
             return None
-        return sum(isinstance(part, UserPromptPart) for part in stored_messages.load_message(kept).parts)
+        return sum(isinstance(part, UserPromptPart) for part in message_json.load_message(kept).parts)
 
     def expect(self, question: ModelRequest, offset: int) -> None:
         """Which message of the run is answered next, and its place in the journal."""
@@ -250,23 +249,23 @@ class RecordedModel(FallbackModel):
             self._show_again(self._answer)
             return
         self._is_replaying = False
-        question = stored_messages.dump_message(self._question)
+        question = message_json.dump_message(self._question)
         try:
-            conversation = stored_messages.join(self._history, messages)
+            conversation = message_json.join(self._history, messages)
             answer = await self._asking.answer(conversation, parameters, own=self._offset + 1)
         except BaseException:
             # Unanswered, but keep the question. If the process dies first, the resumed run asks again.
             with suppress(NexusError):
                 await finish(self._journal.append(self._offset, question))
             raise
-        await self._journal.append(self._offset, question, stored_messages.dump_message(answer))
+        await self._journal.append(self._offset, question, message_json.dump_message(answer))
         self._answer = answer
 
     async def _kept(self) -> ModelResponse | None:
         kept = await self._journal.message(self._offset + 1)
         if kept is None:
             return None
-        answer = stored_messages.load_message(kept)
+        answer = message_json.load_message(kept)
         assert isinstance(answer, ModelResponse)  # noqa: S101 - an invariant, for the reader and the type checker
         return answer
 
@@ -274,7 +273,7 @@ class RecordedModel(FallbackModel):
         """Show an answer whose deltas were lost in a crash."""
         if self._stream.answers <= self._offset // 2:
             self._stream.publish(Delta(kind="begin"))
-            self._stream.publish(Delta(kind="text", text=stored_messages.text_of(answer)))
+            self._stream.publish(Delta(kind="text", text=message_json.text_of(answer)))
             for call in answer.tool_calls:
                 self._stream.publish(
                     Delta(

@@ -24,10 +24,9 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 
 from nexus import ids
-from nexus.broker.agent import fitting, images, text_calls
-from nexus.broker.agent import messages as stored_messages
+from nexus.broker.agent import fitting, images, message_json, text_calls
 from nexus.broker.agent.answering import Answering, Asked
-from nexus.broker.agent.messages import Block
+from nexus.broker.agent.message_json import Block
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Limits
 from nexus.broker.agent.short_ids import ShortIds
@@ -156,7 +155,7 @@ def with_calls(
 ) -> ModelResponse:
     """The answer, with the calls that the model wrote as text turned into calls."""
     response = answering.asked.ids.response(response)
-    text = stored_messages.text_of(response)
+    text = message_json.text_of(response)
     found = None
     if not response.tool_calls and conversation.schemas and _may_write_calls(candidate, known):
         told = [each for block in conversation.blocks for each in block.told]

@@ -23,7 +23,7 @@ from nexus.broker.agent.answering import Answering, Asked
 from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.errors import advise, describe
 from nexus.broker.agent.fitting import length_bytes
-from nexus.broker.agent.messages import Block
+from nexus.broker.agent.message_json import Block
 from nexus.broker.agent.models import Candidate, Models
 from nexus.broker.agent.records import Attempt, Estimate, Limits
 from nexus.broker.agent.requests import Form

@@ -11,7 +11,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 
 from agent_runs import Run, past_turn
 from nexus import ids
-from nexus.broker.agent import messages
+from nexus.broker.agent import message_json
 from nexus.broker.agent.answering import Asked
 from nexus.broker.agent.clients import anthropic, openai
 from nexus.broker.agent.clients.client import Opening
@@ -32,12 +32,12 @@ def conversation(exchanges: int) -> list[ModelMessage]:
         text
         for number in range(exchanges)
         for text in (
-            messages.dump_question(f"On day {number} I bought apples."),
-            messages.dump_note(f"Noted {number}."),
+            message_json.dump_question(f"On day {number} I bought apples."),
+            message_json.dump_note(f"Noted {number}."),
         )
     ]
     now = ModelRequest(parts=[UserPromptPart("How many?")])
-    return [*map(messages.load_message, said), now]
+    return [*map(message_json.load_message, said), now]
 
 
 async def count_calls(model: "Model[object]", exchanges: int) -> int:
@@ -79,8 +79,8 @@ def _past(exchanges: int) -> list[Turn]:
     return [
         past_turn(
             [
-                messages.dump_question(f"On day {number} I bought apples ({facts[number % 5]})."),
-                messages.dump_note(f"Noted {number}."),
+                message_json.dump_question(f"On day {number} I bought apples ({facts[number % 5]})."),
+                message_json.dump_note(f"Noted {number}."),
             ]
         )
         for number in range(exchanges)
@@ -99,7 +99,7 @@ async def _ask(candidate: Candidate, past: list[Turn]) -> tuple[Asked, int]:
     sys.setprofile(count)
     try:
         conversation = Conversation(
-            blocks=messages.join(past, [now]), own=1, parameters=ModelRequestParameters()
+            blocks=message_json.join(past, [now]), own=1, parameters=ModelRequestParameters()
         )
         made = build_request(candidate, Capabilities(), conversation, None, Limits())
     finally:
@@ -126,8 +126,8 @@ async def test_what_was_said_before_is_prepared_once(made: Callable[..., Run]) -
 
 def test_a_turn_without_an_answer_is_joined_with_the_next_one() -> None:
     past = [
-        past_turn([messages.dump_question("Hello?")]),
-        past_turn([messages.dump_question("Yes?"), messages.dump_note("Here.")]),
+        past_turn([message_json.dump_question("Hello?")]),
+        past_turn([message_json.dump_question("Yes?"), message_json.dump_note("Here.")]),
     ]
-    [block] = messages.join(past, [ModelRequest(parts=[UserPromptPart("Good.")])])
+    [block] = message_json.join(past, [ModelRequest(parts=[UserPromptPart("Good.")])])
     assert [len(message.parts) for message in block.messages] == [2, 1, 1]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_runs import KEY, Run
-from nexus.broker.agent import messages
+from nexus.broker.agent import message_json
 from nexus.broker.agent.records import Limits
 from nexus.broker.tools import Tool
 from nexus.errors import BudgetError, LimitError
@@ -60,7 +60,7 @@ async def test_the_next_run_reloads_the_conversation_exactly(
     earlier, later = server.requests[1], server.requests[2]
     assert later.prompt.data.startswith(earlier.prompt.data)
     assert [
-        messages.dump_message(messages.load_message(text)).parts_json for text in first.stored()
+        message_json.dump_message(message_json.load_message(text)).parts_json for text in first.stored()
     ] == first.stored()
     assert [message.role for message in first.journal.messages.values()] == [
         "user",

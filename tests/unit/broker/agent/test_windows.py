@@ -11,7 +11,7 @@ from agent_runs import Run
 from nexus.broker.agent import fitting, knowledge
 from nexus.broker.agent.clients.client import Opening
 from nexus.broker.agent.errors import find_overflow, is_loading, refuses_tools
-from nexus.broker.agent.messages import dump_note, dump_question, load_message
+from nexus.broker.agent.message_json import dump_note, dump_question, load_message
 from nexus.broker.agent.records import Limits
 from nexus.errors import ModelRefusedError
 from nexus.ledgers.runtime.models import Capabilities
