@@ -19,7 +19,7 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
 from nexus.broker import pace
-from nexus.broker.agent import requests
+from nexus.broker.agent import model_requests
 from nexus.broker.agent.answering import Answering, Listener
 from nexus.broker.agent.errors import (
     advise,
@@ -38,9 +38,9 @@ from nexus.broker.agent.errors import (
 from nexus.broker.agent.images import Images
 from nexus.broker.agent.knowledge import Knowledge, measure
 from nexus.broker.agent.message_json import Block
+from nexus.broker.agent.model_requests import Form, may_refuse_form
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Account, Attempt, Limits
-from nexus.broker.agent.requests import Form, may_refuse_form
 from nexus.broker.agent.slots import BACKGROUND, Delay, Place, Slots, YieldedError
 from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 from nexus.ledgers.runtime.models import Capabilities
@@ -115,7 +115,7 @@ class Asking:
             self._outages.clear()
             for candidate in list(self.candidates):
                 retries = 0 if rounds else candidate.config.max_retries
-                conversation = requests.Conversation(
+                conversation = model_requests.Conversation(
                     blocks=blocks,
                     own=own,
                     parameters=parameters,
@@ -165,7 +165,7 @@ class Asking:
         )
 
     async def _ask(
-        self, candidate: Candidate, conversation: requests.Conversation, retries: int
+        self, candidate: Candidate, conversation: model_requests.Conversation, retries: int
     ) -> ModelResponse | None:
         unmeasured: list[tuple[Answering, Attempt]] = []
         adapted: set[str] = set()
@@ -173,7 +173,7 @@ class Asking:
         attempt, loading_s, delay = 0, 0.0, Delay()
         while True:
             known = assumed.over(await self.knowledge.of(candidate))
-            asked = requests.build_request(candidate, known, conversation, self.form, self.limits)
+            asked = model_requests.build_request(candidate, known, conversation, self.form, self.limits)
             answering = Answering(candidate, self.stream, asked)
             try:
                 async with self._place(candidate, known, delay) as place:
@@ -199,7 +199,7 @@ class Asking:
                     if known.context_tokens == asked.known.context_tokens:
                         # It does not say how long a prompt it takes: less than this one.
                         assumed = replace(assumed, context_tokens=answering.estimate().input_tokens * 3 // 4)
-                    now = requests.build_request(
+                    now = model_requests.build_request(
                         candidate, assumed.over(known), conversation, self.form, self.limits
                     )
                     if (now.messages, now.settings) == (asked.messages, asked.settings):
@@ -240,7 +240,7 @@ class Asking:
                     unproven = unproven.over(measure(known, spent, answering.sent_bytes))
                 if unproven.known_fields():
                     await self.knowledge.learn(candidate, unproven)
-                return requests.with_calls(response, candidate, known, conversation, answering)
+                return model_requests.with_calls(response, candidate, known, conversation, answering)
 
     @asynccontextmanager
     async def _place(self, candidate: Candidate, known: Capabilities, delay: Delay) -> AsyncGenerator[Place]:

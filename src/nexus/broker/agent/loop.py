@@ -30,6 +30,7 @@ from nexus.attachments import Attachment
 from nexus.broker.agent import images, message_json
 from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.images import Images, Load, no_bytes
+from nexus.broker.agent.model_requests import Form
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import (
     Approve,
@@ -42,7 +43,6 @@ from nexus.broker.agent.records import (
     ToolCall,
     ask_nobody,
 )
-from nexus.broker.agent.requests import Form
 from nexus.broker.agent.slots import stopped_time, time_limit_of
 from nexus.broker.agent.text_calls import CALLS_IN_TEXT
 from nexus.broker.streams import Stream
@@ -115,7 +115,7 @@ async def run(job: Job) -> Outcome:
         with stopped_time(limit), stopped_time(time_limit_of(job.limits.invocation_id)):
             yield
 
-    requests = 0
+    request_count = 0
     try:
         async with limit:
             asking = Asking(
@@ -160,16 +160,16 @@ async def run(job: Job) -> Outcome:
                     node = going.next_node
                     while not isinstance(node, End):
                         if isinstance(node, ModelRequestNode):
-                            if requests == job.limits.max_turns:
+                            if request_count == job.limits.max_turns:
                                 raise LimitError(
-                                    f"The run made {requests} model calls without finishing",
+                                    f"The run made {request_count} model calls without finishing",
                                     hint="Raise `max_turns` in [agents] in config.toml.",
                                 )
-                            if requests:
-                                said = await job.steered(await model.count_said(2 * requests))
+                            if request_count:
+                                said = await job.steered(await model.count_said(2 * request_count))
                                 node.request.parts = [*node.request.parts, *map(UserPromptPart, said)]
-                            model.expect(node.request, 2 * requests)
-                            requests += 1
+                            model.expect(node.request, 2 * request_count)
+                            request_count += 1
                         node = await going.next(node)
     except TimeoutError:
         if not limit.expired():
@@ -180,7 +180,9 @@ async def run(job: Job) -> Outcome:
         ) from None
     except AgentRunError as error:
         raise AgentError(job.models.redact(f"The run failed: {error}")) from None
-    return Outcome(text=node.data.output, requests=requests, messages=2 * requests, model=model.answered_by)
+    return Outcome(
+        text=node.data.output, requests=request_count, messages=2 * request_count, model=model.answered_by
+    )
 
 
 class RecordedModel(FallbackModel):

@@ -24,9 +24,9 @@ from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.errors import advise, describe
 from nexus.broker.agent.fitting import length_bytes
 from nexus.broker.agent.message_json import Block
+from nexus.broker.agent.model_requests import Form
 from nexus.broker.agent.models import Candidate, Models
 from nexus.broker.agent.records import Attempt, Estimate, Limits
-from nexus.broker.agent.requests import Form
 from nexus.config import Config
 from nexus.errors import ModelError
 from nexus.ledgers import Database

@@ -9,7 +9,7 @@ from nexus.broker.agent import library
 
 async def main():
     names = ["nexus.broker.agent.loop", "pydantic_ai", "openai", "nexus.broker.agent.clients.openai",
-             "nexus.broker.agent.requests", "nexus.gateway.mcp.server"]
+             "nexus.broker.agent.model_requests", "nexus.gateway.mcp.server"]
     await asyncio.gather(library.load(), *map(library.import_module, names))
 
 asyncio.run(main())

@@ -15,9 +15,9 @@ from nexus.broker.agent import message_json
 from nexus.broker.agent.answering import Asked
 from nexus.broker.agent.clients import anthropic, openai
 from nexus.broker.agent.clients.client import Opening
+from nexus.broker.agent.model_requests import Conversation, build_request
 from nexus.broker.agent.models import Candidate, Models
 from nexus.broker.agent.records import Limits
-from nexus.broker.agent.requests import Conversation, build_request
 from nexus.ledgers.agents.history import Turn
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.testing import ModelServer
