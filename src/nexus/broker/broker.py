@@ -11,7 +11,7 @@ from nexus.broker.compaction import budget_tokens
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.pace import Pace
 from nexus.broker.queue import AGENT_WORK, Record, SessionQueue, lane_of
-from nexus.broker.run import Run
+from nexus.broker.run_handle import Run
 from nexus.broker.streams import Streams
 from nexus.broker.tools import TOOLS, Tool
 from nexus.config import Config

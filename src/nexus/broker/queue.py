@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import apsw
 
 from nexus import clock, ids
-from nexus.broker.run import OUTAGE, QueuedRun, record_engine_end
+from nexus.broker.run_handle import OUTAGE, QueuedRun, record_engine_end
 from nexus.engine import Engine, WorkContext, WorkRecord, serializer
 from nexus.engine.errors import FINAL as ENDED
 from nexus.engine.errors import EngineStateError, UnknownWorkError

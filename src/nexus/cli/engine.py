@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 import click
 
 from nexus.broker.queue import WORK, SessionQueue
-from nexus.broker.run import record_engine_end
+from nexus.broker.run_handle import record_engine_end
 from nexus.cli.place import json_option, open_home
 from nexus.engine import Engine, Settings, State, prepare, records, schedules, store
 from nexus.engine.database import Database, translate_errors

@@ -6,7 +6,7 @@ from typing import Any
 from nexus import commands
 from nexus.attachments import Attachment
 from nexus.automations.context import Occasion
-from nexus.broker.run import Run
+from nexus.broker.run_handle import Run
 from nexus.context import AssembledContext
 from nexus.ledgers.identity.senders import Sender
 from nexus.ledgers.runtime.executions import Mode

@@ -15,7 +15,7 @@ from nexus.app import App
 from nexus.automations import registration
 from nexus.broker.agent.records import Estimate
 from nexus.broker.budgets import Budgets, Spender
-from nexus.broker.run import Run
+from nexus.broker.run_handle import Run
 from nexus.config import BudgetsConfig
 from nexus.engine.errors import WorkFailedError
 from nexus.errors import BudgetError

@@ -8,7 +8,7 @@ import pytest
 from apps import app_on
 from memory_writers import rows
 from nexus import clock
-from nexus.broker.run import Run as BrokerRun
+from nexus.broker.run_handle import Run as BrokerRun
 from nexus.engine.errors import WorkCancelledError, WorkFailedError
 from nexus.home import Home
 from nexus.ledgers.runtime.executions import Execution

@@ -9,7 +9,7 @@ from fastapi import Depends, Header, Path
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, Field
 
-from nexus.broker.run import Run
+from nexus.broker.run_handle import Run
 from nexus.engine.errors import EndedError
 from nexus.gateway.dependencies import Home, api_router
 from nexus.gateway.views import sessions as views

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock, ids
 from nexus.broker.agent.roles import models_of
-from nexus.broker.run import OUTAGE
+from nexus.broker.run_handle import OUTAGE
 from nexus.engine import WorkContext
 from nexus.errors import TEMPORARY_LEDGER_ERRORS, ConfigError, NexusError, UsageError
 from nexus.ledgers import sql

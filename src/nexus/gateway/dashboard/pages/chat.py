@@ -13,7 +13,7 @@ from nexus.app import App
 from nexus.attachments import File
 from nexus.broker.approvals import Decision
 from nexus.broker.questions import NOT_A_BOUNDARY, code_of, describe_all, describe_rule, make_visible
-from nexus.broker.run import Run as BrokerRun
+from nexus.broker.run_handle import Run as BrokerRun
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError, UsageError
 from nexus.gateway.dashboard import parts

@@ -1,4 +1,4 @@
-"""Runs in the hand of whoever asked for them: wait for the result, follow the text, cancel."""
+"""Handles to runs: wait for the result, follow the text, cancel."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
