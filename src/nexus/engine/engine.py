@@ -64,7 +64,7 @@ _ERRORS: dict[State, type[EndedError]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Code:
+class BoundWork:
     """What runs an execution, and the execution as that code sees it."""
 
     work: Work
@@ -478,11 +478,11 @@ class Engine:
                     await self._put_back(context)
                 raise
 
-    async def _find(self, context: WorkContext, held: AsyncExitStack) -> Code:
+    async def _find(self, context: WorkContext, held: AsyncExitStack) -> BoundWork:
         """The code of an execution; what it needs for as long as that runs is entered on the stack."""
         if context.work not in self._works:
             raise UnknownWorkError(f"No work is registered as `{context.work}` in this process")
-        return Code(work=self._works[context.work], context=context)
+        return BoundWork(work=self._works[context.work], context=context)
 
     async def _put_back(self, context: WorkContext) -> None:
         """Give work back to its queue, after a pause in which what it could not go on with may pass."""

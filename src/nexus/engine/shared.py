@@ -13,7 +13,7 @@ from datetime import datetime
 from nexus import clock
 from nexus.engine import store
 from nexus.engine.database import Database
-from nexus.engine.engine import Code, Engine
+from nexus.engine.engine import BoundWork, Engine
 from nexus.engine.errors import EngineError, UnknownWorkError
 from nexus.engine.running import WorkContext
 from nexus.engine.settings import SEPARATOR, Settings
@@ -49,7 +49,7 @@ class SharedEngine(Engine):
         for entry in stopped:
             await entry.ended.wait()
 
-    async def _find(self, context: WorkContext, held: AsyncExitStack) -> Code:
+    async def _find(self, context: WorkContext, held: AsyncExitStack) -> BoundWork:
         scope, _, _ = context.key.partition(SEPARATOR)
         try:
             home = await held.enter_async_context(self._homes(scope, context.work))
@@ -74,12 +74,12 @@ class HomeEngine(Engine):
     async def close(self) -> None:
         """Nothing to close: the shared engine goes on."""
 
-    def code(self, context: WorkContext) -> Code:
+    def code(self, context: WorkContext) -> BoundWork:
         """The home's code for an execution."""
         if context.work not in self._works:
             raise UnknownWorkError(f"No work is registered as `{context.work}` in this home")
         own = replace(context, id=self.remove_prefix(context.id), key=self.remove_prefix(context.key))
-        return Code(work=self._works[context.work], context=own)
+        return BoundWork(work=self._works[context.work], context=own)
 
     @property
     def database(self) -> Database:
