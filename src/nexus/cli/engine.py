@@ -156,7 +156,7 @@ def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
             store.ask_to_stop(database, execution_id)
             outcome = "asked to stop; its session continues once it has"
         if _require_execution(database, execution_id).work == WORK:
-            _settle_run(ctx, _require_execution(database, execution_id))
+            _record_end(ctx, _require_execution(database, execution_id))
     if as_json:
         _print_json({"execution": execution_id, "outcome": outcome})
     else:
@@ -233,14 +233,14 @@ def _retry_run(ctx: click.Context, execution_id: str) -> str:
     return asyncio.run(retry_run())
 
 
-def _settle_run(ctx: click.Context, execution: WorkRecord) -> None:
+def _record_end(ctx: click.Context, execution: WorkRecord) -> None:
     home, settings = open_home(ctx)
 
-    async def settle_run() -> None:
+    async def record_end() -> None:
         async with Ledgers(home, settings.ledgers) as ledgers:
             await record_engine_end(ledgers, execution)
 
-    asyncio.run(settle_run())
+    asyncio.run(record_end())
 
 
 def _print_queues(found: list[dict[str, Any]]) -> None:

@@ -103,7 +103,7 @@ def count_begun_below(connection: apsw.Connection, label: str, since: str) -> in
 def begin(connection: apsw.Connection, execution_id: str) -> Execution | None:
     """Mark a run as running; one that has ended stays as it is. None where it was forgotten."""
     connection.execute(sql.queries("runtime")["begin_execution"], (execution_id,))
-    reservations.settle(connection, execution_id)
+    reservations.bill_abandoned(connection, execution_id)
     return get(connection, execution_id)
 
 
@@ -128,7 +128,7 @@ def end(
     ended = connection.changes() > 0
     if ended:
         steps.drop(connection, execution_id)
-        reservations.settle(connection, execution_id)
+        reservations.bill_abandoned(connection, execution_id)
     if ended and status in {"failed", "timeout"}:
         # What it had taken on was not answered: those runs answer for themselves.
         connection.execute(queries["release_taken"], (execution_id,))

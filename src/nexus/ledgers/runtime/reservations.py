@@ -71,7 +71,7 @@ def release(connection: apsw.Connection, usage_id: str) -> None:
     connection.execute(sql.queries("runtime")["release_reservation"], (usage_id,))
 
 
-def settle(connection: apsw.Connection, execution_id: str) -> None:
+def bill_abandoned(connection: apsw.Connection, execution_id: str) -> None:
     """Bill a request whose process died before it was billed, with as much as was reserved for it."""
     row = connection.execute(sql.queries("runtime")["reservation"], (execution_id,)).fetchone()
     if row is None:
