@@ -168,7 +168,8 @@ class AgentRun:
         self._automation = await self._find_automation(request, context)
         stream = self._broker.streams.open(self._run.execution.id)
         try:
-            await self._end_as_before()
+            if self._run.steps.end is not None:
+                await self._end_as_before(*self._run.steps.end)
             await self._prepare(request, context, self._run.execution)
             stream.is_held = await self._callbacks.may_change_answer(request, context.session_label)
             for other in await self._load_said(self._run.collected):
@@ -236,11 +237,8 @@ class AgentRun:
             or ""
         )
 
-    async def _end_as_before(self) -> None:
+    async def _end_as_before(self, status: str, error: str) -> None:
         """End a resumed run as it was ending when its process died: somebody may have been told already."""
-        if (end := self._run.steps.end) is None:
-            return
-        status, error = end
         self._opened = await self._ledgers.agents.read_now(turns.find, execution_id=self._run.execution.id)
         if status == "failed":
             raise AgentError(error)
