@@ -70,11 +70,14 @@ def holds_second(copy: Path, answer: str, question: str) -> bool:
 
 def litestream_of(process: subprocess.Popen[str]) -> list[int]:
     """What copies the homes of a host: a process in a group of its own."""
-    try:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        return [int(each) for each in children if b"litestream" in Path(f"/proc/{each}/cmdline").read_bytes()]
-    except FileNotFoundError:
-        return []
+    found: list[int] = []
+    # Each may end while it is looked at.
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if b"litestream" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(int(child))
+    return found
 
 
 @dataclass(eq=False)

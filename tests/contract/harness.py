@@ -3,11 +3,12 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,31 @@ class Harness:
 
     @contextmanager
     def freeze(self, process: subprocess.Popen[bytes]) -> Generator[None]:
-        process.send_signal(signal.SIGSTOP)
+        """Freeze a process, but not while it writes: that would keep others from opening a SQLite file."""
+        self._halt(process)
+        while self._is_locked():
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+            self._halt(process)
         frozen = time.monotonic_ns()
         yield
         self.frozen.setdefault(process.pid, []).append((frozen, time.monotonic_ns()))
         process.send_signal(signal.SIGCONT)
+
+    def _halt(self, process: subprocess.Popen[bytes]) -> None:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def _is_locked(self) -> bool:
+        """Whether a process writes to the SQLite file right now."""
+        if self.database.startswith("postgres"):
+            return False
+        with closing(sqlite3.connect(self.database, timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return True
+        return False
 
     def stop(self) -> None:
         for process in self._processes:

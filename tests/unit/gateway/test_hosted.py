@@ -327,7 +327,9 @@ async def test_what_is_managed_is_in_the_audit_log_and_what_is_said_is_not(
         assert (await owner.get(link.partition(str(scene.gateway.port))[2])).status_code == 200
         assert (await owner.get(link.partition(str(scene.gateway.port))[2])).status_code == 401
     text = audit.path(tmp_path / "host").read_text()
-    found = [json.loads(line) for line in text.splitlines()]
+    entries = [json.loads(line) for line in text.splitlines()]
+    # A client of another program's, whose port this one was given, may still ask for its own homes.
+    found = [each for each in entries if each.get("home") in {None, "eve", *CANARY}]
     by_admin, by_owner = audit.by_token(admin_token), audit.by_token(old)
     assert [(each["act"], each["who"], each.get("home"), each["result"]) for each in found[1:]] == [
         ("home.add", by_admin, "eve", "ok"),
