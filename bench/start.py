@@ -56,7 +56,7 @@ class Took:
 
 
 class Program:
-    """The program from one source folder, on a home of its own."""
+    """The program of one checkout, on a home of its own."""
 
     def __init__(self, checkout: Path, home: Path) -> None:
         self._home = home
