@@ -15,7 +15,6 @@ from typing import Any
 
 import apsw
 
-from nexus import ledgers
 from nexus.config import LedgersConfig
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events
@@ -85,7 +84,6 @@ def home_of(conversation: Conversation, cache: Path) -> Home:
     home = Home(cache / conversation.name)
     if not home.exists:
         home.create()
-        ledgers.create(home)
     return home
 
 

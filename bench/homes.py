@@ -13,10 +13,9 @@ from pathlib import Path
 import apsw
 from report import progress
 
-from nexus import ledgers
 from nexus.config import LedgersConfig
 from nexus.home import Home
-from nexus.ledgers import Ledgers, attach
+from nexus.ledgers import Ledgers
 
 _SHARED_THREADS = 8
 
@@ -49,8 +48,6 @@ def make(folder: Path, count: int) -> Made:
     for number in range(count):
         home = Home(folder / f"{number // 1000:03d}" / f"{number % 1000:03d}")
         home.create()
-        ledgers.create(home)
-        attach.ensure(home)
         homes.append(home)
         if (number + 1) % 1000 == 0:
             progress(f"homes: {number + 1:,} made")

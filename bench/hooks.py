@@ -15,7 +15,6 @@ from typing import Any
 import pluggy
 from report import Figure, machine, percentile, progress, table, write_section
 
-from nexus import ledgers
 from nexus.automations import registration
 from nexus.automations.context import Handler, NoServices, Occasion
 from nexus.automations.invoker import Invoker
@@ -150,7 +149,6 @@ def main() -> None:
     try:
         home = Home(folder / "home")
         home.create()
-        ledgers.create(home)
         took = asyncio.run(measured(home, rounds))
     finally:
         shutil.rmtree(folder)

@@ -25,7 +25,6 @@ from recall_latency import Speaker, fill
 from report import Figure, machine, percentile, progress, table, write_section
 from setting import embedder_from
 
-from nexus import ledgers
 from nexus.app import App
 from nexus.automations.context import Occasion
 from nexus.config import Config, LedgersConfig
@@ -158,13 +157,11 @@ async def main() -> None:
     home = Home(arguments.cache / f"facts-{arguments.facts}")
     if not home.exists:
         home.create()
-        ledgers.create(home)
     await prepare(home, arguments.facts)
     rows = await measure(home, f"{arguments.facts:,} facts")
     with tempfile.TemporaryDirectory() as folder:
         empty = Home(Path(folder) / "home")
         empty.create()
-        ledgers.create(empty)
         rows += await measure(empty, "an empty memory")
     text = f"## What injection adds\n\n`python bench/injection_latency.py`: {machine()}\n\n{table(rows)}"
     print(text)

@@ -12,9 +12,8 @@ from typing import Any
 import apsw
 import report
 
-from nexus import clock, ledgers
+from nexus import clock
 from nexus.home import Home
-from nexus.ledgers import attach
 from nexus.memory.embedding.catalogue import VOCABULARY
 
 _END = datetime.now(UTC)
@@ -50,8 +49,6 @@ def build_home(root: Path, size: Size) -> Home:
     if root.exists():
         return home
     home.create()
-    ledgers.create(home)
-    attach.ensure(home)
     maker = _Maker(size)
     for name, fill in (
         ("events", maker.events),

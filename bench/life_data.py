@@ -14,7 +14,6 @@ import apsw
 from setting import embedder_for
 
 from nexus import clock, ids
-from nexus import ledgers as ledgers_
 from nexus.config import LedgersConfig
 from nexus.evaluation.life import ANSWERED, UNANSWERED, Life, Row, problems, read
 from nexus.home import Home
@@ -92,7 +91,6 @@ async def home_of(
     with tempfile.TemporaryDirectory() as scratch:
         home = Home(Path(scratch) / "home")
         home.create()
-        ledgers_.create(home)
         async with Ledgers(home, LedgersConfig(synchronous="normal")) as opened:
             filled = await fill(opened, life, what, links)
             vectors = Vectors(opened.embeddings, embedder_for(life.language))

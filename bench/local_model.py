@@ -19,7 +19,6 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
 
-from nexus import ledgers
 from nexus.app import App
 from nexus.broker.agent.builtin import serve
 from nexus.config import Config, EngineConfig, ModelsConfig, ProviderConfig, ToolsConfig
@@ -78,7 +77,6 @@ async def talk(url: str, place: Path) -> list[dict[str, Any]]:
     """The conversation, with what each turn used."""
     home, folder = Home(place / "home"), place / "desk"
     home.create()
-    ledgers.create(home)
     folder.mkdir()
     config = Config(
         engine=EngineConfig(lease_ms=60_000),

@@ -24,11 +24,10 @@ from typing import Any, cast
 
 from local_model import served
 
-from nexus import clock, ledgers
+from nexus import clock
 from nexus.app import App
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.home import Home
-from nexus.ledgers import attach
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.invocations import FINAL
 from nexus.testing import ModelServer
@@ -39,8 +38,6 @@ _CONTEXT = 8_192
 
 async def main(arguments: argparse.Namespace, story: dict[str, Any], home: Home, url: str) -> None:
     home.create()
-    ledgers.create(home)
-    attach.ensure(home)
     with ModelServer() as server:
         server.when(lambda _: True).always("Noted.")
         config = _config(url, arguments.model, server)

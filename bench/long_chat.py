@@ -33,17 +33,16 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from report import Figure, machine, progress, table, write_section
 from turn_profile import Profile
 
-from nexus import config, ledgers
+from nexus import config
 from nexus.app import App
 from nexus.broker.agent.clients import anthropic, openai
 from nexus.broker.agent.clients.client import Opening
 from nexus.home import Home
-from nexus.ledgers import attach
 
 _KEY = "BENCH_MODEL_KEY"
 _ANSWER = "Noted: the apples, the farmer, the price and the weather of that day. Is there anything else?"
 _WIRES = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5"}
-_EARLY, _WINDOW = 10, 10
+_EARLY, _WINDOW, _OPENINGS = 10, 10, 5
 _MOST_TIMES = 1.1
 
 
@@ -102,17 +101,20 @@ async def _turn(app: App, number: int, session_label: str) -> Turn:
     return Turn(cpu_ms=(time.process_time() - cpu) * 1000, first_ms=first_ms, sent_messages=2 * number - 1)
 
 
-async def alternate(app: App, other: App, turns: int) -> tuple[list[Turn], list[Turn], list[Turn]]:
-    """Turns of the long chat, of a new one in its home and of one in another home, as they come."""
+async def alternate(home: Home, other: Home, turns: int) -> tuple[list[Turn], list[Turn], list[Turn]]:
+    """Turns of the long chat, of a new one in its home and of one in another home, as they come.
+
+    A process answers for one home at a time, so they are opened in turn; the first turn then isn't counted.
+    """
     late, new, fresh = list[Turn](), list[Turn](), list[Turn]()
-    for number in range(1, 2 * _WINDOW + 1):
-        chats = [
-            (late, app, turns + number, "long"),
-            (new, app, number, "new"),
-            (fresh, other, number, "long"),
-        ]
-        for found, where, place, label in random.sample(chats, len(chats)):
-            found.append(await _turn(where, place, label))
+    chats = [(late, home, turns, "long"), (new, home, 0, "new"), (fresh, other, 0, "long")]
+    each = 2 * _WINDOW // _OPENINGS
+    for opening in range(_OPENINGS):
+        for found, where, before, label in random.sample(chats, len(chats)):
+            start = before + opening * (each + 1) + 1
+            async with App(where, config.load(where.config_file)) as app:
+                await _turn(app, start, label)
+                found += [await _turn(app, start + n, label) for n in range(1, each + 1)]
     return late, new, fresh
 
 
@@ -145,8 +147,7 @@ async def measure(wire: str, turns: int, profiles: dict[int, Profile]) -> Measur
             home, other = (_make_home(Path(folder) / name, wire, base) for name in ("home", "other"))
             async with App(home, config.load(home.config_file)) as app:
                 found = await chat(app, turns, profiles)
-                async with App(other, config.load(other.config_file)) as fresh_app:
-                    late, new, fresh = await alternate(app, fresh_app, turns)
+            late, new, fresh = await alternate(home, other, turns)
             opening = Opening(base_url=base, api_key="k", auth_token=None, headers={})
             client = (anthropic if wire == "anthropic" else openai).connect(opening)
             agent = Agent(client.model(_WIRES[wire]))
@@ -158,8 +159,6 @@ async def measure(wire: str, turns: int, profiles: dict[int, Profile]) -> Measur
 def _make_home(folder: Path, wire: str, base: str) -> Home:
     home = Home(folder)
     home.create()
-    ledgers.create(home)
-    attach.ensure(home)
     home.config_file.write_text(
         f'[models]\nmanager = "{wire}/{_WIRES[wire]}"\nwriter = "none"\n'
         f'[providers.{wire}]\nkind = "{wire}"\nbase_url = "{base}"\napi_key = "env:{_KEY}"\n'

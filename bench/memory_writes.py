@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 from report import Figure, machine, percentile, progress, table, write_section
 
-from nexus import ids, ledgers
+from nexus import ids
 from nexus.config import LedgersConfig
 from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
@@ -51,7 +51,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="nexus-bench-") as name:
         home = Home(Path(name) / "home")
         home.create()
-        ledgers.create(home)
         figures = asyncio.run(_measure(home, sizes))
     text = table(figures)
     print(text)

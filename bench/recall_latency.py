@@ -17,6 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# As the program does: two threads of linear algebra only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import report
 from numpy.typing import NDArray
@@ -24,7 +27,6 @@ from report import Figure
 from rich.progress import track
 from setting import embedder_from
 
-from nexus import ledgers
 from nexus.config import LedgersConfig
 from nexus.home import Home
 from nexus.ledgers import Ledgers, memory
@@ -109,7 +111,6 @@ async def measure(facts: int, cache: Path, embedder: Embedder) -> list[Figure]:
     home = Home(cache / f"facts-{facts}")
     if not home.exists:
         home.create()
-        ledgers.create(home)
     async with Ledgers(home, LedgersConfig(synchronous="normal")) as opened:
         vectors = Vectors(opened.embeddings, embedder)
         held = int(str(await opened.memory.read(lambda c: c.execute("SELECT count(*) FROM facts").get)))

@@ -28,10 +28,9 @@ from report import Figure, machine, progress, table, write_section
 from scale_plan import Figures
 from setting import embedder_from
 
-from nexus import ledgers
 from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home
-from nexus.ledgers import Ledgers, attach, events
+from nexus.ledgers import Ledgers, events
 from nexus.memory.embedding import Vectors
 from nexus.memory.recall.recall import Recall
 
@@ -159,8 +158,6 @@ def _worked(folder: Path, url: str, database: str, turns: int) -> dict[str, Any]
 def _home(root: Path) -> Home:
     home = Home(root)
     home.create()
-    ledgers.create(home)
-    attach.ensure(home)
     return home
 
 

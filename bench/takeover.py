@@ -20,12 +20,11 @@ from pathlib import Path
 import apsw
 from report import machine, progress, write_section
 
-from nexus import ledgers
 from nexus.app import App
 from nexus.config import Config, LedgersConfig
 from nexus.home import LEDGERS, Home
 from nexus.hosting.replication import Replicas
-from nexus.ledgers import Ledgers, attach, events, reconcile
+from nexus.ledgers import Ledgers, events, reconcile
 from nexus.ledgers.events import NewEvent
 
 _TEXT = "On that day we talked about the garden, the broken gate and who would come to dinner on Sunday. "
@@ -35,8 +34,6 @@ _PROBES = 30
 
 async def _filled(home: Home, messages: int) -> None:
     home.create()
-    ledgers.create(home)
-    attach.ensure(home)
     async with Ledgers(home, LedgersConfig()) as opened:
         thread = await opened.events.write(events.ensure_thread, channel="cli", external_id="main")
         for first in range(0, messages, _BATCH):

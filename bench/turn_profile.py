@@ -38,11 +38,10 @@ from report import machine
 from sqlalchemy import event
 
 import nexus
-from nexus import asgi, config, ledgers
+from nexus import asgi, config
 from nexus.app import App
 from nexus.gateway.server import Gateway
 from nexus.home import Home
-from nexus.ledgers import attach
 
 _EVERY_S = 0.002
 _SWITCH_S = 0.0001
@@ -286,8 +285,6 @@ async def trace_message(url: str, folder: Path) -> str:
     trace.follow(loop)
     home = Home(folder / "home")
     home.create()
-    ledgers.create(home)
-    attach.ensure(home)
     home.config_file.write_text(
         '[models]\nmanager = "anthropic/claude-sonnet-4-5"\n'
         f'[providers.anthropic]\nkind = "anthropic"\nbase_url = "{url}"\napi_key = "env:{_KEY}"\n'

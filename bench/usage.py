@@ -22,7 +22,7 @@ import apsw
 import report
 from report import Figure
 
-from nexus import clock, ids, ledgers
+from nexus import clock, ids
 from nexus.broker import budgets
 from nexus.config import BudgetsConfig, Config
 from nexus.gateway.views import usage as views
@@ -55,7 +55,6 @@ def build_home(root: Path, rows: int) -> Home:
     """A home that holds nothing but usage."""
     home = Home(root)
     home.create()
-    ledgers.create(home)
     connection = apsw.Connection(str(home.ledger("runtime")))
     connection.execute("PRAGMA journal_mode = wal; PRAGMA synchronous = off")
     begun = time.perf_counter()

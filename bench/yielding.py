@@ -17,7 +17,6 @@ from typing import cast
 
 from local_model import served
 
-from nexus import ledgers
 from nexus.app import App
 from nexus.config import AgentsConfig, Config, EngineConfig, ModelsConfig, ProviderConfig
 from nexus.home import Home
@@ -37,7 +36,6 @@ _OPEN = """SELECT (SELECT count(*) FROM invocations WHERE status IN ('queued', '
 async def talk(url: str, place: Path, quiet_ms: int) -> None:
     home = Home(place / "home")
     home.create()
-    ledgers.create(home)
     config = Config(
         engine=EngineConfig(lease_ms=60_000),
         models=ModelsConfig(manager=("local/local",), writer=("local/local",)),

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pages import api, commands, errors, hook_points, schema, settings, specification
+from pages import api, commands, errors, hook_points, recording, schema, settings, specification
 
 PAGES: dict[str, Callable[[], str]] = {
     "schema.md": schema.page,
@@ -24,6 +24,7 @@ _DOCS = _ROOT / "docs" / "reference"
 # What lies elsewhere: a page beside the reference, and what the program itself shows of it.
 _ELSEWHERE: dict[Path, Callable[[], str]] = {
     _ROOT / "docs/specification.md": specification.page,
+    _ROOT / "docs/assets/terminal.svg": recording.picture,
     _ROOT / "src/nexus/gateway/dashboard/commands.json": commands.summaries,
 }
 _DIFF_LINES = 20

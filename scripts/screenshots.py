@@ -211,6 +211,7 @@ DEMO: Final = (
         start="/memory/entities?q=Mira",
         follow="td.main a",
     ),
+    Shot(name="exam", route="/memory/exam"),
     Shot(name="facts", route="/memory/facts"),
     Shot(name="facts-none", route="/memory/facts", start="/memory/facts?q=zzqx"),
     Shot(name="facts-add", route="/memory/facts", act=_unfold),
@@ -270,6 +271,7 @@ DEMO: Final = (
         follow="a[href*='/files/']",
     ),
     Shot(name="reminders", route="/reminders"),
+    Shot(name="follow-ups", route="/follow-ups"),
     Shot(name="import", route="/import"),
     Shot(name="import-preview", route="/import/{upload}", start="/import", act=_upload),
     Shot(name="backfill", route="/backfill"),
@@ -323,6 +325,7 @@ EMPTY: Final = tuple(
         "/memory/models",
         "/memory/profile",
         "/memory/merges",
+        "/memory/exam",
         "/memory/review",
         "/automations",
         "/sessions",
@@ -425,6 +428,11 @@ def _knock(page: Page, url: str) -> None:
 
 def _made(home: Path, command: str) -> Path:
     subprocess.run([str(_NEXUS), "--home", str(home), command], check=True, stdout=subprocess.DEVNULL)
+    if command == "demo":
+        # Two exams make a curve.
+        exam = [str(_NEXUS), "--home", str(home), "memory", "exam"]
+        for sample in (("--sample", "60"), ()):
+            subprocess.run([*exam, *sample], check=True, stdout=subprocess.DEVNULL)
     return home
 
 

@@ -1,9 +1,12 @@
 """A home with an agent in it, on a model server."""
 
 import re
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from new_homes import with_engine
 from nexus.app import App
 from nexus.config import (
     AgentsConfig,
@@ -41,12 +44,12 @@ def settings(server: ModelServer, wire: str = "anthropic", **agents: Any) -> Con
 
 def app_on(home: Home, server: ModelServer, wire: str = "anthropic", **agents: Any) -> App:
     """The parts of a home, to be used as `async with`."""
-    return App(home, settings(server, wire, **agents))
+    return App(with_engine(home), settings(server, wire, **agents))
 
 
 def granted(home: Home, server: ModelServer, *directories: str) -> App:
     """The parts of a home whose tools may reach some directories."""
-    return App(home, replace(settings(server), tools=ToolsConfig(directories=directories)))
+    return App(with_engine(home), replace(settings(server), tools=ToolsConfig(directories=directories)))
 
 
 def send(op: str, **arguments: Any) -> ToolCall:
@@ -67,3 +70,10 @@ def dispatching(*tasks: str, then: Step) -> list[Step]:
         Turn("", [send("wait")]),
         then,
     ]
+
+
+def give_up(home: Home, run: str) -> None:
+    """As the engine leaves a run after its last crash."""
+    statement = "UPDATE workflow_status SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' WHERE workflow_uuid = ?"
+    with closing(sqlite3.connect(home.engine_file)) as engine, engine:
+        engine.execute(statement, (run,))

@@ -124,10 +124,9 @@ class DiscordServer(ThreadedServer):
         router.add_post("/api/v10/channels/{id}/typing", self._answering(self._typing))
 
     async def _gateway(self, request: web.Request) -> web.WebSocketResponse:
-        assert request.query["compress"] == "zlib-stream"
         response = web.WebSocketResponse()
         await response.prepare(request)
-        socket = _Socket(response)
+        socket = _Socket(response, request.query["compress"])
         await socket.send({"op": 10, "d": {"heartbeat_interval": 41_250}})
         try:
             async for told in response:
@@ -290,14 +289,23 @@ class DiscordServer(ThreadedServer):
 
 
 class _Socket:
-    """One connection; it is compressed as one stream."""
+    """One connection; it is compressed as one stream, with zstd where the client has a package for it."""
 
-    def __init__(self, response: web.WebSocketResponse) -> None:
+    def __init__(self, response: web.WebSocketResponse, compression: str) -> None:
         self._response = response
-        self._stream = zlib.compressobj()
+        self._stream: Any
+        if compression == "zstd-stream":
+            import zstandard  # the client has it
+
+            self._stream = zstandard.ZstdCompressor().compressobj()
+            self._flush = zstandard.COMPRESSOBJ_FLUSH_BLOCK
+        else:
+            assert compression == "zlib-stream"
+            self._stream = zlib.compressobj()
+            self._flush = zlib.Z_SYNC_FLUSH
 
     async def send(self, told: dict[str, Any]) -> None:
-        data = self._stream.compress(json.dumps(told).encode()) + self._stream.flush(zlib.Z_SYNC_FLUSH)
+        data = self._stream.compress(json.dumps(told).encode()) + self._stream.flush(self._flush)
         await self._response.send_bytes(data)
 
     async def close(self, code: int) -> None:

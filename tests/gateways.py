@@ -7,7 +7,9 @@ from dataclasses import replace
 import httpx
 
 from apps import settings
+from new_homes import with_engine
 from nexus.app import App
+from nexus.channels.http import ssl_context
 from nexus.config import EngineConfig
 from nexus.gateway.listener import bind_socket
 from nexus.gateway.server import Gateway
@@ -17,7 +19,7 @@ from nexus.testing import ModelServer
 
 def app_for_gateway(home: Home, server: ModelServer) -> App:
     """The parts of a home. On a busy machine its process is not taken for dead."""
-    return App(home, replace(settings(server), engine=EngineConfig(lease_ms=30_000)))
+    return App(with_engine(home), replace(settings(server), engine=EngineConfig(lease_ms=30_000)))
 
 
 @asynccontextmanager
@@ -29,4 +31,5 @@ async def gateway_on(app: App) -> AsyncGenerator[httpx.AsyncClient]:
 
 
 def client_of(url: str, token: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=60)
+    headers = {"authorization": f"Bearer {token}"}
+    return httpx.AsyncClient(base_url=url, headers=headers, verify=ssl_context(), timeout=60)

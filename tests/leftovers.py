@@ -1,19 +1,30 @@
 """A run of the tests ends when the last one has: whatever still runs then is named, and not waited for."""
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import program_starter
 
 _GRACE_S = 10.0
 # Whatever else may keep Python from ending.
 _END_S = 120.0
 _status = pytest.StashKey[int]()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """What a file left open is told of that file, and not of the test that runs when Python comes upon it."""
+    yield
+    gc.collect()
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
@@ -25,6 +36,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Python would join threads for ever, and whoever reads a pipe waits for every process that holds it."""
     if parsers := sys.modules.get("nexus.history.parser_process"):
         parsers.close()  # it stays for the next mail
+    program_starter.close()
     for pid in _children():
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         _say(f"left running by a test, and killed: {pid} {command[:200]}")

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nexus import Context
+from nexus import Context, Item
 
 TOLD = "told.json"
 KEPT = 500
@@ -28,21 +28,22 @@ async def run(ctx: Context) -> dict[str, Any] | None:
     for ahead in sorted({int(days) for days in ctx.config.get("days_before", [0, 7])}):
         when = today + timedelta(days=ahead)
         for fact in await known(ctx, when):
-            key = f"{when.isoformat()} {ahead} {fact['id']}"
+            key = f"{when.isoformat()} {ahead} {fact.id}"
             # The same invocation comes again after a crash, and says the same.
             if told.setdefault(key, ctx.invocation_id) == ctx.invocation_id:
-                lines.append(f"- {words(ahead)}, {when.day} {MONTHS[when.month - 1]}: {fact['text']}")
+                lines.append(f"- {words(ahead)}, {when.day} {MONTHS[when.month - 1]}: {fact.text}")
     if not lines:
         return None
     ctx.files.store(TOLD, dict(list(told.items())[-KEPT:]))
     return {"response": "Birthdays\n\n" + "\n".join(lines)}
 
 
-async def known(ctx: Context, when: date) -> list[dict[str, Any]]:
+async def known(ctx: Context, when: date) -> list[Item]:
     """The facts that name this day as somebody's birthday."""
     question = f"Whose birthday is on {when.day} {MONTHS[when.month - 1]}?"
     found = await ctx.recall(question, kinds=["fact"], limit=50, max_tokens=6_000, deadline_ms=20_000)
-    return [each for each in found if ABOUT.search(each["text"]) and falls_on(each["text"], when)]
+    items = [match.item for match in found.results]
+    return [each for each in items if ABOUT.search(each.text) and falls_on(each.text, when)]
 
 
 def falls_on(text: str, when: date) -> bool:

@@ -23,14 +23,14 @@ async def run(ctx: Context) -> dict[str, Any] | None:
     found = await ctx.recall(
         ctx.config.get("question", QUESTION),
         kinds=["fact", "episode"],
-        since=since.isoformat(),
+        after=since,
         limit=int(ctx.config.get("most", 40)),
         max_tokens=4_000,
         deadline_ms=20_000,  # nobody waits for it, and "nothing" must not mean "no time"
     )
-    if not found:
+    if not found.results:
         return None  # nothing happened: no message, and no model is asked
-    lines = "\n".join(f"- {each['at'][:10]} {each['text']}" for each in found)
+    lines = "\n".join(f"- {match.item.at[:10]} {match.item.text}" for match in found.results)
     text = await ctx.ask(
         f"Write the digest of {day}.",
         about={"memories": lines},

@@ -35,10 +35,10 @@ async def brief(ctx: Context, meeting: dict[str, Any], key: str) -> str:
     found: dict[str, str] = {}
     for name in (meeting["title"], *meeting["people"]):
         question = f"What is open with, promised to or known about {name}?"
-        for each in await ctx.recall(question, limit=6, deadline_ms=20_000):
+        for match in (await ctx.recall(question, limit=6, deadline_ms=20_000)).results:
             # The best matches always come back: a weak one counts only if it names who or what is meant.
-            if each["strength"] == "strong" or name.lower() in each["text"].lower():
-                found.setdefault(each["id"], f"- {each['at'][:10]} {each['text']}")
+            if match.is_strong or name.lower() in match.item.text.lower():
+                found.setdefault(match.item.id, f"- {match.item.at[:10]} {match.item.text}")
     if not found:
         return f"{head}\n\nThe memory holds nothing about it."
     text = await ctx.ask(

@@ -6,6 +6,7 @@ The same bytes are kept once, whoever sends them.
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import IO, Any, Final, Self
 
 from nexus.errors import UsageError
 from nexus.home import PRIVATE_DIRECTORY, Home
+from nexus.text import join_lines
 
 _SIGNATURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -22,7 +24,17 @@ _SIGNATURES: Final = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
     (b"%PDF-", "application/pdf"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"ID3", "audio/mpeg"),
+    (b"#!AMR", "audio/amr"),
 )
+_MP3: Final = re.compile(rb"\xff[\xf2\xf3\xfa\xfb]")
+_ADTS: Final = re.compile(rb"\xff[\xf0\xf1\xf8\xf9]")
+# Containers of sound and of films. A film says what its track of pictures is.
+_MP4: Final = re.compile(rb".{4}ftyp(?:M4[AB] |dash|iso[m2-9]|mp4[12]|3gp)", re.DOTALL)
+_MATROSKA: Final = b"\x1a\x45\xdf\xa3"
+_PICTURES: Final = re.compile(rb"hdlr.{8}vide|V_(?:VP[89]|AV1|MPEG|MS/)", re.DOTALL)
 _NAME_CHARACTERS: Final = 200
 _PIECE_BYTES: Final = 1024 * 1024
 
@@ -63,6 +75,10 @@ class Attachment:
     def is_image(self) -> bool:
         return self.media_type.startswith("image/")
 
+    @property
+    def is_audio(self) -> bool:
+        return self.media_type.startswith("audio/")
+
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         return cls(**value)
@@ -70,7 +86,7 @@ class Attachment:
 
 def identify(file: File, most_bytes: int) -> Attachment:
     """What a file is. One of a kind that nobody could read, or that is too large, is refused."""
-    name = " ".join(file.name.split())[:_NAME_CHARACTERS] or "file"
+    name = join_lines(file.name)[:_NAME_CHARACTERS] or "file"
     if len(file.data) > most_bytes:
         raise UsageError(
             f"{name} is too large: {len(file.data):,} bytes or more, at most {most_bytes:,} are taken",
@@ -79,8 +95,8 @@ def identify(file: File, most_bytes: int) -> Attachment:
     media_type = detect_type(file.data)
     if media_type is None:
         raise UsageError(
-            f"{name} is neither an image, a PDF nor text",
-            hint="PNG, JPEG, GIF and WebP images, PDF files and text in UTF-8 can be attached.",
+            f"{name} is neither an image, a recording, a PDF nor text",
+            hint="PNG, JPEG, GIF and WebP images, recordings, PDF files and text in UTF-8 can be attached.",
         )
     return Attachment(
         name=name,
@@ -126,7 +142,7 @@ def keep_stream(
             digest.update(piece)
             file.write(piece)
         kept = Attachment(
-            name=" ".join((name or "").split())[:_NAME_CHARACTERS] or "file",
+            name=join_lines(name or "")[:_NAME_CHARACTERS] or "file",
             media_type=_detect_signature(start) or media_type,
             size_bytes=size,
             sha256=digest.hexdigest(),
@@ -166,7 +182,7 @@ def read(home: Home, attachment: Attachment) -> bytes | None:
 
 def detect_type(data: bytes) -> str | None:
     """What a file is, by its bytes; None where it is nothing that can be attached."""
-    signed = _detect_signature(data)
+    signed = _detect_signature(data) or _detect_sound(data)
     if signed is not None:
         return signed
     try:
@@ -181,4 +197,14 @@ def _detect_signature(data: bytes) -> str | None:
     for signature, media_type in _SIGNATURES:
         if data.startswith(signature):
             return media_type
-    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
+    if data[:4] == b"RIFF":
+        return {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(data[8:12])
+    if _MP3.match(data):
+        return "audio/mpeg"
+    return "audio/aac" if _ADTS.match(data) else None
+
+
+def _detect_sound(data: bytes) -> str | None:
+    """The type of a container that holds sound and no pictures."""
+    media_type = "audio/mp4" if _MP4.match(data) else "audio/webm" if data.startswith(_MATROSKA) else None
+    return None if media_type is None or _PICTURES.search(data) else media_type

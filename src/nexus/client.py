@@ -1,4 +1,6 @@
-"""An HTTP client for a home served by `nexus up`. It imports nothing above the base.
+"""An HTTP client for a home served by `nexus up`, with the verbs and types of `App`.
+
+Only the base is imported with it; the types of the parts that are asked for are when they are.
 
 `async with Client.connect() as client: run = await client.send("Hello")`.
 """
@@ -7,15 +9,16 @@ import asyncio
 import base64
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 from urllib.parse import quote
 
 import httpx
 from httpx_sse import ServerSentEvent, aconnect_sse
 
-from nexus import errors, ids
+from nexus import clock, errors, ids
 from nexus.attachments import File
 from nexus.errors import (
     AccessError,
@@ -27,8 +30,22 @@ from nexus.errors import (
     UsageError,
 )
 from nexus.home import Home, locate
+from nexus.results import Erasure, Reflection, RunState, StoredFact, Trace, WaitingCall
 from nexus.runs import Delta, FinishedRun, Receipt, Result, Run, Totals
+from nexus.serialization import decode
 from nexus.serving import SILENCE_S, Service, serving
+
+if TYPE_CHECKING:
+    from nexus.automations.reminders import Draft, Reminder
+    from nexus.gateway.views.answers import LastMessage
+    from nexus.gateway.views.requests import RequestLine
+    from nexus.gateway.views.sessions import Message, SessionLine
+    from nexus.gateway.views.usage import Report
+    from nexus.ledgers.events import Unasked
+    from nexus.ledgers.runtime.executions import Mode
+    from nexus.memory.recall.item import How, Matches, Options, Query
+    from nexus.memory.views.entities import EntityLine
+    from nexus.memory.views.page import Page
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +56,8 @@ _PAUSE_S: Final = 0.25
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
 # The gateway sends keep-alives: a stream that is silent for this long is broken.
 _STREAM_TIMEOUT: Final = httpx.Timeout(60.0, connect=5.0)
+# A model answers, or files are rewritten: the process that serves knows when that takes too long.
+_SLOW_TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0, read=None)
 _ERRORS: Final[dict[int, type[NexusError]]] = {
     400: UsageError,
     401: AccessError,
@@ -84,30 +103,36 @@ class Client:
         text: str,
         *,
         session_label: str = "main",
-        model: str = "",
-        mode: str = "followup",
         channel: str = "api",
-        key: str = "",
+        model: str = "",
+        mode: "Mode" = "followup",
+        external_id: str | None = None,
         files: Sequence[File] = (),
     ) -> Run:
         """Send a message and return its run without waiting for the answer.
 
-        Messages sent again under the same `key` are processed once.
+        Messages sent again under the same `external_id` are processed once.
         """
-        sent = await self.submit(
-            text, session_label=session_label, model=model, mode=mode, channel=channel, key=key, files=files
+        receipt = await self.receive(
+            text,
+            session_label=session_label,
+            channel=channel,
+            model=model,
+            mode=mode,
+            external_id=external_id,
+            files=files,
         )
-        return sent.run
+        return receipt.run
 
-    async def submit(
+    async def receive(
         self,
         text: str,
         *,
         session_label: str = "main",
-        model: str = "",
-        mode: str = "followup",
         channel: str = "api",
-        key: str = "",
+        model: str = "",
+        mode: "Mode" = "followup",
+        external_id: str | None = None,
         files: Sequence[File] = (),
         replaces: str | None = None,
     ) -> Receipt:
@@ -128,7 +153,7 @@ class Client:
             ]
         if replaces:
             message["replaces"] = replaces
-        accepted = await self._http.post("/api/messages", message, key=key or ids.new("key"))
+        accepted = await self._http.post("/api/messages", message, key=external_id or ids.new("key"))
         request_id, execution_id = accepted["request_id"], accepted["execution_id"]
         if execution_id is None:
             run = FinishedRun.of(request_id, accepted["content"] or "")
@@ -144,15 +169,6 @@ class Client:
         path = f"/api/executions/{quote(execution_id)}/regenerate"
         return self.run((await self._http.post(path, {"model": model}))["execution_id"])
 
-    async def correct(self, fact_id: str, fact: str, *, by: str = "", channel: str = "api") -> dict[str, Any]:
-        """Replace a fact by what is true now. Both stay in the log. `by` names the person who typed it."""
-        given = {"fact": fact, "by": by, "channel": channel}
-        return await self._http.post(f"/api/memory/facts/{quote(fact_id)}/correct", given)
-
-    async def execution(self, execution_id: str) -> dict[str, Any]:
-        """The current state of a run."""
-        return await self._http.get(f"/api/executions/{quote(execution_id)}")
-
     async def new_session(self, session_label: str, *, channel: str = "api") -> None:
         """Leave a session for a new one; automations at `command:new` run for the one that is left."""
         await self._http.post(f"/api/sessions/{quote(session_label)}/leave", {"channel": channel})
@@ -165,14 +181,115 @@ class Client:
         """The runs of a session that were started after another one, by anyone."""
         return await self._runs(session_label, after=execution_id)
 
+    async def cost(self, session_label: str) -> Totals:
+        """Token usage and cost of a session so far."""
+        return decode(Totals, await self._http.get(f"/api/sessions/{quote(session_label)}/usage"))
+
+    async def recall(self, query: "str | Query", **options: "Unpack[Options]") -> "Matches":
+        """Memories that match a question, best first, with the reasons. No model is called."""
+        from nexus.memory.recall.item import Matches, list_kinds, list_options
+
+        text, given = list_options(query, options)
+        if "kinds" in given:
+            given["scope"] = ",".join(list_kinds(given.pop("kinds")))
+        entity = given.pop("about", None)
+        return decode(Matches, await self._http.get("/api/recall", text=text, entity=entity, **given))
+
+    async def remember(
+        self,
+        fact: str,
+        *,
+        about: str | None = None,
+        entities: Sequence[str] = (),
+        as_of: datetime | str | None = None,
+        confidence: float = 1.0,
+        replaces: Sequence[str] = (),
+        how: "How | None" = None,
+    ) -> StoredFact:
+        """Store a fact as the owner. It is durable when this returns."""
+        given: dict[str, Any] = {
+            "fact": fact,
+            "about": about,
+            "entities": list(entities),
+            "as_of": as_of.isoformat() if isinstance(as_of, datetime) else as_of,
+            "confidence": confidence,
+            "replaces": list(replaces),
+            "how": how,
+        }
+        stored = await self._http.post("/api/memory/facts", given)
+        return StoredFact(id=stored["id"], replaces=tuple(replaces))
+
+    async def correct(
+        self, fact_id: str, fact: str, *, how: "How | None" = None, by: str = "", channel: str = "api"
+    ) -> StoredFact:
+        """Replace a fact by what is true now. Both stay in the log. `by` names the person who typed it."""
+        given = {"fact": fact, "how": how, "by": by, "channel": channel}
+        stored = await self._http.post(f"/api/memory/facts/{quote(fact_id)}/correct", given)
+        return StoredFact(id=stored["id"], replaces=(stored["replaces"],))
+
+    async def forget(self, entity: str, *, mentions: bool = True) -> Erasure:
+        """Erase an entity from every ledger. This can't be undone.
+
+        With `mentions=False`, texts of others that only name it are kept.
+        """
+        given = {"entity": entity, "mentions": mentions}
+        return decode(Erasure, await self._http.post("/api/memory/forget", given, is_slow=True))
+
+    async def forget_fact(self, fact_id: str) -> Erasure:
+        """Erase a fact and what was concluded from it. The message that it came from stays."""
+        return decode(Erasure, await self._http.post("/api/memory/forget", {"fact": fact_id}, is_slow=True))
+
+    async def reflect(self, question: str, *, save_as: str | None = None, model: str = "") -> Reflection:
+        """Answer a question from the memory, with sources; with `save_as`, keep it as a mental model."""
+        given = {"question": question, "save_as": save_as, "model": model}
+        return decode(Reflection, await self._http.post("/api/reflections", given, is_slow=True))
+
+    async def refresh(self, mental_model: str, *, model: str = "") -> Reflection:
+        """Make the next version of a mental model, given by its id or its name."""
+        given = {"mental_model": mental_model, "model": model}
+        return decode(Reflection, await self._http.post("/api/reflections/refresh", given, is_slow=True))
+
+    async def draft_reminder(self, words: str) -> "Draft":
+        """What a reminder in words would be, such as `in two hours call Anna`. Nothing is saved."""
+        from nexus.automations.reminders import Draft
+        from nexus.automations.when import When
+
+        found = await self._http.post("/api/reminders/draft", {"words": words})
+        at = found["at"] and clock.parse(found["at"])
+        return Draft(
+            text=found["text"],
+            asks=found["asks"],
+            when=When(zone=found["zone"], at=at, cron=found["cron"]),
+        )
+
+    async def remind(self, new: "Draft", *, session_label: str = "main", channel: str = "api") -> "Reminder":
+        """Save a reminder, as `draft_reminder` gave it: it arrives in that session, on that channel."""
+        from nexus.automations.reminders import Reminder
+
+        given = {"text": new.text, "asks": new.asks, **new.when.triggers}
+        place = {"session": session_label, "channel": channel}
+        return decode(Reminder, await self._http.post("/api/reminders", {**given, **place}))
+
+    async def list_reminders(self) -> "list[Reminder]":
+        """Every reminder, in the order in which they were made."""
+        from nexus.automations.reminders import Reminder
+
+        return decode(list[Reminder], await self._http.get("/api/reminders"))
+
+    async def execution(self, execution_id: str) -> RunState:
+        """How a run stands."""
+        return decode(RunState, await self._http.get(f"/api/executions/{quote(execution_id)}"))
+
     async def newest_run(self, session_label: str) -> str | None:
         """The id of the run of a session that was started last."""
         found = await self._http.get(f"/api/sessions/{quote(session_label)}/executions", newest=True)
         return next(iter(found["ids"]), None)
 
-    async def last_message(self, session_label: str) -> dict[str, Any] | None:
-        """What a person last said in a session: its `text`, `execution_id`, `request_id` and `files`."""
-        return await self._http.get(f"/api/sessions/{quote(session_label)}/last-message")
+    async def last_message(self, session_label: str) -> "LastMessage | None":
+        """What a person last said in a session."""
+        from nexus.gateway.views.answers import LastMessage
+
+        return decode(LastMessage, await self._http.get(f"/api/sessions/{quote(session_label)}/last-message"))
 
     async def sent_messages(self, session_label: str, *, channel: str, limit: int) -> list[str]:
         """The latest messages sent to a session, newest first."""
@@ -183,69 +300,61 @@ class Client:
 
     async def scheduled_messages(
         self, session_label: str, *, channel: str, after: int | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> "list[Unasked]":
         """Messages from automations: those after `after`, or since the last message to the session."""
-        given = {} if after is None else {"after": after}
+        from nexus.ledgers.events import Unasked
+
         path = f"/api/sessions/{quote(session_label)}/unasked"
-        return (await self._http.get(path, channel=channel, **given))["messages"]
+        return decode(list[Unasked], (await self._http.get(path, channel=channel, after=after))["messages"])
 
-    async def draft_reminder(self, words: str) -> dict[str, Any]:
-        """What a reminder in words would be, such as `in two hours call Anna`: its time, and what happens."""
-        return await self._http.post("/api/reminders/draft", {"words": words})
+    async def sessions(self, **page: Any) -> "Page[SessionLine]":
+        """Sessions, most recently used first."""
+        from nexus.gateway.views.sessions import SessionLine
+        from nexus.memory.views.page import Page
 
-    async def remind(
-        self, draft: dict[str, Any], *, session_label: str = "main", channel: str = "api"
-    ) -> dict[str, Any]:
-        """Save a reminder, as `draft_reminder` gave it: it arrives in that session, on that channel."""
-        keys = ("text", "asks", "at", "cron", "zone")
-        new = {key: draft[key] for key in keys if draft.get(key) is not None}
-        return await self._http.post("/api/reminders", {**new, "session": session_label, "channel": channel})
+        return decode(Page[SessionLine], await self._http.get("/api/sessions", **page))
 
-    async def reminders(self) -> list[dict[str, Any]]:
-        """Every reminder, in the order in which they were made."""
-        return await self._http.get("/api/reminders")
-
-    async def cost(self, session_label: str) -> Totals:
-        """Token usage and cost of a session so far."""
-        return Totals(**await self._http.get(f"/api/sessions/{quote(session_label)}/usage"))
-
-    async def sessions(self, **page: Any) -> dict[str, Any]:
-        """Sessions, most recently used first: a page with `items` and `next`."""
-        return await self._http.get("/api/sessions", **page)
-
-    async def transcript(self, session_label: str, **page: Any) -> dict[str, Any]:
+    async def transcript(self, session_label: str, **page: Any) -> "Page[Message]":
         """The newest messages of a session: a page whose `next` is older."""
-        return await self._http.get(f"/api/sessions/{quote(session_label)}/transcript", **page)
+        from nexus.gateway.views.sessions import Message
+        from nexus.memory.views.page import Page
 
-    async def requests(self, **filters: Any) -> dict[str, Any]:
-        """Requests, newest first: a page with `items` and `next`."""
-        return await self._http.get("/api/requests", **filters)
+        path = f"/api/sessions/{quote(session_label)}/transcript"
+        return decode(Page[Message], await self._http.get(path, **page))
 
-    async def request(self, request_id: str) -> dict[str, Any]:
+    async def requests(self, **filters: Any) -> "Page[RequestLine]":
+        """Requests, newest first."""
+        from nexus.gateway.views.requests import RequestLine
+        from nexus.memory.views.page import Page
+
+        return decode(Page[RequestLine], await self._http.get("/api/requests", **filters))
+
+    async def request(self, request_id: str) -> Trace:
         """One request with its trace."""
-        return await self._http.get(f"/api/requests/{quote(request_id)}")
+        return decode(Trace, await self._http.get(f"/api/requests/{quote(request_id)}"))
 
-    async def decide(self, approval_id: str, decision: str, call_hash: str) -> dict[str, Any]:
+    async def waiting_calls(self) -> list[WaitingCall]:
+        """Tool calls that wait for the owner, oldest first."""
+        return decode(list[WaitingCall], (await self._http.get("/api/approvals"))["approvals"])
+
+    async def decide(self, approval_id: str, decision: str, call_hash: str) -> None:
         """Allow a waiting tool call (`once`, `session`, `always`), or `deny` it."""
-        return await self._http.post(
+        await self._http.post(
             f"/api/approvals/{quote(approval_id)}", {"decision": decision, "call_hash": call_hash}
         )
 
-    async def recall(self, text: str, **options: Any) -> dict[str, Any]:
-        """Memories that match a question, best first, with the reasons."""
-        return await self._http.get("/api/recall", text=text, **options)
+    async def entities(self, **filters: Any) -> "Page[EntityLine]":
+        """Entities, most recently changed first."""
+        from nexus.memory.views.entities import EntityLine
+        from nexus.memory.views.page import Page
 
-    async def remember(self, fact: str, **details: Any) -> dict[str, Any]:
-        """Store a fact. It is durable when this returns."""
-        return await self._http.post("/api/memory/facts", {"fact": fact, **details})
+        return decode(Page[EntityLine], await self._http.get("/api/memory/entities", **filters))
 
-    async def entities(self, **filters: Any) -> dict[str, Any]:
-        """Entities, most recently changed first: a page with `items` and `next`."""
-        return await self._http.get("/api/memory/entities", **filters)
+    async def usage(self, days: int = 30, messages: int = 10) -> "Report":
+        """Cost of the last days, the state of the budgets, and what they refused."""
+        from nexus.gateway.views.usage import Report
 
-    async def usage(self, days: int = 30, messages: int = 10) -> dict[str, Any]:
-        """Cost of the last days, state of the `budgets`, and the `hits` that a budget refused."""
-        return await self._http.get("/api/usage", days=days, messages=messages)
+        return decode(Report, await self._http.get("/api/usage", days=days, messages=messages))
 
     async def login_url(self) -> str:
         """A one-time link to the dashboard."""
@@ -317,10 +426,12 @@ class _Connection:
         given = {name: value for name, value in params.items() if value is not None}
         return await self._request("GET", path, tries=_TRIES, params=given)
 
-    async def post(self, path: str, body: Any = None, *, key: str = "") -> Any:
-        """Post to a path. Only with an idempotency key is it retried."""
-        headers = {"idempotency-key": key} if key else {}
-        return await self._request("POST", path, tries=_TRIES if key else 1, json=body, headers=headers)
+    async def post(self, path: str, body: Any = None, *, key: str = "", is_slow: bool = False) -> Any:
+        """Post to a path. Only with an idempotency key is it retried. What is slow is waited for."""
+        options: dict[str, Any] = {"timeout": _SLOW_TIMEOUT} if is_slow else {}
+        options["headers"] = {"idempotency-key": key} if key else {}
+        tries = _TRIES if key else 1
+        return await self._request("POST", path, tries=tries, is_slow=is_slow, json=body, **options)
 
     async def events(self, path: str) -> AsyncIterator[ServerSentEvent]:
         """Server-sent events. A broken stream is resumed after the last event that arrived."""
@@ -338,10 +449,13 @@ class _Connection:
             else:
                 return
 
-    async def _request(self, method: str, path: str, *, tries: int, **options: Any) -> Any:
+    async def _request(
+        self, method: str, path: str, *, tries: int, is_slow: bool = False, **options: Any
+    ) -> Any:
         for attempt in range(1, tries + 1):
             try:
-                return _check_status(await self._await(self._http.request(method, path, **options))).json()
+                response = self._http.request(method, path, **options)
+                return _check_status(await self._await(response, is_slow=is_slow)).json()
             except httpx.TransportError as error:
                 if attempt == tries:
                     raise self._unreachable(error) from None

@@ -51,6 +51,16 @@ def day(moment: datetime) -> str:
     return timestamp(moment)[:10]
 
 
+def minute(at: str) -> str:
+    """A timestamp to the minute, as people read it: `2026-02-13 10:00`."""
+    return at[:16].replace("T", " ")
+
+
+def second(at: str) -> str:
+    """A timestamp to the second, as people read it: `2026-02-13 10:00:00`."""
+    return at[:19].replace("T", " ")
+
+
 def first_of_month(moment: datetime) -> str:
     """The first day of a moment's month, in UTC: `2026-02-01`."""
     return f"{timestamp(moment)[:7]}-01"

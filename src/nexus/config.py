@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args, get_origin
 from urllib.parse import urlsplit
@@ -21,6 +21,7 @@ from nexus import settings as reading
 from nexus.errors import ConfigError
 from nexus.settings import Setting
 from nexus.settings import setting as _setting
+from nexus.text import join_lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,6 +344,20 @@ class AttachmentsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VoiceConfig:
+    """Voice notes, which are transcribed and answered like written messages."""
+
+    model: str = _setting(
+        "moonshine/tiny-en",
+        "Who transcribes: `moonshine/tiny-en` or `whisper/base` on this machine, or a provider's model, such "
+        "as `openai/whisper-1`. Empty: nobody.",
+        held=True,
+    )
+    language: str = _setting("", "Language of the recordings, such as `de`. Empty: it is recognized.")
+    max_minutes: int = _setting(60, "The longest recording that is transcribed.", least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class McpConfig:
     """An MCP server whose tools agents may call. Unless `sandbox` is set, a program runs with your rights."""
 
@@ -354,6 +369,9 @@ class McpConfig:
     url: str = _setting("", "URL, instead of a program.", held=True)
     headers: Mapping[str, str] = _setting(
         {}, "Headers; a value may name a secret: `Bearer env:TOKEN`.", held=True
+    )
+    oauth: str = _setting(
+        "", "Where the sign-in is kept, such as `file:PATH`. `nexus mcp add` sets it.", held=True, secret=True
     )
     sandbox: bool = _setting(
         False, "Run the program in the sandbox, without a network. It sees what `[tools] directories` grants."
@@ -524,6 +542,51 @@ class AutomationsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FollowupsConfig:
+    """Promises that are recognized in conversations, and raised before they are due."""
+
+    enabled: bool = _setting(True, "Whether promises are recognized and raised.")
+    most_a_day: int = _setting(3, "The most messages a day that raise follow-ups.", least=0)
+    quiet_hours: str = _setting(
+        "21:00-08:00",
+        "When none are raised, in `zone` of `[automations]`. What is due in them is raised before. "
+        "Empty: at any time.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalendarConfig:
+    """A calendar that the agent knows: an account on a CalDAV server, or an iCalendar file (ICS).
+
+    It is read every 15 minutes. Add one with `nexus calendar add`.
+    """
+
+    url: str = _setting(
+        "",
+        "Address of the CalDAV account or calendar, or address or path of an ICS file. An address that is a "
+        "secret is named as `env:NAME`.",
+        held=True,
+    )
+    kind: Literal["caldav", "ics"] = _setting("caldav", "`caldav`: a server. `ics`: a file, only read.")
+    user: str = _setting("", "caldav: login name.")
+    password: str = _setting(
+        "",
+        "caldav: where the password is, such as `env:NAME`. Many providers want an app password.",
+        secret=True,
+    )
+    contacts: bool = _setting(True, "caldav: whether to read the account's contacts (CardDAV) as well.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BriefConfig:
+    """The daily brief, which `nexus automations enable daily-brief` turns on."""
+
+    at: str = _setting("08:00", "When it is sent, in `zone` of `[automations]`.")
+    channel: str = _setting("", "The channel to send it to. Empty: the terminal and the browser.")
+    thread: str = _setting("", "The conversation there, as the channel calls it. Empty: `main`.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class GatewayConfig:
     """The HTTP API, the dashboard and the MCP server, which `nexus up` serves."""
 
@@ -596,10 +659,14 @@ class Config:
     tools: ToolsConfig = ToolsConfig()
     web: WebConfig = WebConfig()
     attachments: AttachmentsConfig = AttachmentsConfig()
+    voice: VoiceConfig = VoiceConfig()
     mcp: dict[str, McpConfig] = field(default_factory=dict[str, McpConfig])
     python_tools: dict[str, PythonToolConfig] = field(default_factory=dict[str, PythonToolConfig])
     channels: dict[str, ChannelConfig] = field(default_factory=dict[str, ChannelConfig])
     automations: AutomationsConfig = AutomationsConfig()
+    followups: FollowupsConfig = FollowupsConfig()
+    calendar: dict[str, CalendarConfig] = field(default_factory=dict[str, CalendarConfig])
+    brief: BriefConfig = BriefConfig()
     memory: MemoryConfig = MemoryConfig()
     gateway: GatewayConfig = GatewayConfig()
     ledgers: LedgersConfig = LedgersConfig()
@@ -662,6 +729,7 @@ def settings() -> Iterator[tuple[str, str, list[Setting]]]:
         yield section, kind.__doc__ or "", reading.describe_section(section, kind)
 
 
+@cache
 def template() -> str:
     """Return the config.toml of a new home: every setting at its default, commented out."""
     lines = [
@@ -723,5 +791,5 @@ def _invalid_toml_error(path: Path, error: ValueError) -> ConfigError:
 
 
 def _comment_lines(text: str) -> list[str]:
-    plain = " ".join(text.split())
+    plain = join_lines(text)
     return [f"# {line}" for line in textwrap.wrap(plain, 98, break_long_words=False, break_on_hyphens=False)]

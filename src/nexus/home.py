@@ -7,6 +7,7 @@ import fcntl
 import os
 import secrets
 import shlex
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ PRIVATE_FILE: Final = 0o600
 _TOKEN_BYTES: Final = 32
 # SQLite takes paths of 512 bytes, and what lies in a home adds to its own.
 _LONGEST_ROOT_BYTES: Final = 400
+_creating: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ class Home:
     @property
     def scripts(self) -> Path:
         return self.state / "hooks" / "scripts"
+
+    @property
+    def skills(self) -> Path:
+        """Agent Skills of the home, a folder each. Those of a workspace are in its own `skills` folder."""
+        return self.state / "skills"
 
     @property
     def logs(self) -> Path:
@@ -146,7 +153,21 @@ class Home:
         return self
 
     def create(self) -> list[Path]:
-        """Make what is missing, and return it. A home that is complete is left exactly as it is."""
+        """Make what a complete home lacks, files and ledgers, as `nexus init` does; return what was made.
+
+        What exists is not touched.
+        """
+        # This is the one import that points up: a home that others can open needs its ledgers.
+        from nexus import ledgers
+        from nexus.ledgers import attach
+
+        with _creating:
+            made = self.create_files()
+            made += [self.ledger(name) for name in ledgers.create(self)]
+            return made + attach.ensure(self)
+
+    def create_files(self) -> list[Path]:
+        """Make the folders and files that are missing, but no ledger, and return them."""
         length = len(os.fsencode(self.root))
         if length > _LONGEST_ROOT_BYTES:
             raise HomeError(

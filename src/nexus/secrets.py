@@ -10,6 +10,7 @@ import re
 import tempfile
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -152,13 +153,42 @@ def keep(secret: str, name: str, folder: Path) -> str:
     user = f"{name}@{folder.parent}"
     if keyring_usable() and _store_in_keyring(secret, user):
         return f"keyring:{_SERVICE}/{user}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    _write_file(folder / name, secret)
+    return f"file:{folder / name}"
+
+
+def replace(source: str, secret: str) -> None:
+    """Store a secret in the place of one that `keep` stored."""
+    kind, _, place = source.partition(":")
+    if kind == "file":
+        _write_file(Path(place).expanduser(), secret)
+        return
+    service, _, user = place.partition("/")
+    if kind != "keyring" or not _store_in_keyring(secret, user, service):
+        raise SecretError(f"Can't write the secret at {source}", hint="Name a file or an unlocked keyring.")
+
+
+def delete(source: str) -> None:
+    """Remove a secret that `keep` stored, if it is there."""
+    kind, _, place = source.partition(":")
+    if kind == "file":
+        Path(place).expanduser().unlink(missing_ok=True)
+    elif kind == "keyring":
+        import keyring
+        import keyring.errors
+
+        service, _, user = place.partition("/")
+        with suppress(keyring.errors.KeyringError):
+            keyring.delete_password(service, user)
+
+
+def _write_file(path: Path, secret: str) -> None:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     # A file of mkstemp's is its owner's alone, from its first byte on.
-    descriptor, building = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+    descriptor, building = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         stream.write(secret + "\n")
-    Path(building).replace(folder / name)
-    return f"file:{folder / name}"
+    Path(building).replace(path)
 
 
 def keyring_usable() -> bool:
@@ -234,13 +264,13 @@ def _read_keyring(place: str) -> str:
         ) from None
 
 
-def _store_in_keyring(secret: str, user: str) -> bool:
+def _store_in_keyring(secret: str, user: str, service: str = _SERVICE) -> bool:
     """Store a secret in the keyring; False if it stays locked."""
     import keyring
     import keyring.errors
 
     try:
-        keyring.set_password(_SERVICE, user, secret)
+        keyring.set_password(service, user, secret)
     except keyring.errors.KeyringError:
         return False
     return True

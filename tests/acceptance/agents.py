@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import apsw
 
-from acceptance.program import NEXUS, typed
+from acceptance.program import start_program, typed
 from nexus.home import Home
 from nexus.testing import ModelServer
 
@@ -39,9 +39,8 @@ def environment(server: ModelServer | None, wire: str = "anthropic", **more: str
 
 def start(home: Home, env: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
     """Begin a command that gets no input."""
-    command = [str(NEXUS), "--home", str(home.root), *arguments]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    return start_program("--home", str(home.root), *arguments, env=env, stdin=null, stdout=pipe, stderr=pipe)
 
 
 def finish(

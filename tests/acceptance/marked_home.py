@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from acceptance.marked_rows import ME, NOBODY, START, MarkedRows
 from nexus import clock
 from nexus.home import LEDGERS, Home
-from nexus.ledgers import migrate
+from nexus.ledgers import sql
 
 # The word that stands in every text of a target. It ends so that the full-text index keeps only a stem
 # of it, and `STEMS` holds what the word and its stem have in common.
@@ -66,7 +66,7 @@ class MarkedHome(MarkedRows):
         put(NOBODY, "identity.persons", id="per_me", entity_id="ent_me", display_name="Me", is_owner=1)
         self.tally[NOBODY]["memory.analysis_types"] += 1
         for ledger in LEDGERS:
-            self.tally[NOBODY][f"{ledger}.schema_migrations"] += migrate.latest(ledger)
+            self.tally[NOBODY][f"{ledger}.schema_migrations"] += len(sql.migrations(ledger))
 
     def _background(self, events: int) -> None:
         for number in range(events // _EVENTS_OF_A_THREAD):

@@ -37,7 +37,7 @@ class MarkedRows:
         self._rows: dict[tuple[str, str, tuple[str, ...]], list[tuple[Any, ...]]] = defaultdict(list)
         self._positions: Counter[str] = Counter()
         self._serial = 0
-        home.create()
+        home.create_files()
         ledgers.create(home)
         attach.ensure(home)
         self._connections = {name: apsw.Connection(str(home.ledger(name))) for name in LEDGERS}
@@ -202,9 +202,21 @@ class MarkedRows:
                         source_event_id=source_event_id, metadata_json=json.dumps({"said": word}), **values)
         self.put(owner, "memory.fact_entities", fact_id=fact, entity_id=about)
         self.log(owner, "consolidation", "fact", fact, f"{word} was seen")
+        self.exam(owner, word, fact, about)
         self.vector(owner, "fact", fact)
         self.facts[owner].append(fact)
         return fact
+
+    def exam(self, owner: str, word: str, fact: str, about: str) -> None:
+        """An exam of one fact, with what is wrong with it and a question that a model wrote."""
+        exam = self.put(NOBODY, "memory.exams", id=self.new("exm"), sample_id="exm_1", facts=1,
+                        settings_json="{}", duration_ms=1)
+        self.put(owner, "memory.exam_answers", exam_id=exam, fact_id=fact, age="month", kind="attribute",
+                 entity_id=about, asked=4, found=1)
+        self.put(owner, "memory.exam_findings", exam_id=exam, fact_id=fact, kind="hidden",
+                 detail=f"not found: {word}", fixes_json=json.dumps([[word, f"nexus memory pin {word}"]]))
+        self.put(owner, "memory.exam_wordings", fact_id=fact, model="p/m", number=1,
+                 question=f"What does {word} like?")
 
     def episode(self, owner: str, word: str, thread_id: str, events: list[str], about: str) -> str:
         """An episode of some events; nothing of its own says when it was."""

@@ -12,11 +12,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 from nexus.cli import main
+from program_starter import Program
 
 NEXUS = Path(sys.executable).with_name("nexus")
 _PATIENCE_S = 120
 # Commands that run until they are stopped, or whose place another program takes.
-_OWN_PROCESS = {"up", "mcp", "sql"}
+_OWN_PROCESS = {"up", "mcp", "sql", "acp"}
 # Variables that count when Python starts.
 _AT_THE_START = ("LD_PRELOAD", "PYTHONPATH")
 
@@ -34,17 +35,16 @@ def typed(
     A process is started for what needs its own, and where an event loop runs already. `together`: standard
     error goes where the rest does.
     """
-    if _needs_a_process(words, env) or not _is_free():
+    if _needs_a_process(words) or _needs_python(env) or not _is_free():
         pipe = subprocess.PIPE
-        return subprocess.run(
-            [str(NEXUS), *words],
-            env=env,
-            input=stdin,
-            stdout=pipe,
-            stderr=subprocess.STDOUT if together else pipe,
-            text=True,
-            timeout=_PATIENCE_S,
-        )
+        errors = subprocess.STDOUT if together else pipe
+        with start_program(*words, env=env, stdin=pipe, stdout=pipe, stderr=errors) as process:
+            try:
+                out, err = process.communicate(stdin, timeout=_PATIENCE_S)
+            except BaseException:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
     out = _stream()
     err = out if together else _stream()
     with (
@@ -55,10 +55,26 @@ def typed(
     return subprocess.CompletedProcess(words, code, _text(out), _text(err))
 
 
-def _needs_a_process(words: tuple[str, ...], env: Mapping[str, str]) -> bool:
+def start_program(
+    *words: str,
+    env: Mapping[str, str] = os.environ,
+    stdin: int | None = None,
+    stdout: int | None = None,
+    stderr: int | None = None,
+) -> subprocess.Popen[str]:
+    """Start a command by its words, in a process of its own."""
+    if _needs_python(env):
+        command = [str(NEXUS), *words]
+        return subprocess.Popen(command, env=env, stdin=stdin, stdout=stdout, stderr=stderr, text=True)
+    return Program(words, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
+
+
+def _needs_a_process(words: tuple[str, ...]) -> bool:
     command = words[2:] if words[:1] == ("--home",) else words
-    if set(command[:1]) & _OWN_PROCESS or command[:2] == ("host", "serve"):
-        return True
+    return bool(set(command[:1]) & _OWN_PROCESS) or command[:2] == ("host", "serve")
+
+
+def _needs_python(env: Mapping[str, str]) -> bool:
     return any(env.get(name) != os.environ.get(name) for name in _AT_THE_START)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from acceptance.program import NEXUS
+from acceptance.program import start_program
 from nexus.home import Home
 from nexus.skills import memory
 from nexus.skills.memory_socket import OWNER
@@ -19,8 +19,8 @@ class Served:
     """`nexus up` on a home, ready to answer."""
 
     def __init__(self, home: Home, env: dict[str, str] | None = None, *arguments: str) -> None:
-        command = [str(NEXUS), "--home", str(home.root), "up", "--json", *arguments]
-        self._process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+        words = ("--home", str(home.root), "up", "--json", *arguments)
+        self._process = start_program(*words, env=os.environ if env is None else env, stdout=subprocess.PIPE)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, f"nexus up ended with {self._process.wait(30)}"

@@ -12,7 +12,7 @@ import pytest
 
 import nexus.roles.bundled
 from acceptance.agents import PATIENCE_S, environment, finish, rows, until
-from acceptance.program import NEXUS
+from acceptance.program import start_program
 from apps import dispatching
 from migration.old_hooks import OLD_ROWS, old_database
 from nexus.home import Home
@@ -156,9 +156,9 @@ def test_a_writer_learns_and_its_turns_follow_each_other(
 @contextmanager
 def chatting(home: Home, server: ModelServer, **more: str) -> Generator[IO[str]]:
     """A chat that stays open; what is written is said in it."""
-    command = [str(NEXUS), "--home", str(home.root), "chat"]
-    quiet, env = subprocess.DEVNULL, environment(server, **more)
-    process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, text=True)
+    words, quiet = ("--home", str(home.root), "chat"), subprocess.DEVNULL
+    env = environment(server, **more)
+    process = start_program(*words, env=env, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet)
     assert process.stdin is not None
     try:
         yield process.stdin
@@ -171,7 +171,7 @@ def chatting(home: Home, server: ModelServer, **more: str) -> Generator[IO[str]]
 
 def test_old_hooks_folders_and_plugins_are_listed_and_fire(tmp_path: Path, server: ModelServer) -> None:
     home = Home(tmp_path / "home")
-    home.create()
+    home.create_files()
     (home.scripts / "old.py").write_text("def run(ctx):\n    return {'enrich': {'old': 1}}\n")
     row = list(OLD_ROWS[0])
     row[0], row[1], row[5], row[6], row[13] = "h9", "old", "~/.nexus/state/hooks/scripts/old.py", None, None

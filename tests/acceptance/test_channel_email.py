@@ -104,7 +104,10 @@ def test_a_conversation_by_mail_with_files_both_ways(
     assert parts["image/png"].get_filename() == "map.png"
     assert parts["image/png"].get_payload(decode=True) == png()
     assert post.texts()[0] == "You said word1"
-    assert post.texts()[1] == "You said word2\n\nI couldn't read b.zip: neither an image, a PDF nor text."
+    assert (
+        post.texts()[1]
+        == "You said word2\n\nI couldn't read b.zip: neither an image, a recording, a PDF nor text."
+    )
     assert post.sent[1]["References"].split()[0] == "<1@home.example>"
     assert b"Zebra crossing" in last, "the model read the PDF"
     assert b"Attachment not read: b.zip" in last

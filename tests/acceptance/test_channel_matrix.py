@@ -17,6 +17,7 @@ from matrix_server import Person, Synapse, homeserver
 from nexus import config
 from nexus.home import Home
 from nexus.testing import ModelServer
+from transcription_server import TranscriptionServer
 
 _numbers = count()
 
@@ -115,6 +116,25 @@ def test_files_both_ways_and_a_group_is_answered_when_addressed(
     assert (file["msgtype"], file["body"], file["info"]["mimetype"]) == ("m.image", "map.png", "image/png")
     assert me.download(file["url"]) == png()
     assert not any("url" in each["content"] for each in me.heard(room)), "a stranger gets no file"
+
+
+def test_a_voice_note_is_answered(
+    home: Home, env: dict[str, str], server: ModelServer, agent: Person, me: Person
+) -> None:
+    server.always(echo_word)
+    speech = TranscriptionServer()
+    recording = b"OggS, as far as anybody looks"
+    speech.said[recording] = "This is word7"
+    with home.config_file.open("a") as config:
+        config.write(f'\n[providers.speech]\nkind = "openai"\nbase_url = "{speech.url}"\n')
+    try:
+        with serving(home, env | {"NEXUS_VOICE_MODEL": "speech/whisper-1"}):
+            room = me.open_room(agent.id)
+            me.attach(room, "Voice message.ogg", recording, "audio/ogg", msgtype="m.audio")
+            until(lambda: me.texts(room))
+    finally:
+        speech.close()
+    assert me.texts(room) == ["You said word7"]
 
 
 def test_killed_at_random_mail_and_matrix_messages_are_answered_once(

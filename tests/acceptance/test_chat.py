@@ -1,14 +1,12 @@
 """Talking with the agent: in a terminal, in a pipe, in one shot, and where nothing is set up yet."""
 
 import json
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from acceptance.agents import PATIENCE_S, answers, environment, finish
-from acceptance.program import NEXUS
+from acceptance.agents import PATIENCE_S, answers, environment, finish, start
 from acceptance.terminal import Terminal
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, ToolCall, Turn, echo, failures
@@ -100,11 +98,7 @@ def test_a_task_waits_for_a_model_server_that_is_not_running_and_says_so_once(
         NEXUS_PROVIDERS_OLLAMA_BASE_URL=server.openai_url,
         NEXUS_PROVIDERS_OLLAMA_MAX_RETRIES="0",
     )
-    command = [str(NEXUS), "--home", str(home.root), "run", "--no-wait", "Hello"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
-    ) as run:
+    with start(home, env, "run", "--no-wait", "Hello") as run:
         assert run.stderr is not None
         told = f"The model server at {server.openai_url} isn't running. Waiting; press Ctrl-C to stop.\n"
         assert run.stderr.readline() == told

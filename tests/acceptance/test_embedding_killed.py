@@ -5,8 +5,10 @@ NEXUS_LONG=1 kills it more often.
 
 import json
 import random
+import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,8 @@ _FACTS = 600
 
 _MISSING = """SELECT count(*) AS n FROM facts WHERE id NOT IN
   (SELECT target_id FROM embeddings WHERE target_type = 'fact')"""
+_FACTS_AND_VECTORS = """SELECT (SELECT count(*) FROM facts),
+  (SELECT count(*) FROM made.embeddings WHERE target_type = 'fact')"""
 _VECTORS = (
     "SELECT count(*) AS n, count(DISTINCT target_id) AS things FROM embeddings WHERE target_type = 'fact'"
 )
@@ -51,19 +55,37 @@ def batch(workspace: Workspace, number: int) -> subprocess.Popen[str]:
     return process
 
 
+def await_work(home: Home, vectors: int) -> bool:
+    """Wait for facts without a vector and that many more vectors; say whether some are still to be made."""
+    with closing(sqlite3.connect(f"file:{home.ledger('memory')}?mode=ro", uri=True)) as connection:
+        connection.execute("ATTACH ? AS made", (f"file:{home.data / 'embeddings.db'}?mode=ro",))
+        _, before = connection.execute(_FACTS_AND_VECTORS).fetchone()
+        made = before
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            facts, made = connection.execute(_FACTS_AND_VECTORS).fetchone()
+            if made - before >= vectors and facts > made:
+                return True
+            if facts == made and made > before:
+                return False
+            time.sleep(0.005)
+    raise AssertionError(f"{made - before} of {vectors} vectors were made in two minutes")
+
+
 def test_after_kills_every_fact_has_its_vector_once(home: Home, workspace: Workspace) -> None:
     acknowledged: list[str] = []
     unfinished = 0
     for number in range(_KILLS):
         served = Served(home)
         writing = batch(workspace, number)
-        # Some kills hit the writing of the batch, most the embedding of it.
-        time.sleep(random.uniform(0.05, 2.0))
+        if number:
+            unfinished += int(await_work(home, random.randint(1, _FACTS // 3)))
+        else:
+            time.sleep(random.uniform(0.05, 0.5))  # about where the batch is written
         served.kill()
         answer, _ = writing.communicate(timeout=60)
         if writing.returncode == 0:
             acknowledged += [result["id"] for result in json.loads(answer)["results"]]
-        unfinished += int(workspace.sql(_MISSING)[0]["n"] > 0)
     assert unfinished, "no kill came while work was outstanding"
 
     with serving(home):

@@ -111,7 +111,9 @@ def test_homes_of_a_killed_host_go_on_elsewhere_and_what_only_it_had_is_salvaged
         server.always(echo)
         settings = write_settings(tmp_path, server)
         tokens = {name: fleet.add(name, settings) for name in names}
-        with fleet.serving("one") as (one, port), fleet.serving("two") as (_, second_port):
+        halts = tmp_path / "halts"
+        halts.write_text(json.dumps({fleet.registry.get_named("ada").id: "read the copy back"}))
+        with fleet.serving("one") as (one, port), fleet.serving("two", halts) as (_, second_port):
             for name in names:
                 fleet.place(name, "one")
                 said(port, name, tokens[name], "Question 0", f"{name}-0")
@@ -133,6 +135,9 @@ def test_homes_of_a_killed_host_go_on_elsewhere_and_what_only_it_had_is_salvaged
             with fleet.serving("one"):
                 for name in names:
                     until(lambda name=name: len(answers(fleet.home("two", name))) >= 4)
+                # Messages need not wait until the new owner's copy was read back; their source does.
+                assert any((fleet.root("one") / "stale").glob("ada.*"))
+                halts.write_text("{}")
                 until(lambda: not any((fleet.root("one") / "stale").iterdir()))
                 for name in names:
                     # It was salvaged: the same message isn't taken again.

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from acceptance.program import NEXUS, nexus
+from acceptance.program import nexus, start_program
 from nexus.home import Home
 from nexus.serving import Serving
 
@@ -55,10 +55,8 @@ def events(root: Path) -> set[str]:
 def on_a_terminal(root: Path, *arguments: str, answer: str) -> tuple[int, str]:
     """Run a command with a person at the keyboard, who gives one answer."""
     controller, terminal = pty.openpty()
-    command = [str(NEXUS), "--home", str(root), *arguments]
-    process = subprocess.Popen(
-        command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    pipe = subprocess.PIPE
+    process = start_program("--home", str(root), *arguments, stdin=terminal, stdout=pipe, stderr=pipe)
     os.close(terminal)
     os.write(controller, f"{answer}\n".encode())
     output, _ = process.communicate(timeout=120)

@@ -26,7 +26,7 @@ from acceptance.forgotten import (
 )
 from acceptance.marked_home import RANGE, STEMS, THREAD_ID, MarkedHome
 from acceptance.marked_rows import NOBODY
-from acceptance.program import NEXUS, nexus
+from acceptance.program import nexus, start_program
 from nexus import config, ids
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers, forgetting
@@ -75,10 +75,8 @@ def _killed_after_one_ledger(home: Home, case: str, marked: MarkedHome) -> bool:
     """Kill the program once the facts are gone. False where it was quicker."""
     others = sum(marked.tally[owner]["memory.facts"] for owner in marked.tally if owner != case)
     memory = connection(home, "memory")
-    process = subprocess.Popen(
-        [str(NEXUS), "--home", str(home.root), "forget", case, *ARGUMENTS[case], "--yes"],
-        stdout=subprocess.DEVNULL,
-    )
+    words = ("--home", str(home.root), "forget", case, *ARGUMENTS[case], "--yes")
+    process = start_program(*words, stdout=subprocess.DEVNULL)
     while memory.execute("SELECT count(*) FROM facts").get != others and process.poll() is None:
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
@@ -188,10 +186,8 @@ async def test_what_others_write_meanwhile_goes_too(marked: MarkedHome, copied: 
 
 def test_the_home_serves_other_processes_meanwhile(marked: MarkedHome, copied: Home) -> None:
     """Another process writes facts about somebody else all the while and sees no error."""
-    process = subprocess.Popen(
-        [str(NEXUS), "--home", str(copied.root), "forget", "entity", *ARGUMENTS["entity"], "--yes"],
-        stdout=subprocess.DEVNULL,
-    )
+    words = ("--home", str(copied.root), "forget", "entity", *ARGUMENTS["entity"], "--yes")
+    process = start_program(*words, stdout=subprocess.DEVNULL)
     writer = connection(copied, "memory")
     writer.set_busy_timeout(30_000)
     written = 0

@@ -67,7 +67,8 @@ class Asked:
             "source": entities,
             "target": entities,
             "event_id": [each["source_event_id"] for each in facts if each["source_event_id"]],
-            "fact_id": [each["id"] for each in facts],
+            "fact_id": [each["id"] for each in facts[1:]],
+            "forget_id": [self.forget(facts[0]["id"])],
             "episode_id": [each["id"] for each in self.get("/memory/episodes", limit=20)["items"]],
             "candidate_id": [each["id"] for each in self.get("/memory/candidates")],
             "name": [
@@ -79,6 +80,12 @@ class Asked:
             "operation": list(OPERATIONS),
             "version": [1, 2, 3],
         }
+
+    def forget(self, fact_id: str) -> str:
+        """A deletion with a receipt."""
+        path, wanted = f"{self.url}/api/memory/forget", {"fact": fact_id}
+        answer = httpx.post(path, json=wanted, headers=self.token, timeout=PATIENCE_S)
+        return str(answer.raise_for_status().json()["forget_id"])
 
     def upload(self, name: str) -> str:
         """An export that is there to be imported."""

@@ -15,7 +15,7 @@ import httpx
 
 from acceptance.agents import rows
 from acceptance.fleet import LOOK_S, holds_second
-from acceptance.program import NEXUS, typed
+from acceptance.program import NEXUS, start_program, typed
 from delegated import delegated
 from hosts import write_settings
 from long_form import times
@@ -40,9 +40,12 @@ def serving(
     root: Path, *arguments: str, cgroup: Path | None = None
 ) -> Generator[tuple[subprocess.Popen[str], int]]:
     """The host, until the context ends; with the port that it listens on."""
-    join = ["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', str(cgroup)] if cgroup else []
-    asked = [*join, str(NEXUS), "host", "serve", "--root", str(root), "--json", *arguments]
-    process = subprocess.Popen(asked, stdout=subprocess.PIPE, text=True)
+    words = ["host", "serve", "--root", str(root), "--json", *arguments]
+    if cgroup is None:
+        process = start_program(*words, stdout=subprocess.PIPE)
+    else:
+        join = ["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', str(cgroup)]
+        process = subprocess.Popen([*join, str(NEXUS), *words], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield process, json.loads(process.stdout.readline())["port"]

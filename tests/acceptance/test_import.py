@@ -33,7 +33,7 @@ def test_a_mailbox_is_previewed_imported_found_listed_and_undone(home: Path, tmp
     assert "2 messages in 2 threads" in seen.stdout
     assert "1 set aside: it is not a mail" in seen.stdout
     done = nexus(home, "import", str(path), "--me", "me@example.com")
-    assert "Imported 2 messages in 2 new threads as imp_" in done.stdout
+    assert "Imported 2 messages in 2 new threads." in done.stdout
     assert "behind the piano" in nexus(home, "recall", "where is the spare key").stdout
     [listed] = json.loads(nexus(home, "import", "--list", "--json").stdout)
     undone = nexus(home, "forget", "import", listed["id"], "--yes")

@@ -19,10 +19,11 @@ import pytest
 from acceptance.program import NEXUS, nexus
 from acceptance.writing import BATCH
 from long_form import times
+from migration import later_release
 from migration.old_hooks import OLD_ROWS, old_database
 from nexus import config
 from nexus.home import LEDGERS, Home
-from nexus.ledgers import Ledgers, migrate
+from nexus.ledgers import Ledgers, migrate, sql
 
 _KILLS_WHILE_WRITING = times(6, long=20)
 _KILLS_FROM_THE_START = times(2, long=10)
@@ -30,6 +31,7 @@ _KILLS_OF_INIT = times(2, long=10)
 _KILLS_OF_MIGRATION = times(2, long=10)
 _SEED = 35
 
+_TESTS = Path(__file__).parent.parent
 _WRITING = [sys.executable, str(Path(__file__).with_name("writing.py"))]
 _FOREVER = "600"
 _TEXT = {"events": "SELECT content FROM events", "memory": "SELECT fact FROM facts",
@@ -77,10 +79,7 @@ def check_ledger(connection: apsw.Connection, name: str) -> None:
     assert connection.execute("PRAGMA integrity_check").get == "ok"
     assert migrate.version(connection, name) == migrate.latest(name)
     records = connection.execute("SELECT version, name FROM schema_migrations ORDER BY version").fetchall()
-    steps = [
-        migration.stem for migration in sorted(Path(migrate.__file__).parent.glob(f"{name}/migrations/*"))
-    ]
-    assert records == [(int(step[:4]), step) for step in steps]
+    assert records == [(number, step) for number, step, _ in sql.migrations(name)]
     if index := _INDEXES.get(name):
         connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")
 
@@ -156,6 +155,9 @@ from nexus.config import LedgersConfig
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 
+sys.path.insert(0, sys.argv[3])
+from migration import later_release
+
 steps, last = itertools.count(1), int(sys.argv[2])
 
 def count():
@@ -172,14 +174,18 @@ async def main():
         await opened.runtime.read(lambda c: c.execute("SELECT count(*) FROM automations").get)
 
 apsw.connection_hooks.append(watch)
-asyncio.run(main())
+with later_release.installed():
+    asyncio.run(main())
 print(next(steps) - 1)
 """
 
 
 @pytest.fixture
 def old_home(home: Home) -> Home:
-    """A home whose runtime ledger is still the old hooks database, large enough to take a while."""
+    """A home whose runtime ledger is still the old hooks database, large enough to take a while.
+
+    To a later release it goes through several steps.
+    """
     home.ledger("runtime").unlink()
     rows = [(f"{row[0]}-{number}", *row[1:]) for number in range(_OLD_HOOKS // 2) for row in OLD_ROWS[:2]]
     old_database(home.ledger("runtime"), rows)
@@ -191,24 +197,26 @@ async def test_a_killed_migration_happened_or_did_not(old_home: Home, tmp_path: 
         return Home(shutil.copytree(old_home.root, tmp_path / name))
 
     def run(home: Home, last: int) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-c", _MIGRATE, str(home.root), str(last)]
+        command = [sys.executable, "-c", _MIGRATE, str(home.root), str(last), str(_TESTS)]
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=600)
 
-    steps, chance = int(run(copy("usual"), 0).stdout), random.Random(_SEED)
+    newest, steps, chance = 0, int(run(copy("usual"), 0).stdout), random.Random(_SEED)
     reached: list[int] = []
     for number in range(_KILLS_OF_MIGRATION):
         home = copy(str(number))
         last = round(steps * (number + chance.random()) / _KILLS_OF_MIGRATION)
         assert run(home, max(1, last)).returncode == -signal.SIGKILL
         reached.append(_check_migrating(home.ledger("runtime")))
-        await open_and_write(home)
-        check_ledgers(home)
-        assert _check_migrating(home.ledger("runtime")) == migrate.latest("runtime")
+        with later_release.installed():
+            await open_and_write(home)
+            check_ledgers(home)
+            newest = migrate.latest("runtime")
+        assert _check_migrating(home.ledger("runtime")) == newest
         assert _journal_mode(home.ledger("runtime")) == "wal"
         shutil.rmtree(home.root)
     # Each got as far as its last whole step: the first not to the end, and none less far than the one before.
     assert reached == sorted(reached)
-    assert reached[0] < reached[-1] <= migrate.latest("runtime")
+    assert reached[0] < reached[-1] <= newest
 
 
 def _check_migrating(path: Path) -> int:
@@ -219,10 +227,10 @@ def _check_migrating(path: Path) -> int:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         version = migrate.version(connection, "runtime")
         records = connection.execute("SELECT version FROM schema_migrations").fetchall() if version else []
-        assert records == [(number,) for number in range(1, version + 1)]
-        assert ("schema_migrations" in tables) == (version >= 1)
-        assert {"hooks", "automations"} & tables == {"hooks" if version < 2 else "automations"}
-        rows = "SELECT count(*) FROM hooks" if version < 2 else "SELECT count(*) FROM automations"
+        assert records == [(number,) for number in range(sql.BASELINE, version + 1)]
+        assert ("schema_migrations" in tables) == (version >= sql.BASELINE)
+        assert {"hooks", "automations"} & tables == {"automations" if version else "hooks"}
+        rows = f"SELECT count(*) FROM {'automations' if version else 'hooks'}"
         assert connection.execute(rows).get == _OLD_HOOKS
         return version
     finally:

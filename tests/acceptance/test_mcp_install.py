@@ -61,9 +61,9 @@ def test_the_entry_of_another_home_is_replaced_only_if_asked(tmp_path: Path) -> 
     assert f"Claude Code uses the memory of {first}" in refused.stderr
     assert str(second) in refused.stderr
     assert file.read_bytes() == before
-    rows = {row.split()[0]: row for row in nexus(second, "mcp", "list").stdout.splitlines() if row.strip()}
-    assert "not connected" not in rows["claude-code"]
+    listed = nexus(second, "connect").stdout.splitlines()
+    assert ["claude-code", "uses", str(first)] in [line.split() for line in listed]
     assert find_home(CLIENTS["claude-code"], file) == str(first)
-    assert "not connected" in rows["codex"]
+    assert ["codex", "installed"] in [line.split() for line in listed]
     assert "Connected Claude Code" in nexus(second, "mcp", "install", "claude-code", "--replace").stdout
     assert str(second) in file.read_text()

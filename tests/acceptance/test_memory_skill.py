@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from acceptance.program import NEXUS, nexus
+from acceptance.program import NEXUS, nexus, start_program
 from acceptance.running import Served, Workspace, serving
 from acceptance.test_specification import WRITE, check_written
 from new_homes import new_home
@@ -220,8 +220,7 @@ def test_a_killed_home_leaves_scripts_that_work(workspace: Workspace, home: Home
 
 
 def test_stopping_says_so_and_leaves_no_socket(home: Home) -> None:
-    command = [str(NEXUS), "--home", str(home.root), "up", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = start_program("--home", str(home.root), "up", "--port", "0", stdout=subprocess.PIPE)
     assert process.stdout is not None
     lines = [process.stdout.readline()]
     while lines[-1] and not lines[-1].startswith("Press Ctrl-C"):

@@ -6,7 +6,7 @@ import subprocess
 
 from acceptance.agents import environment, finish, kill_when
 from acceptance.agents import rows as rows_of
-from acceptance.program import NEXUS
+from acceptance.program import start_program
 from acceptance.test_automations import chatting, until
 from apps import app_on, dispatching, send
 from memory_writers import bash, batch, invocations, is_reflection, is_writer, quiet, rows, writing
@@ -277,9 +277,8 @@ def test_a_writer_that_is_killed_goes_on_where_the_home_is_next_served(
     env = environment(server, NEXUS_MODELS_WRITER="test/large", NEXUS_MEMORY_WRITER="code")
     held = server.when(is_writer).script(Turn("Let me see.", faults=[Hold(gate="writing")]))
     server.script("Noted.")
-    command = [str(NEXUS), "--home", str(home.root), "chat"]
-    pipe, quiet_ = subprocess.PIPE, subprocess.DEVNULL
-    process = subprocess.Popen(command, env=env, stdin=pipe, stdout=quiet_, stderr=quiet_, text=True)
+    words, quiet_ = ("--home", str(home.root), "chat"), subprocess.DEVNULL
+    process = start_program(*words, env=env, stdin=subprocess.PIPE, stdout=quiet_, stderr=quiet_)
     assert process.stdin is not None
     process.stdin.write("My colleague Sarah Chen leads Project X now.\n")
     process.stdin.flush()

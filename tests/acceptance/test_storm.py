@@ -10,7 +10,7 @@ import pytest
 from contract.postgres import Postgres, binary
 from contract.storm.storm import Weather, rage, seed_of_the_day
 
-_OLDER = "69575befc5a077e55289a1c2723760f1aaa20b9f"
+_OLDER = "ea83e23b82ff175ca204505bb30342a2da7cff60"
 """Of November 2026: the storm begins with it, and the home is upgraded in the middle."""
 
 

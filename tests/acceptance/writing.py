@@ -66,7 +66,7 @@ async def _write_everything(opened: Ledgers, name: str, until: float) -> None:
 
 async def main(root: Path, name: str, seconds: float) -> None:
     home = Home(root)
-    home.create()
+    home.create_files()
     ledgers.create(home)
     attach.ensure(home)
     async with Ledgers(home, LedgersConfig()) as opened:

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from acceptance.agents import environment
-from acceptance.program import NEXUS
+from acceptance.program import start_program
 from new_homes import new_home
 from nexus.config import LedgersConfig
 from nexus.home import Home
@@ -74,9 +74,9 @@ def _serving(folder: Path, variables: dict[str, str]) -> Generator[Served]:
     with ThreadPoolExecutor(1) as elsewhere:  # the browser may have its loop in this thread
         elsewhere.submit(asyncio.run, _fill(home, folder)).result()
     with ModelServer() as model:
-        command = [str(NEXUS), "--home", str(home.root), "up", "--json", "--port", "0"]
+        words = ("--home", str(home.root), "up", "--json", "--port", "0")
         env = environment(model, NEXUS_MODELS_REFLECTION="test/small", **variables)
-        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+        process = start_program(*words, env=env, stdout=subprocess.PIPE)
         assert process.stdout is not None
         try:
             told = json.loads(process.stdout.readline())

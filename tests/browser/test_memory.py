@@ -119,7 +119,7 @@ def test_a_memory_under_an_answer_says_why_and_is_corrected_there(
     answer = page.locator(".answer", has_text=f"{value}.")
     answer.locator(".memories > summary").click()
     memory = answer.locator(".offered > li", has_text=value)
-    expect(memory.locator(".why")).to_have_text(re.compile(r"It is among the best matches.*Found by .*\."))
+    expect(memory.locator(".why")).to_have_text(re.compile(r"It is among the best matches.*\(.*\)\."))
     memory.get_by_role("button", name="Pin", exact=True).click()
     expect(memory.get_by_role("button", name="Unpin")).to_be_visible()
     memory.get_by_text("Correct", exact=True).click()

@@ -18,6 +18,7 @@ _WITHOUT_PICTURE = {
     "/events/{id}/files/{place}",
     "/automations/{name}/changes/{commit}",
     "/approvals/{id}",
+    "/memory/forget/{forget_id}.json",
 }
 
 

@@ -25,7 +25,7 @@ async def test_a_second_home_is_refused_and_the_first_comes_back(
     url = postgres.new_database()
     mine, other = (Home(tmp_path_factory.mktemp(name)) for name in ("mine", "other"))
     for home in (mine, other):
-        home.create()
+        home.create_files()
     await _opened(mine, url)
     with pytest.raises(EngineOwnerError, match="another home"):
         await _opened(other, url)

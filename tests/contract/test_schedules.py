@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from nexus.engine import (
     Engine,
@@ -170,25 +169,3 @@ async def test_old_ended_work_is_forgotten_and_dead_letters_are_kept(engine: Eng
     again = await asyncio.to_thread(records.retry, engine.database, crashed.id)
     assert await engine.execution(again).result() == "crashed"
     assert records.list_dead_letters(engine.database) == []
-
-
-async def test_jobs_of_an_earlier_version_are_removed(database: str, engine: Engine) -> None:
-    left = store.new_execution("embedding", None, key="job:embedding:1", lane="background", version="1")
-    statements = (
-        "CREATE TABLE {t}nexus_jobs (work TEXT, execution_id TEXT)",
-        f"INSERT INTO {{t}}nexus_jobs VALUES ('embedding', '{left.id}')",
-    )
-    await engine.close()
-    await engine.open(serve=False)
-    with engine.database.write() as connection:
-        for statement in statements:
-            connection.execute(engine.database.sql(statement))
-        store.insert(engine.database, connection, [left])
-    await engine.close()
-    await engine.open(serve=False)
-    found = sa.inspect(engine.database.engine).get_table_names(engine.database.schema)
-    assert "nexus_jobs" in found, "the owner may be a process of that version"
-    await engine.close()
-    await engine.open()
-    assert await engine.states([left.id]) == {}
-    assert "nexus_jobs" not in sa.inspect(engine.database.engine).get_table_names(engine.database.schema)

@@ -21,7 +21,7 @@ from nexus.broker.tools.recall import recall_tool
 from nexus.broker.tools.sandbox import Sandbox
 from nexus.broker.tools.tool import Context
 from nexus.cli import program
-from nexus.cli.recall import parse_answer, print_answer
+from nexus.cli.recall import print_answer
 from nexus.config import Config
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
@@ -30,10 +30,11 @@ from nexus.gateway.server import build
 from nexus.home import Home
 from nexus.ledgers import sql
 from nexus.library.items import make_hit
-from nexus.memory.recall.item import Query
+from nexus.memory.recall.item import Matches, Query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.writing import Provenance
 from nexus.request import Access, Event, Request
+from nexus.serialization import decode
 from nexus.skills.commands import Commands
 from unit.gateway.scene import Scene
 
@@ -154,6 +155,10 @@ def account_of_match(match: dict[str, Any]) -> Account:
     )
 
 
+def leave_out(values: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in names}
+
+
 async def test_every_surface_says_the_same_of_a_fact(corrected: Corrected) -> None:
     wanted = corrected.accounts
     app = corrected.app
@@ -234,17 +239,27 @@ async def test_every_surface_says_the_same_of_what_recall_finds(
     assert {each.id: each.note or "" for each in memories} == notes
 
     commands = Commands(corrected.app.memory, corrected.recall, Provenance(actor="test"))
-    searched = await commands.search([QUESTION, "--scope", "facts"])
+    searched = json.loads(json.dumps(await commands.search([QUESTION, "--scope", "facts"])))
     assert {each["id"]: account_of_match(each) for each in searched["results"]} == wanted
     assert {each["id"]: each.get("note", "") for each in searched["results"]} == notes
+    # Only how they were found may differ: a search by words alone stands beside one with vectors.
+    graded = {"found_by", "probability", "strength"}
+    assert {each["id"]: leave_out(each, graded) for each in searched["results"]} == {
+        each.id: leave_out(each.model_dump(mode="json"), graded) for each in memories
+    }
+    for each in found["results"]:
+        [short] = [result for result in searched["results"] if result["id"] == each["item"]["id"]]
+        whole = {**each["reasons"], **each["item"]}
+        assert all(whole[name] == value for name, value in leave_out(short, {*graded, "note"}).items())
 
     owner = Request(event=Event(content=""), access=Access(level="owner", memory="all"))
     options = {"kinds": ["fact"], "deadline_ms": LONG_MS}
     recalled = await find_matches(corrected.recall, owner, QUESTION, options)
-    assert {each["id"]: (each["text"], each["at"][:10]) for each in recalled} == {
+    items = [each.item for each in recalled.results]
+    assert {each.id: (each.text, each.at[:10]) for each in items} == {
         told.id: (told.text, told.day) for told in wanted.values()
     }
-    assert {each["id"]: each["note"] for each in recalled} == notes
+    assert {each.id: each.note for each in items} == notes
 
     async def ask(_: Context) -> Recall:
         return await corrected.recall()
@@ -253,7 +268,7 @@ async def test_every_surface_says_the_same_of_what_recall_finds(
     told = await tool.call(
         {"query": QUESTION, "scope": "facts"}, Context(sandbox=Sandbox(), directory=tmp_path)
     )
-    print_answer(parse_answer(found), explain=True)
+    print_answer(decode(Matches, found), explain=True)
     printed = " ".join(capsys.readouterr().out.split())
     page = (await corrected.get("/memory", q=QUESTION, scope="facts")).text
     for surface in (told, printed, page):

@@ -243,3 +243,15 @@ def _browser() -> Generator[Browser]:
         browser = playwright.chromium.launch(executable_path=program, args=switches, timeout=120_000)
         yield browser
         browser.close()
+
+
+def test_llms_txt_names_every_page_with_its_source(site: Path) -> None:
+    listed = re.findall(
+        r"^- \[[^\]]+\]\(([^)]+)\)", (site / "llms.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    pages = {str(page.relative_to(_DOCS)) for page in _DOCS.rglob("*.md")}
+    assert sorted(listed) == sorted(pages)
+    for page in listed:
+        source = (site / page).read_text(encoding="utf-8")
+        assert re.search("^# ", source, re.MULTILINE)
+        assert not re.search("^--8<--", source, re.MULTILINE)

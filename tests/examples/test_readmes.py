@@ -18,7 +18,7 @@ def _links(page: Path) -> list[Path]:
 
 def test_the_indexes_list_every_example() -> None:
     names = [folder.name for folder in _FOLDERS]
-    assert len(names) == 8
+    assert len(names) == 10
     for page in (EXAMPLES / "README.md", _ROOT / "docs" / "how-to" / "examples.md"):
         listed = re.findall(r"^\| [`\[]([a-z-]+)[`\]]", page.read_text(encoding="utf-8"), re.MULTILINE)
         assert sorted(listed) == names

@@ -2,13 +2,8 @@
 
 from pathlib import Path
 
-import apsw
-import pytest
-
 from migration.old_hooks import OLD_COLUMNS, OLD_ROWS, old_database
 from nexus.config import LedgersConfig
-from nexus.errors import LedgerCorruptError, SchemaError
-from nexus.ledgers import migrate, sql
 from nexus.ledgers.connection import connect
 
 
@@ -52,46 +47,3 @@ def test_times_that_were_numbers_become_text(tmp_path: Path) -> None:
 
     assert (found[3], found[4]) == ("persistent", "active")
     assert found[14:16] == ("2026-01-02T03:04:05.006Z", "2026-01-02T03:04:05.000Z")
-
-
-def test_a_failing_migration_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "events.db"
-    migrate.build(path, "events")
-    known = sql.migrations("events")
-    number = len(known) + 1
-    broken = (*known, (number, "9999_broken", "CREATE TABLE half (id TEXT); INSERT INTO nowhere VALUES (1);"))
-    monkeypatch.setattr(sql, "migrations", lambda ledger: broken)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-
-    with pytest.raises(SchemaError, match="9999_broken"):
-        connect(path, "events", LedgersConfig(), writes=True)
-
-    connection = apsw.Connection(str(path))
-    assert connection.pragma("user_version") == len(known)
-    assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").get == 0
-    connection.close()
-
-
-def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
-    connection = apsw.Connection(str(tmp_path / "events.db"))
-    connection.execute("CREATE TABLE recipes (id)")
-    connection.close()
-
-    with pytest.raises(LedgerCorruptError, match="another program"):
-        connect(tmp_path / "events.db", "events", LedgersConfig(), writes=True)
-
-
-def test_a_ledger_in_another_ones_place_is_refused(tmp_path: Path) -> None:
-    migrate.build(tmp_path / "memory.db", "events")
-
-    with pytest.raises(LedgerCorruptError, match="memory ledger's file contains the events ledger"):
-        connect(tmp_path / "memory.db", "memory", LedgersConfig(), writes=True)
-
-
-def test_a_file_from_a_newer_program_is_refused(tmp_path: Path) -> None:
-    migrate.build(tmp_path / "memory.db", "memory")
-    connection = apsw.Connection(str(tmp_path / "memory.db"))
-    connection.pragma("user_version", 99)
-    connection.close()
-
-    with pytest.raises(SchemaError, match="99"):
-        connect(tmp_path / "memory.db", "memory", LedgersConfig(), writes=True)

@@ -22,7 +22,7 @@ from long_form import times
 from nexus import ids
 from nexus.broker.approvals import Approvals, Decision, Reason
 from nexus.broker.call_patterns import Rule, suggest_rule
-from nexus.broker.questions import FOLD_CHARACTERS, code_of, question, read_visible, render
+from nexus.broker.questions import FOLD_CHARACTERS, code_of, question, render
 from nexus.config import ToolsConfig
 from nexus.errors import NexusError, ToolError
 from nexus.ledgers import Ledgers
@@ -65,6 +65,11 @@ _texts = st.lists(
 ).map("".join)
 
 
+def _read_visible(text: str) -> str:
+    """Undo `make_visible`."""
+    return re.sub("⟨U\\+([0-9A-F]{4,6})⟩", lambda found: chr(int(found[1], 16)), text)
+
+
 def read_call(text: str, count: int) -> dict[str, Any]:
     """The first arguments that a question shows, as its reader gets them from the text alone."""
     found: list[tuple[str, bool, list[str]]] = []
@@ -76,8 +81,8 @@ def read_call(text: str, count: int) -> dict[str, Any]:
         elif head := _HEAD.fullmatch(line):
             found.append((head["name"], bool(head["json"]), []))
     return {
-        (json.loads(read_visible(name)) if name.startswith('"') else name): (
-            json.loads(read_visible("\n".join(lines))) if is_json else read_visible("\n".join(lines))
+        (json.loads(_read_visible(name)) if name.startswith('"') else name): (
+            json.loads(_read_visible("\n".join(lines))) if is_json else _read_visible("\n".join(lines))
         )
         for name, is_json, lines in found[:count]
     }

@@ -31,7 +31,11 @@ def newer(tmp_path: Path) -> Path:
     about = copy / "__init__.py"
     about.write_text(about.read_text().replace(f'"{nexus.__version__}"', f'"{_VERSION}"'))
     number = migrate.latest("memory") + 1
-    (copy / f"ledgers/memory/migrations/{number:04}_add_upgrade_notes.sql").write_text(_ADDED)
+    migrations = copy / "ledgers/memory/migrations"
+    if not migrations.exists():
+        migrations.mkdir()
+        shutil.copy(copy / "ledgers/memory/schema.sql", migrations / "0100_baseline.sql")
+    (migrations / f"{number:04}_add_upgrade_notes.sql").write_text(_ADDED)
     with (copy / "ledgers/memory/schema.sql").open("a") as schema:
         schema.write(_ADDED)
     return copy.parent

@@ -11,7 +11,7 @@ import pytest
 from apps import app_on
 from nexus.app import App
 from nexus.config import ChannelConfig, Config, ToolsConfig
-from nexus.engine.errors import WorkCancelledError, WorkFailedError
+from nexus.engine.errors import EngineStateError, WorkCancelledError, WorkFailedError
 from nexus.errors import ConfigError, UsageError
 from nexus.home import Home
 from nexus.ledgers.agents import history
@@ -182,11 +182,36 @@ async def test_the_public_verbs_store_find_and_erase(home: Home) -> None:
         await app.memory.run("entity", {"name": "Kofi Mensah", "type": "Person"}, OWNER)
         stored = await app.remember("Kofi keeps his tea in the blue tin", about="Kofi Mensah")
         found = await app.recall("Where does Kofi keep his tea?")
-        assert found.results[0].item.id == stored["id"]
+        assert found.results[0].item.id == stored.id
         report = await app.forget("Kofi Mensah")
-        assert report is not None
-        assert report.counts.removed["memory.facts"] == 1
+        assert report.removed["memory.facts"] == 1
         assert (await app.recall(Query(text="Where does Kofi keep his tea?"))).results == ()
+
+
+async def test_many_homes_are_open_in_one_process_and_one_of_them_answers(
+    home: Home, server: ModelServer, tmp_path: Path
+) -> None:
+    server.always("All right.")
+    others = [Home(tmp_path / name) for name in ("second", "third")]
+    for other in others:
+        other.create()
+    async with (
+        app_on(home, server) as first,
+        App.open(others[0], serve=False) as second,
+        App.open(others[1], serve=False) as third,
+    ):
+        apps = (first, second, third)
+        texts = [f"The tea is in tin {number}" for number in range(3)]
+        await asyncio.gather(*(app.remember(text) for app, text in zip(apps, texts, strict=True)))
+        for app, text in zip(apps, texts, strict=True):
+            found = await app.recall("Where is the tea?", kinds=["fact"])
+            assert [match.item.text for match in found.results] == [text]
+        with pytest.raises(EngineStateError, match="another home") as refused:
+            await App.open(others[0]).__aenter__()
+        assert "serve=False" in refused.value.hint
+        assert (await (await first.send("Hello")).result()).response.content == "All right."
+    async with App.open(others[0]) as second:
+        assert (await second.recall("tea", kinds=["fact"])).results[0].item.text == texts[1]
 
 
 async def test_a_model_is_told_no_more_of_what_was_forgotten_and_replaced(

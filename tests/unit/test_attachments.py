@@ -107,7 +107,7 @@ async def test_the_text_of_a_pdf_and_of_a_text_file_is_given(home: Home, server:
 @pytest.mark.parametrize(
     ("file", "reason"),
     [
-        (File(name="app.exe", data=b"MZ\x00\x01\xff"), "neither an image, a PDF nor text"),
+        (File(name="app.exe", data=b"MZ\x00\x01\xff"), "neither an image, a recording, a PDF nor text"),
         (File(name="long.txt", data=b"x" * 3_000), "too large"),
         (File(name="scan.pdf", data=pdf("")), "has no text"),
         (File(name="torn.pdf", data=b"%PDF-1.4 torn"), "can't be read"),
@@ -202,7 +202,7 @@ async def test_files_come_over_http_and_with_the_client(home: Home, server: Mode
         zipped = {"name": "a.zip", "data": base64.b64encode(b"PK\x03\x04\xff").decode()}
         refused = await http.post("/api/messages", json={"text": "When?", "attachments": [zipped]})
         assert refused.status_code == 400
-        assert "neither an image, a PDF nor text" in refused.text
+        assert "neither an image, a recording, a PDF nor text" in refused.text
         async with Client(str(http.base_url), home.token()) as client:
             run = await client.send("Look.", files=[File(name="dot.png", data=png())])
             await run.result()

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from nexus import config
-from nexus.config import ChannelConfig, Config, McpConfig, PriceConfig, ProviderConfig, PythonToolConfig
+from nexus.config import (
+    CalendarConfig,
+    ChannelConfig,
+    Config,
+    McpConfig,
+    PriceConfig,
+    ProviderConfig,
+    PythonToolConfig,
+)
 from nexus.errors import ConfigError
 
 
@@ -49,10 +57,14 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         },
         "web": asdict(Config().web),
         "attachments": asdict(Config().attachments),
+        "voice": asdict(Config().voice),
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
         "python_tools": {"NAME": {**asdict(PythonToolConfig()), "directories": []}},
         "channels": {"NAME": {**asdict(ChannelConfig()), "owner": [], "command": [], "token_command": []}},
         "automations": asdict(Config().automations),
+        "followups": asdict(Config().followups),
+        "calendar": {"NAME": asdict(CalendarConfig())},
+        "brief": asdict(Config().brief),
         "gateway": {**asdict(Config().gateway), "hosts": []},
     }
 
@@ -64,6 +76,7 @@ def test_every_setting_is_described() -> None:
     kinds = {
         "providers": ProviderConfig,
         "prices": PriceConfig,
+        "calendar": CalendarConfig,
         "mcp": McpConfig,
         "python_tools": PythonToolConfig,
         "channels": ChannelConfig,

@@ -78,7 +78,7 @@ def test_a_home_that_is_not_there_says_how_to_make_it(
 
 def test_creating_makes_every_folder_and_a_commented_config(tmp_path: Path) -> None:
     home = Home(tmp_path / "deep" / "home")
-    made = home.create()
+    made = home.create_files()
     assert set(made) == {*home.directories, home.config_file, home.lock_file, home.token_file}
     assert home.require() is home
     assert {str(path.relative_to(home.root)) for path in home.root.rglob("*")} == {
@@ -98,18 +98,18 @@ def test_creating_makes_every_folder_and_a_commented_config(tmp_path: Path) -> N
 
 def test_creating_twice_changes_nothing(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    home.create()
+    home.create_files()
     before = _snapshot(home.root)
-    assert home.create() == []
+    assert home.create_files() == []
     assert _snapshot(home.root) == before
 
 
 def test_creating_again_completes_what_is_missing_and_keeps_the_rest(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    home.create()
+    home.create_files()
     home.config_file.write_text("[ledgers]\nreaders = 2\n", encoding="utf-8")
     home.logs.rmdir()
-    assert home.create() == [home.logs]
+    assert home.create_files() == [home.logs]
     assert home.config_file.read_text(encoding="utf-8") == "[ledgers]\nreaders = 2\n"
 
 
@@ -118,7 +118,7 @@ def test_a_home_is_private_under_any_umask(tmp_path: Path, umask: int) -> None:
     home = Home(tmp_path / "home")
     before = os.umask(umask)
     try:
-        home.create()
+        home.create_files()
     finally:
         os.umask(before)
     for directory in home.directories:
@@ -174,8 +174,8 @@ def test_a_lock_that_was_given_back_is_free(home: Home) -> None:
 
 def test_a_home_has_a_token_that_stays_and_that_only_its_owner_can_read(tmp_path: Path) -> None:
     home, other = Home(tmp_path / "home"), Home(tmp_path / "other")
-    home.create()
-    other.create()
+    home.create_files()
+    other.create_files()
     assert home.token() == home.token_file.read_text()
     assert home.token() != other.token()
     assert home.token_file.stat().st_mode & 0o777 == 0o600
@@ -183,7 +183,7 @@ def test_a_home_has_a_token_that_stays_and_that_only_its_owner_can_read(tmp_path
 
 def test_a_home_from_before_there_were_tokens_gets_one(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    home.create()
+    home.create_files()
     home.token_file.unlink()
     assert len(home.token()) >= 32
     assert home.token_file.stat().st_mode & 0o777 == 0o600
@@ -191,7 +191,7 @@ def test_a_home_from_before_there_were_tokens_gets_one(tmp_path: Path) -> None:
 
 def test_a_token_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    home.create()
+    home.create_files()
     home.token_file.chmod(0o644)
     with pytest.raises(HomeError, match="Other users"):
         home.token()

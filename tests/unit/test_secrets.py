@@ -8,7 +8,7 @@ from urllib.parse import quote
 import keyring
 import pytest
 from keyring.backend import KeyringBackend
-from keyring.errors import KeyringError
+from keyring.errors import KeyringError, PasswordDeleteError
 
 from nexus import secrets
 from nexus.errors import SecretError
@@ -33,6 +33,10 @@ class Shelf(KeyringBackend):
         if self.locked:
             raise KeyringError("it is locked")
         self.kept[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        if self.kept.pop((service, username), None) is None:
+            raise PasswordDeleteError("there is none")
 
 
 @pytest.fixture
@@ -94,6 +98,25 @@ def test_a_secret_is_kept_in_a_private_file_where_the_keyring_is_locked(shelf: S
         assert secrets.read(f"file:{tmp_path}/secrets/anthropic") == secret
     [file] = (tmp_path / "secrets").iterdir()
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_what_was_kept_is_replaced_and_deleted_where_it_is(shelf: Shelf, tmp_path: Path) -> None:
+    kept = [secrets.keep("first", "mcp", tmp_path / "secrets")]
+    shelf.locked = True
+    kept.append(secrets.keep("first", "mcp", tmp_path / "secrets"))
+    with pytest.raises(SecretError, match="Can't write the secret at keyring:"):
+        secrets.replace(kept[0], "second")
+    shelf.locked = False
+    for source in kept:
+        secrets.replace(source, "second")
+        assert secrets.read(source) == "second"
+        for _ in range(2):  # once more does no harm
+            secrets.delete(source)
+        with pytest.raises(SecretError):
+            secrets.read(source)
+    assert (shelf.kept, list((tmp_path / "secrets").iterdir())) == ({}, [])
+    with pytest.raises(SecretError, match="Name a file or an unlocked keyring"):
+        secrets.replace("env:KEY", "second")
 
 
 def test_known_secrets_are_masked_the_longest_first() -> None:

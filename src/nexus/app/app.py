@@ -4,10 +4,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, nullcontext
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, Unpack
 
 from nexus import clock, commands
 from nexus.app.building import BY_OWNER, BuiltHome, Shared
@@ -28,6 +29,7 @@ from nexus.broker.tools.sandbox import Limits as SandboxLimits
 from nexus.broker.tools.sandbox import Sandbox
 from nexus.broker.tools.schedule import schedule_tool
 from nexus.broker.tools.send_file import send_file_tool
+from nexus.broker.tools.skill import skill_tool
 from nexus.channels.kinds import build_adapters
 from nexus.channels.supervisor import Channels
 from nexus.config import Config, ToolsConfig, load
@@ -36,20 +38,22 @@ from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreacha
 from nexus.engine.forgetting import Forgetting
 from nexus.errors import LedgerError, UsageError
 from nexus.home import Home, locate
-from nexus.ledgers import events, forgetting, rebuild_if_damaged, reconcile, sql
+from nexus.ledgers import events, forgetting, rebuild_if_damaged, reconcile, sql, staging
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.identity import senders
-from nexus.ledgers.runtime import automations, executions, requests
+from nexus.ledgers.runtime import automations, executions, requests, usage
 from nexus.ledgers.runtime.executions import Mode
 from nexus.ledgers.runtime.invocations import Invocation
-from nexus.memory.recall.item import PATIENT_MS, Matches, Query
+from nexus.memory.recall.item import PATIENT_MS, How, Matches, Options, Query, make_query
 from nexus.memory.recall.recall import Recall
+from nexus.memory.writing import Provenance
 from nexus.pipeline import Incoming, access
 from nexus.request import Agent, Event, Request, check_label
+from nexus.results import Erasure, Reflection, StoredFact
 from nexus.roles.bundled import bundled_plugins
 from nexus.roles.instructions import seed_roles
 from nexus.roles.reflection import reflection
-from nexus.runs import Receipt, Run
+from nexus.runs import Receipt, Run, Totals
 from nexus.skills.memory_socket import OWNER
 
 # Of one process of a server, which may live for days; then it is started again.
@@ -82,6 +86,7 @@ class Lifecycle(BuiltHome):
                 self._reconciled = await asyncio.to_thread(reconcile.reconcile, self.home)
             if self._serve:
                 await asyncio.to_thread(rebuild_if_damaged, self.home)
+                await asyncio.to_thread(staging.remove_left_trial, self.home)
             await opening.enter_async_context(self.ledgers)
             if self._has_socket:
                 await self._touch_ledgers()
@@ -93,6 +98,7 @@ class Lifecycle(BuiltHome):
             await asyncio.to_thread(seed_roles, self.home)
             await self.automations.load(bundled_plugins(self.services()))
             opening.push_async_callback(self.engine.close)
+            # What was under way when its process died goes on from here (`engine.store.take_over`).
             await self.engine.open(serve=self._serve)
             if self._reconciled is not None:
                 # It ended after the moment that the ledgers were restored to.
@@ -139,7 +145,11 @@ class Lifecycle(BuiltHome):
             *web.web_tools(self.config.web, self._url_given),
         ]
         self.broker.add_tools([*own, *await servers.tools()])
-        self.broker.add_tools([send_file_tool(self.home, self.config.attachments)], for_everybody=False)
+        apart = [
+            send_file_tool(self.home, self.config.attachments),
+            skill_tool(self.broker.skills, self.ledgers),
+        ]
+        self.broker.add_tools(apart, for_everybody=False)
         if self._serve:
             await self._open_python_tools()
 
@@ -164,30 +174,31 @@ class Lifecycle(BuiltHome):
         await self.upkeep.schedule()
         await self.conclusions.schedule()
         await self.missed_turns.schedule()
+        await self.calendar_sync.schedule()
         await self.backfill.recover()
         opening.push_async_callback(self.timetable.stop)
         await self.timetable.start()
-        await self.broker.recover()
+        await self.broker.hand_over_late()
         await self.broker.end_orphans(last_rowid)
-        # Not only where this process stands by now: it may have taken over since it was opened.
-        taking_over = asyncio.create_task(self._end_orphans_of_owner(), name="end-orphans")
-        opening.callback(taking_over.cancel)
+        ending = asyncio.create_task(self._end_late_orphans(last_rowid), name="end-orphans")
+        opening.callback(ending.cancel)
         opening.push_async_callback(self._outbox.stop)
         hand_over_invocations = partial(self.automations.queue.hand_over_missing, self.ledgers)
-        self._outbox.start(self.broker.recover, hand_over_invocations)
+        self._outbox.start(self.broker.hand_over_late, hand_over_invocations)
         if self._reconciled is not None:
             await self.reception.hand_over_again(self._reconciled.unheard)
             await self.missed_turns.ask_about(self._reconciled.unwritten)
             await asyncio.to_thread(reconcile.unmark, self.home)
             _log.warning("the ledgers were restored and reconciled: %s", self._reconciled)
 
-    async def _end_orphans_of_owner(self) -> None:
-        """Once this process has taken over, end what the one before it left open.
+    async def _end_late_orphans(self, last_rowid: int) -> None:
+        """End what other processes that had the home open left so: what they don't take in after so long.
 
-        Which messages that one was taking in isn't known: those that are not taken in after so long.
+        Where this process stands by, those of the owner follow once it has taken over.
         """
-        await self.engine.taken_over.wait()
-        last_rowid = await self.ledgers.runtime.read(requests.last_rowid)
+        if not self.engine.serving:
+            await self.engine.taken_over.wait()
+            last_rowid = await self.ledgers.runtime.read(requests.last_rowid)
         while True:
             await asyncio.sleep(broker.LONGEST_INTAKE.total_seconds())
             try:
@@ -274,10 +285,21 @@ class App(Lifecycle):
         channel: str = "cli",
         model: str = "",
         mode: Mode = "followup",
+        external_id: str | None = None,
+        files: Sequence[File] = (),
     ) -> Run:
-        """Send a message as the owner and return its run without waiting for the answer."""
+        """Send a message as the owner and return its run without waiting for the answer.
+
+        Messages sent again under the same `external_id` are processed once.
+        """
         receipt = await self.receive(
-            text, session_label=session_label, channel=channel, model=model, mode=mode
+            text,
+            session_label=session_label,
+            channel=channel,
+            model=model,
+            mode=mode,
+            external_id=external_id,
+            files=files,
         )
         return receipt.run
 
@@ -327,6 +349,10 @@ class App(Lifecycle):
         )
         return await self.reception.accept(incoming)
 
+    def run(self, execution_id: str) -> Run:
+        """A run that was started before, here or elsewhere."""
+        return self.broker.run(execution_id)
+
     async def regenerate(self, execution_id: str, model: str = "") -> Run:
         """Answer the message of a finished run again; the new answer replaces the old one."""
         await self.broker.check_models("manager", model)
@@ -336,24 +362,53 @@ class App(Lifecycle):
         """Take a message from anyone, over a channel or directly; a repeated delivery is not taken twice."""
         return await self.reception.accept(incoming)
 
-    async def recall(self, query: str | Query) -> Matches:
+    async def recall(self, query: str | Query, **options: Unpack[Options]) -> Matches:
         """Memories that match a question, best first, with the reasons. No model is called."""
         asked = Query(text=query, deadline_ms=PATIENT_MS) if isinstance(query, str) else query
-        return await (await self.open_recall()).find(asked)
+        return await (await self.open_recall()).find(make_query(asked, options))
 
-    async def remember(self, fact: str, **details: Any) -> dict[str, Any]:
-        """Store a fact as the owner, with `about`, `entities`, `as_of`, `confidence`, `replaces` or `how`."""
-        return await self.memory.run("fact", {"fact": fact, **details}, BY_OWNER)
+    async def remember(
+        self,
+        fact: str,
+        *,
+        about: str | None = None,
+        entities: Sequence[str] = (),
+        as_of: datetime | str | None = None,
+        confidence: float = 1.0,
+        replaces: Sequence[str] = (),
+        how: How | None = None,
+    ) -> StoredFact:
+        """Store a fact as the owner. It is durable when this returns."""
+        given: dict[str, Any] = {
+            "fact": fact,
+            "about": about,
+            "entities": list(entities),
+            "as_of": as_of.isoformat() if isinstance(as_of, datetime) else as_of,
+            "confidence": confidence,
+            "replaces": list(replaces),
+            "how": how,
+        }
+        known = {name: value for name, value in given.items() if value is not None}
+        stored = await self.memory.run("fact", known, BY_OWNER)
+        return StoredFact(id=stored["id"], replaces=tuple(replaces))
 
-    async def forget(self, entity: str, *, mentions: bool = True) -> forgetting.Report | None:
-        """Erase an entity from every ledger. None if there is nothing to erase.
+    async def correct(
+        self, fact_id: str, fact: str, *, how: How | None = None, by: str = "", channel: str = "cli"
+    ) -> StoredFact:
+        """Replace a fact by what is true now. Both stay in the log. `by` names the person who typed it."""
+        person = Provenance(actor=f"person:{by}", kind="owner", channel=channel)
+        stored = await self.memory.correct(fact_id, fact, person if by else BY_OWNER, how=how)
+        return StoredFact(id=stored["id"], replaces=(stored["replaces"],))
 
-        With `mentions=False`, texts of others that only name it are kept. This can't be undone.
+    async def forget(self, entity: str, *, mentions: bool = True) -> Erasure:
+        """Erase an entity from every ledger. This can't be undone.
+
+        With `mentions=False`, texts of others that only name it are kept.
         """
         target = await forgetting.find(self.ledgers, forgetting.entity, wanted=entity, mentions=mentions)
         return await self._erase(target)
 
-    async def forget_fact(self, fact_id: str) -> forgetting.Report | None:
+    async def forget_fact(self, fact_id: str) -> Erasure:
         """Erase a fact and what was concluded from it. The message that it came from stays."""
         target = await forgetting.find(self.ledgers, forgetting.fact, wanted=fact_id)
         return await self._erase(target)
@@ -368,7 +423,7 @@ class App(Lifecycle):
             target = await forgetting.find(self.ledgers, forgetting.entity, wanted=entity, mentions=mentions)
         return await forgetting.preview(self.ledgers, target)
 
-    async def forget_import(self, import_id: str) -> forgetting.Report | None:
+    async def forget_import(self, import_id: str) -> Erasure:
         """Undo an import: what it recorded, and what was learned from it. This can't be undone."""
         if self.imports.is_importing:
             raise UsageError("An import is under way", hint="Undo it when that is done.")
@@ -395,13 +450,33 @@ class App(Lifecycle):
                 continue
             await self._erase(target)
 
+    def find_receipt(self, forget_id: str) -> forgetting.Receipt:
+        """The receipt of a deletion; blocking."""
+        return forgetting.Folder.of(self.home).find(forget_id)
+
+    def verify_receipt(self, forget_id: str) -> forgetting.Checks:
+        """What the home and its backups still have of what a receipt names; blocking."""
+        folder = forgetting.Folder.of(self.home)
+        return forgetting.verify(self.home, folder.file(folder.find(forget_id).id))
+
     async def resume_forgetting(self) -> None:
         """Finish what a crash interrupted in erasing."""
         if await forgetting.list_unfinished(self.ledgers):
             await forgetting.resume(self.ledgers, beside=self._copies)
 
-    async def _erase(self, target: forgetting.Target) -> forgetting.Report | None:
-        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=self._copies)
+    async def _erase(self, target: forgetting.Target) -> Erasure:
+        report = await forgetting.forget(self.ledgers, target, actor=OWNER, beside=self._copies)
+        if report is None:
+            return Erasure()
+        return Erasure(
+            forget_id=report.forget_id,
+            removed=report.counts.removed,
+            emptied=report.counts.emptied,
+            kept=report.kept,
+            files=report.counts.files,
+            named_in=tuple(str(path) for path in report.named_in),
+            seconds=report.seconds,
+        )
 
     @property
     def _copies(self) -> Forgetting:
@@ -409,10 +484,18 @@ class App(Lifecycle):
         elsewhere = self.shared.forgetting if self.shared else nullcontext
         return Forgetting(Settings.of_home(self.home, self.config.engine), elsewhere=elsewhere)
 
+    async def draft_reminder(self, words: str) -> reminders.Draft:
+        """What a reminder in words would be, such as `in two hours call Anna`. Nothing is saved."""
+        return await self.reminders.draft(words)
+
+    async def list_reminders(self) -> list[reminders.Reminder]:
+        """Every reminder, in the order in which they were made."""
+        return await self.reminders.load_all()
+
     async def remind(
         self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"
     ) -> reminders.Reminder:
-        """Save a reminder of the owner's: it arrives in that session, on that channel."""
+        """Save a reminder, as `draft_reminder` gave it: it arrives in that session, on that channel."""
         check_label(session_label)
         place = Place(
             channel=channel,
@@ -448,16 +531,20 @@ class App(Lifecycle):
         return invocation
 
     async def reflect(
-        self, question: str, *, save_as: str | None = None, asking: reflection.Asking = reflection.OWNER
-    ) -> reflection.Reflected:
+        self,
+        question: str,
+        *,
+        save_as: str | None = None,
+        model: str = "",
+        asking: reflection.Asking | None = None,
+    ) -> Reflection:
         """Answer a question from the memory, with sources; with `save_as`, keep it as a mental model."""
+        asking = asking or reflection.Asking(model=model)
         return await reflection.reflect(self.services(), question, save_as=save_as, asking=asking)
 
-    async def refresh(
-        self, mental_model: str, *, asking: reflection.Asking = reflection.OWNER
-    ) -> reflection.Reflected:
+    async def refresh(self, mental_model: str, *, model: str = "") -> Reflection:
         """Make the next version of a mental model, given by its id or its name."""
-        return await reflection.refresh(self.services(), mental_model, asking=asking)
+        return await reflection.refresh(self.services(), mental_model, asking=reflection.Asking(model=model))
 
     async def new_session(self, session_label: str, *, channel: str = "cli") -> None:
         """Leave a session for a new one; automations at `command:new` run for the one that is left."""
@@ -472,6 +559,10 @@ class App(Lifecycle):
             access=access.owner(self.config.tools, self.home),
         )
         await self.automations.runner.fire("command:new", Occasion(request=request))
+
+    async def cost(self, session_label: str) -> Totals:
+        """Token usage and cost of a session so far."""
+        return await self.ledgers.runtime.read(usage.of_session, session_label=session_label)
 
     async def runs_after(self, session_label: str, execution_id: str = "") -> list[Run]:
         """The runs of a session that were started after another one, by anyone."""

@@ -11,15 +11,17 @@ from typing import Final
 from nexus import clock
 from nexus.app.commands import Commands as ChatCommands
 from nexus.app.reception import Reception
+from nexus.attachments import Attachment
 from nexus.automations import reminders
 from nexus.automations.automations import Automations
 from nexus.automations.reminders import Reminders
 from nexus.automations.services import BrokerServices
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.models import Models
+from nexus.broker.agent.records import AGENT_WORK
 from nexus.broker.agent_run import AgentRuns
 from nexus.broker.broker import Broker
-from nexus.broker.queue import AGENT_WORK, Outbox, SessionQueue
+from nexus.broker.queue import Outbox, SessionQueue
 from nexus.broker.streams import Streams
 from nexus.channels.kinds import Adapters
 from nexus.channels.supervisor import Channels
@@ -44,6 +46,7 @@ from nexus.pipeline.delivery import Delivery
 from nexus.pipeline.timetable import Reminding, Timetable
 from nexus.request import EVERYTHING, Visibility
 from nexus.roles.backfill.backfill import Backfilling
+from nexus.roles.calendar import CalendarSync
 from nexus.roles.conclusions import Conclusions
 from nexus.roles.memory_writer.sweep import Sweep
 from nexus.roles.services import Services
@@ -99,6 +102,8 @@ class BuiltHome:
         )
         self.upkeep = Upkeep(self.ledgers, self.engine)
         self._outbox = Outbox()
+        self._transcribing = asyncio.Lock()
+        """One recording at a time: it takes a processor's whole time."""
         self.queue = SessionQueue(self.engine, self.ledgers, note_late=self._outbox.note_late)
         self.models = Models(config, knowledge=Knowledge(self.ledgers.runtime))
         self.streams = Streams(home.run)
@@ -133,6 +138,7 @@ class BuiltHome:
             self.delivery,
             run_command=commands.answer,
             sends_files=self._sends_files,
+            transcribe=self._transcribe,
         )
         agents = AgentRuns(self.broker, self.pipeline)
         self.queue.register(AGENT_WORK, agents.run, agents.after_loss)
@@ -146,6 +152,7 @@ class BuiltHome:
             reminders.SCRIPT, Reminding(self.reception.accept, self.reception.is_owners)
         )
         self.conclusions = Conclusions(self.services())
+        self.calendar_sync = CalendarSync(self.services(), now)
         self.missed_turns = Sweep(self.services(), runner)
         self.backfill = Backfilling(self.services(), now)
         self.imports = ImportJobs(self.ledgers, self.memory, config)
@@ -216,6 +223,13 @@ class BuiltHome:
     def _sends_files(self, channel: str) -> bool:
         adapter = self.adapters.by_name.get(channel)
         return adapter is not None and "attachments" in adapter.capabilities
+
+    async def _transcribe(self, recording: Attachment, tell: Callable[[str], None]) -> str:
+        # Imported here, because most homes hear nothing.
+        from nexus.voice import transcribe
+
+        async with self._transcribing:
+            return await transcribe(self.home, self.config, recording, tell)
 
     def _wake_channel(self, channel: str) -> None:
         self.channels.wake(channel)

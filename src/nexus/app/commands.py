@@ -116,8 +116,7 @@ class Commands:
     async def _list_sessions(self) -> str:
         found = await self._ledgers.agents.read(sessions.newest_of_people, limit=_SHOWN_SESSIONS)
         rows = [
-            f"- {each.updated_at[:16].replace('T', ' ')} `{each.label}` {each.title or ''}".rstrip()
-            for each in found
+            f"- {clock.minute(each.updated_at)} `{each.label}` {each.title or ''}".rstrip() for each in found
         ]
         return (
             "\n".join([*rows, "", "Continue one with `nexus chat --session NAME`."])

@@ -31,6 +31,7 @@ from nexus.ledgers.text import storable
 from nexus.pipeline import Incoming, Pipeline
 from nexus.pipeline.pipeline import refusal
 from nexus.runs import FinishedRun, Receipt
+from nexus.text import join_lines
 
 _UNVERIFIED: Final = "unverified:"
 """How names begin that a channel doesn't vouch for."""
@@ -231,7 +232,7 @@ class Reception:
                 )
                 kept += found
             except UsageError as error:
-                name = " ".join(file.name.split())[:200]
+                name = join_lines(file.name)[:200]
                 text = "\n\n".join(filter(None, [text, f"[Attachment not read: {name} ({error.message})]"]))
                 unread.append(f"{name}: {error.message.removeprefix(f'{name} is ')}")
         return text, tuple(kept), tuple(unread)
@@ -289,6 +290,8 @@ async def _received_before(ledgers: Ledgers, broker: Broker, incoming: Incoming)
             "This idempotency key was used for another message", hint="Use a new key for each message."
         )
     request = await ledgers.runtime.read(requests.for_event, event_id=event.id)
+    if request is None and (said := await ledgers.events.read(events.find_transcript, event)) is not None:
+        request = await ledgers.runtime.read(requests.for_event, event_id=said.id)
     if request is None:
         return None
     runs = await ledgers.runtime.read(

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from nexus import clock
 from nexus.automations.workspace import Workspace
@@ -12,6 +12,7 @@ from nexus.context import AssembledContext
 from nexus.context.wrapping import wrapped
 from nexus.errors import AutomationError
 from nexus.ledgers.runtime.automations import Automation
+from nexus.memory.recall.item import Matches, Options, Query, list_options
 from nexus.request import Access, Agent, Event, Grant, Request, Stage
 from nexus.runs import Answer, Result
 
@@ -68,9 +69,7 @@ class Services(Protocol):
         """Start a run. `access`, what its tools reach, is for code of the program; a script cannot say it."""
         ...
 
-    async def recall(
-        self, request: Request, question: str, options: dict[str, Any]
-    ) -> list[dict[str, Any]]: ...
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> Matches: ...
 
 
 class NoServices:
@@ -91,7 +90,7 @@ class NoServices:
     ) -> Run:
         raise _missing("run an agent")
 
-    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> Matches:
         raise _missing("recall anything")
 
 
@@ -195,9 +194,10 @@ class Context:
         run = await self.start_execution(assembled)
         return (await run.result()).response.content.strip()
 
-    async def recall(self, question: str, **options: Any) -> list[dict[str, Any]]:
-        """What the memory holds about a question."""
-        return await self.services.recall(self.request, question, options)
+    async def recall(self, query: str | Query, **options: Unpack[Options]) -> Matches:
+        """Find what the sender of the request may know about a question, best first. No model is called."""
+        text, given = list_options(query, options)
+        return await self.services.recall(self.request, text, given)
 
 
 Handler = Callable[[Context], Awaitable[Any] | Any]

@@ -18,6 +18,7 @@ from nexus.automations.workspace import Peer, Workspace
 from nexus.context import AssembledContext
 from nexus.errors import AutomationError
 from nexus.ledgers.runtime.automations import DEFAULT_HOOK_POINT
+from nexus.memory.recall.item import Item, Match, Matches, Reasons
 from nexus.request import Access, Request
 from nexus.runs import FinishedRun, Response, Result
 
@@ -38,8 +39,8 @@ class Kit:
     """What `ctx.now()` says."""
     config: dict[str, Any] = field(default_factory=dict[str, Any])
     """The automation's own settings."""
-    memories: list[str | dict[str, Any]] = field(default_factory=list[str | dict[str, Any]])
-    """What `ctx.recall` finds, best first: texts of facts, or whole results."""
+    memories: list[str | Match] = field(default_factory=list[str | Match])
+    """What `ctx.recall` finds, best first: texts of facts, or whole matches."""
     answers: list[str] = field(default_factory=list[str])
     """What agents answer, one after another."""
     questions: list[str] = field(default_factory=list[str])
@@ -140,14 +141,18 @@ class _Services:
         )
         return FinishedRun(result)
 
-    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> Matches:
         query = services.build_query(request, question, options)
         self.kit.questions.append(question)
-        found = [self._result(number, each) for number, each in enumerate(self.kit.memories, 1)]
-        return [each for each in found if each["kind"] in query.kinds][: query.max_results]
+        found = [self._make_match(number, each) for number, each in enumerate(self.kit.memories, 1)]
+        fitting = [each for each in found if each.item.kind in query.kinds][: query.max_results]
+        return Matches(results=tuple(fitting))
 
-    def _result(self, number: int, memory: str | dict[str, Any]) -> dict[str, Any]:
-        given = {"text": memory} if isinstance(memory, str) else memory
+    def _make_match(self, number: int, memory: str | Match) -> Match:
+        if isinstance(memory, Match):
+            return memory
         at = clock.timestamp(self.kit.now)
-        usual = {"kind": "fact", "id": f"fact_{number}", "at": at, "speaker": None, "note": ""}
-        return {**usual, "strength": "strong", "probability": 0.9, **given}
+        item = Item(kind="fact", id=f"fact_{number}", at=at, text=memory)
+        return Match(
+            item=item, score=1.0, probability=0.9, tokens=0, reasons=Reasons(arms={}), strength="strong"
+        )

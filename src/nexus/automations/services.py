@@ -4,38 +4,25 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any
 
-from nexus import clock, ids
+from nexus import ids
 from nexus.automations.context import Context, Run, Services
 from nexus.broker.broker import Broker
 from nexus.config import MemoryConfig
 from nexus.context import AssembledContext
-from nexus.errors import AutomationError, ModelFileError, NexusError, ScriptError
+from nexus.errors import AutomationError, ModelFileError, NexusError, ScriptError, UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import requests
 from nexus.memory.embedding import Vectors, open_vectors
-from nexus.memory.recall.item import Budget, Kind, Match, Query
+from nexus.memory.recall.item import Matches, Options, Query, make_query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import ready_reranker
 from nexus.request import Access, Request
+from nexus.serialization import encode
 
 if TYPE_CHECKING:
     from nexus.automations.grants import Grants
-
-_OPTIONS = (
-    "about",
-    "budget",
-    "channel",
-    "deadline_ms",
-    "kinds",
-    "limit",
-    "max_tokens",
-    "since",
-    "until",
-)
-
 
 OpenRecall = Callable[[], Awaitable[Recall]]
 """Gives a home's memory, ready to be asked."""
@@ -44,11 +31,17 @@ Method = Callable[..., Awaitable[Any]]
 
 async def find_matches(
     open_recall: OpenRecall, request: Request, question: str, options: dict[str, Any]
-) -> list[dict[str, Any]]:
+) -> Matches:
     """Ask a home's memory on behalf of a request. Returns the best matches, each marked strong or weak."""
     query = build_query(request, question, options)
-    recall = await open_recall()
-    return [_describe_match(result) for result in (await recall.find(query)).results]
+    found = await (await open_recall()).find(query)
+    if query.thread_ids is None:
+        return found
+    # Whom the words mean, and by which names, is known from everywhere.
+    results = tuple(
+        replace(each, reasons=replace(each.reasons, matched_names=(), about=None)) for each in found.results
+    )
+    return replace(found, results=results, threads=(), named={})
 
 
 class UnservedRecall:
@@ -76,56 +69,14 @@ class UnservedRecall:
 
 def build_query(request: Request, question: str, options: dict[str, Any]) -> Query:
     """What is asked on behalf of a request; an error where an option isn't one."""
-    unknown = ", ".join(sorted(options.keys() - set(_OPTIONS)))
-    if unknown:
-        raise AutomationError(f"recall has no option {unknown}", hint=f"Known: {', '.join(_OPTIONS)}.")
-    budget = options.get("budget", "low")
-    if budget not in get_args(Budget):
-        raise AutomationError(f"{budget!r} is not a budget", hint="Use low, mid or high.")
     visible = request.access.visibility(request.event.thread_id)
     if visible.nothing:
         raise AutomationError("Nothing may be recalled on behalf of this request")
-    return Query(
-        text=question,
-        kinds=_parse_kinds(options.get("kinds")),
-        entity_id=options.get("about"),
-        time_after=_parse_moment(options.get("since")),
-        time_before=_parse_moment(options.get("until")),
-        thread_ids=visible.thread_ids,
-        channel=options.get("channel"),
-        max_results=int(options.get("limit", 10)),
-        max_tokens=int(options.get("max_tokens", 2_000)),
-        budget=budget,
-        deadline_ms=int(options["deadline_ms"]) if "deadline_ms" in options else None,
-    )
-
-
-def _parse_kinds(given: list[str] | None) -> frozenset[Kind]:
-    known = get_args(Kind)
-    if unknown := set(given or ()) - set(known):
-        raise AutomationError(f"{', '.join(sorted(unknown))} is no kind", hint=f"Known: {', '.join(known)}.")
-    return cast("frozenset[Kind]", frozenset(given or known))
-
-
-def _parse_moment(given: str | None) -> datetime | None:
     try:
-        return None if given is None else clock.parse(given)
-    except (TypeError, ValueError):
-        raise AutomationError(f"{given!r} is not a moment", hint="Such as 2026-05-01T08:00Z.") from None
-
-
-def _describe_match(result: Match) -> dict[str, Any]:
-    item = result.item
-    return {
-        "kind": item.kind,
-        "id": item.id,
-        "text": item.text,
-        "at": item.at,
-        "speaker": item.speaker,
-        "note": item.note,
-        "strength": result.strength,
-        "probability": result.probability,
-    }
+        query = make_query(question, {"budget": "low", "max_tokens": 2_000, **options})
+    except UsageError as error:
+        raise AutomationError(error.message, hint=error.hint) from None
+    return replace(query, thread_ids=visible.thread_ids)
 
 
 class InvocationServices:
@@ -183,7 +134,7 @@ class InvocationServices:
         self.runs[run.id] = run
         return run
 
-    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> Matches:
         return await self._services.recall(request, question, options)
 
     async def stop(self) -> None:
@@ -233,8 +184,8 @@ class Calls:
     async def _cancel(self, id: str) -> bool:  # noqa: A002 - the name on the wire
         return bool(await self._find_run(id).cancel())
 
-    async def _recall(self, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        return await self._context.recall(question, **options)
+    async def _recall(self, question: str, options: Options) -> dict[str, Any]:
+        return encode(await self._context.recall(question, **options))
 
     def _find_run(self, id_: str) -> Run:
         if id_ not in self._runs:
@@ -271,5 +222,5 @@ class BrokerServices:
             request, assembled, execution_id=execution_id, access=access
         )
 
-    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> Matches:
         return await find_matches(self._open_recall, request, question, options)

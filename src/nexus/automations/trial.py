@@ -30,6 +30,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions, invocations, requests
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.executions import Execution
+from nexus.memory.recall.item import Matches
 from nexus.request import Access, Agent, Event, Request
 from nexus.runs import Result
 
@@ -87,7 +88,7 @@ class _RecordedRun:
         return False
 
 
-class Recorded:
+class Recorded(NoServices):
     """Services that only read."""
 
     def __init__(self, ledgers: Ledgers, settings: MemoryConfig) -> None:
@@ -101,17 +102,7 @@ class Recorded:
             self._ledgers.home, request, session_label=session_label, task=task, tools=(), fork_of=fork_of
         )
 
-    async def start_execution(
-        self,
-        request: Request,
-        assembled: AssembledContext,
-        execution_id: str | None = None,
-        *,
-        access: Access | None = None,
-    ) -> Run:
-        raise AutomationError("A replay runs no agent")
-
-    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> Matches:
         return await find_matches(self._open_recall, request, question, options)
 
     @staticmethod
@@ -166,7 +157,7 @@ class Replayed:
             raise AutomationError("A replay runs no agent, and none was recorded that could answer instead")
         return self.recorded.pop(0)
 
-    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> Matches:
         return await self.below.recall(request, question, options)
 
 

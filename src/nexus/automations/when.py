@@ -1,11 +1,18 @@
 """Times as people write them, once or repeated: read, checked and described."""
 
+import os
 import re
+from calendar import isleap
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from dateutil.relativedelta import relativedelta
 
 from nexus import clock
 from nexus.automations import firing
@@ -65,6 +72,13 @@ _DATE: Final = re.compile(
     rf"|(?:the )?{ORDINAL}(?: of)? {MONTH}(?: \d{{4}})?|{MONTH} (?:the )?{ORDINAL}(?: \d{{4}})?"
     rf"|\d{{4}}-\d{{2}}-\d{{2}})"
 )
+_ISO_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DAYS_AWAY: Final = {"today": 0, "tomorrow": 1, "yesterday": -1, "day after tomorrow": 2}
+# By how each begins: `mo` before `m`.
+_UNITS: Final = (
+    ("s", "seconds"), ("mo", "months"), ("m", "minutes"), ("h", "hours"), ("d", "days"), ("w", "weeks"),
+    ("y", "years"),
+)  # fmt: skip
 _NUMERIC: Final = re.compile(r"(?:on )?(\d{1,2})\.(\d{1,2})(?:\.(\d{4})?)?")
 _NO_TIME: Final = re.compile(r"\bat (\d{1,2}):(\d{2})\b")
 # A repetition that cron can't say.
@@ -307,6 +321,11 @@ def check_zone(zone: str) -> str:
 
 def local_zone() -> str:
     """The time zone that this machine is set to; UTC if that has no name."""
+    if "TZ" not in os.environ:
+        with suppress(OSError):  # no such link, as on Windows
+            _, found, name = str(Path("/etc/localtime").readlink()).partition("/zoneinfo/")
+            if found:
+                return name
     import tzlocal  # slow to import, and few need it
 
     try:
@@ -385,33 +404,66 @@ def _read_once(words: str, local: datetime, zone: str) -> When | None:
         rest = f"{numeric[1]} {MONTHS[int(numeric[2]) % 13 - 1]} {numeric[3] or ''}".strip()
     elif not _DATE.fullmatch(rest):
         return None
-    day = _parse(rest.removeprefix("on ").removeprefix("the "), local)
+    day = _read_day(rest.removeprefix("on ").removeprefix("the "), local)
     if day is None:
         return None
-    return require_future(datetime.combine(day.date(), said or DEFAULT_TIME, local.tzinfo), local, zone)
+    return require_future(datetime.combine(day, said or DEFAULT_TIME, local.tzinfo), local, zone)
 
 
 def _read_duration(lasting: str, said: time | None, local: datetime, zone: str) -> When | None:
     """Hours pass, whatever the clock on the wall does; days begin anew at the same time of day."""
     if _SHORT.search(lasting):
-        passed = None if said else _parse(lasting, local.astimezone(UTC))
+        passed = None if said else _add(lasting, local.astimezone(UTC))
         return passed and require_future(passed, local, zone)
-    day = _parse(lasting, local)
+    day = _add(lasting, local)
     if day is None:
         return None
     return require_future(datetime.combine(day.date(), said or local.time(), local.tzinfo), local, zone)
 
 
-def _parse(words: str, base: datetime) -> datetime | None:
-    import dateparser  # half a second, and few processes need it
+def _read_day(words: str, local: datetime) -> date | None:
+    """The next day that words say, today last; None if there is no such day."""
+    today = local.date()
+    if words in _DAYS_AWAY:
+        return today + timedelta(days=_DAYS_AWAY[words])
+    if found := re.fullmatch(r"next (week|month|year)", words):
+        later = _add(f"1 {found[1]}", local)
+        return later and later.date()
+    if found := re.fullmatch(rf"(this |next )?({DAY})", words):
+        away = (_find_number(found[2][:3], DAYS) - 1 - today.weekday()) % 7
+        if found[1] == "next " and away == 1:
+            away = 8  # nobody says "next Friday" for tomorrow
+        return today + timedelta(days=away if away or found[1] == "this " else 7)
+    with suppress(ValueError, OverflowError):
+        if _ISO_DATE.fullmatch(words):
+            return date.fromisoformat(words)
+        day, month, year = _split_date(words)
+        if year:
+            return date(year, month, day)
+        # The 29th of February may be eight years away.
+        years = (
+            today.year + ahead for ahead in range(9) if month != 2 or day != 29 or isleap(today.year + ahead)
+        )
+        return next(found for year in years if (found := date(year, month, day)) > today)
+    return None
 
-    settings: Any = {
-        "RELATIVE_BASE": base.replace(tzinfo=None),
-        "PREFER_DATES_FROM": "future",
-        "DATE_ORDER": "DMY",
-    }
-    found = dateparser.parse(words, languages=["en"], settings=settings)
-    return found and found.replace(tzinfo=base.tzinfo)
+
+def _split_date(words: str) -> tuple[int, int, int]:
+    """The numbers of `20th of November 2026` and `November the 20th`; 0 for a year that isn't said."""
+    [month] = [_find_number(word[:3], MONTHS) for word in re.findall(rf"\b{MONTH}\b", words)]
+    day, *year = [int(number) for number in re.findall(r"\d+", words)]
+    return day, month, year[0] if year else 0
+
+
+def _add(lasting: str, base: datetime) -> datetime | None:
+    """The moment after a duration; None if it is beyond the calendar."""
+    amounts: Counter[str] = Counter()
+    for number, unit in re.findall(r"(\d+) ?([a-z]+)", lasting):
+        amounts[next(name for start, name in _UNITS if unit.startswith(start))] += int(number)
+    duration: dict[str, Any] = dict(amounts)
+    with suppress(ValueError, OverflowError):
+        return base + relativedelta(**duration)
+    return None
 
 
 def _next_day(at: datetime) -> datetime:
@@ -419,7 +471,7 @@ def _next_day(at: datetime) -> datetime:
 
 
 def _spell_out_amounts(words: str) -> str:
-    """Amounts that dateparser doesn't know, as it does."""
+    """Amounts in words as numbers."""
     words = re.sub(r"\ban? hour and a half\b|\bone and a half hours\b", "90 minutes", words)
     words = re.sub(r"\bhalf an hour\b", "30 minutes", words)
     words = re.sub(r"\ba couple of\b", "2", words)

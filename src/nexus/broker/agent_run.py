@@ -15,14 +15,16 @@ What goes on after a crash, by when it came:
                                                         answer has the run's id, and is recorded once
     while it failed or stopped   the step `end`         it ends the same way (`_end_as_before`)
     after `executions.end`       the run's end          the engine's execution ends as soon as it begins
-    ten times at one step        the engine's verdict   `SessionQueue` records it and calls `after_failure`
+    ten times, and no step       the engine's verdict   `SessionQueue` calls `AgentRuns.after_loss`, then
+    more was recorded                                   records the end
 
-Whoever takes the run over begins it from the start: recorded steps return what they gave.
+The process that serves the home next takes the run over as it opens the engine (`engine.store.take_over`).
+It begins it from the start: recorded steps return what they gave.
 """
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -37,6 +39,7 @@ from nexus.broker import pace
 from nexus.broker.agent import library
 from nexus.broker.agent.records import Limits
 from nexus.broker.agent.slots import BACKGROUND, PERSON, WORKER
+from nexus.broker.approvals import Reason
 from nexus.broker.attached import read_late
 from nexus.broker.broker import Broker
 from nexus.broker.budgets import Budgets, Spender
@@ -47,7 +50,7 @@ from nexus.broker.questions import render
 from nexus.broker.queue import ActiveRun
 from nexus.broker.streams import Stream
 from nexus.broker.taint import find_effects, find_source
-from nexus.broker.tools import Call, Context, Preview, Sandbox, Tool
+from nexus.broker.tools import Call, Context, Preview, Sandbox, Tool, skill
 from nexus.broker.tools import Grant as SandboxGrant
 from nexus.broker.tools import Limits as SandboxLimits
 from nexus.config import AgentsConfig, Config
@@ -55,6 +58,7 @@ from nexus.context import AssembledContext, compaction, history
 from nexus.context.assemble import with_profile
 from nexus.errors import TEMPORARY_LEDGER_ERRORS, AgentError, NexusError, ToolError
 from nexus.home import PRIVATE_DIRECTORY, Home
+from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import messages, tool_calls, turns
 from nexus.ledgers.agents.history import Turn as PastTurn
 from nexus.ledgers.agents.messages import NewMessage
@@ -65,6 +69,7 @@ from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import Execution
 from nexus.request import Access, Request
 from nexus.runs import Delta, Response, Result
+from nexus.skills.catalog import Entry
 
 # `library.load` imports it, when the first run begins.
 if TYPE_CHECKING:
@@ -79,16 +84,18 @@ _OWN_SESSIONS = "meeseeks:"
 specification's word for an agent that works in the background is stored, so it stays."""
 
 Failure = Literal["failed", "cancelled", "lost"]
-"""Why a run has no answer. `lost`: it took its process down each time, and the engine gave up on it."""
+"""Why a run has no answer. `lost`: the engine gave up on it, as where it took its process down each time."""
 
 
 class RunCallbacks(Protocol):
     """What the layer above does around runs. Implemented by `pipeline.Pipeline`."""
 
-    async def before_run(self, request: Request, context: AssembledContext, execution: Execution) -> None:
+    async def before_run(
+        self, request: Request, context: AssembledContext, execution: Execution, tell: Callable[[str], None]
+    ) -> None:
         """A run begins whose context is not prepared: put the rest together, and record it with the run.
 
-        Called again only if a crash came before it was recorded.
+        `tell` is told what takes long. Called again only if a crash came before it was recorded.
         """
         ...
 
@@ -139,10 +146,14 @@ class AgentRuns:
             return await AgentRun(broker, self._callbacks, run)()
 
     async def after_loss(self, execution: Execution) -> None:
-        """Say that there is no answer, for a run that the engine gave up on."""
-        request = await requests.restore(self._broker.ledgers, execution.request_id)
-        if request is not None:
-            await self._callbacks.after_failure(request, execution, "lost")
+        """Tell whoever waits for a run that the engine gave up on, and let go of what it waited for."""
+        ledgers = self._broker.ledgers
+        request = await requests.restore(ledgers, execution.request_id)
+        if request is None:
+            return
+        opened = await ledgers.agents.read_now(turns.find, execution_id=execution.id)
+        await _let_go(self._broker.workers, ledgers, request, execution.id, opened)
+        await self._callbacks.after_failure(request, execution, "lost")
 
 
 class AgentRun:
@@ -154,8 +165,11 @@ class AgentRun:
         self._run = run
         self._ledgers = run.ledgers
         self._opened: OpenTurn | None = None
+        self._stream: Stream | None = None
         self._automation = ""
         self._profile = ""
+        self._skills: list[Entry] = []
+        """Offered in the prompt."""
         self._expected: dict[str, str] = {}
         """The state of the file that the owner was shown, by the key of the call."""
 
@@ -166,11 +180,12 @@ class AgentRun:
             raise AgentError("The request of this run was deleted")
         context = AssembledContext.from_json(self._run.execution.input["context"])
         self._automation = await self._find_automation(request, context)
-        stream = self._broker.streams.open(self._run.execution.id)
+        stream = self._stream = self._broker.streams.open(self._run.execution.id)
         try:
             if self._run.steps.end is not None:
                 await self._end_as_before(*self._run.steps.end)
             await self._prepare(request, context, self._run.execution)
+            self._skills = await self._offer_skills(request, context)
             stream.is_held = await self._callbacks.may_change_answer(request, context.session_label)
             for other in await self._load_said(self._run.collected):
                 context.current_message = f"{context.current_message}\n\n{other.current_message}"
@@ -249,7 +264,20 @@ class AgentRun:
         """Let the layer above put the context together, unless it did so before a crash."""
         if not context.is_prepared:
             self._run.context.require()
-            await self._callbacks.before_run(request, context, execution)
+            await self._callbacks.before_run(request, context, execution, self._tell)
+
+    def _tell(self, doing: str) -> None:
+        if self._stream is not None:
+            self._stream.publish(Delta.status(doing))
+
+    async def _offer_skills(self, request: Request, context: AssembledContext) -> list[Entry]:
+        """The skills that the prompt names. Read when the run begins: some may have been disabled."""
+        if skill.NAME not in context.tools:
+            return []
+        offered = await self._broker.find_skills(skill.principal_access(request, self._access(request)))
+        if offered:
+            skill.record_offer(self._ledgers, request, self._run.execution.id, offered)
+        return offered
 
     async def _load_said(self, taken: Iterable[Execution]) -> list[AssembledContext]:
         """What was said into this run. A message is prepared like one with a run of its own."""
@@ -272,7 +300,12 @@ class AgentRun:
 
     def _fixed_tokens(self, context: AssembledContext) -> int:
         tools = [(tool.name, tool.description, tool.parameters) for tool in self._tools(context)]
-        return compaction.estimate(context.system_prompt) + compaction.estimate(json.dumps(tools))
+        return compaction.estimate(self._system_prompt(context)) + compaction.estimate(json.dumps(tools))
+
+    def _system_prompt(self, context: AssembledContext) -> str:
+        offered = skill.describe_offered(self._skills)
+        prompt = "\n\n".join(filter(None, (context.system_prompt, offered)))
+        return with_profile(prompt, self._profile)
 
     def _names(self, context: AssembledContext) -> tuple[str, ...]:
         return (context.model,) if context.model else self._broker.models.names(context.role)
@@ -352,7 +385,7 @@ class AgentRun:
         return loop.Job(
             execution_id=self._run.execution.id,
             step=partial(self._run.steps.run, keeps_own_record=True),
-            system_prompt=with_profile(context.system_prompt, self._profile),
+            system_prompt=self._system_prompt(context),
             prompt=prompt,
             history=past,
             tools=(tools := self._tools(context)),
@@ -413,6 +446,8 @@ class AgentRun:
         tools = self._broker.tools.values()
         look = partial(find_source, self._ledgers, request, context.session_label, tools, access)
         reason = await waits.find_reason(tool.name, arguments, effects, look)
+        if reason is None and tool.asks:
+            reason = Reason(text=tool.asks)
         if reason is None:
             return False
 
@@ -497,7 +532,12 @@ class AgentRun:
             # A run that goes on after a restart may come before the process that opens its socket.
             place = Path(access.memory_socket).parent
             await asyncio.to_thread(place.mkdir, PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-        return _tool_context(self._broker.home, access, call, self._broker.workers, context)
+        given = _tool_context(self._broker.home, access, call, self._broker.workers, context)
+        if not self._skills:
+            return given
+        # Looked at again: what was changed or disabled while the agent worked is not shown.
+        offered = await self._broker.find_skills(access)
+        return replace(given, sandbox=skill.show_offered(given.sandbox, offered))
 
     async def _end(
         self,
@@ -511,12 +551,13 @@ class AgentRun:
         if self._opened is not None and status == "failed":
             await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status=status, error=error)
         workers, execution_id = self._broker.workers, self._run.execution.id
-        if status == "failed" and request.depth == 0:
-            await workers.release(execution_id, await self._told_calls())
-        if status == "cancelled" or request.depth > 0:
+        if status == "failed":
+            await _let_go(workers, self._ledgers, request, execution_id, self._opened)
+        elif status == "cancelled" or request.depth > 0:
             await workers.abandon(execution_id)
-        if status != "done":
+        if status == "cancelled":
             await workers.stop_reflections(execution_id)
+        if status != "done":
             await self._callbacks.after_failure(request, self._run.execution, status)
         if context.session_label != request.agent.session_label:
             return
@@ -542,12 +583,17 @@ class AgentRun:
 
         await self._ledgers.agents.write(stop)
 
-    async def _told_calls(self) -> set[str]:
-        """The keys of the calls whose results this run has got."""
-        if self._opened is None:
-            return set()
-        done = await self._ledgers.agents.read(tool_calls.list_done, turn=self._opened)
-        return {key_of(offset, call_id) for offset, call_id in done}
+
+async def _let_go(
+    workers: Dispatcher, ledgers: Ledgers, request: Request, execution_id: str, opened: OpenTurn | None
+) -> None:
+    """A run failed: whatever it waited for goes on without it, or stops if nobody else will hear of it."""
+    if request.depth == 0:
+        done = () if opened is None else await ledgers.agents.read(tool_calls.list_done, turn=opened)
+        await workers.release(execution_id, {key_of(offset, call_id) for offset, call_id in done})
+    else:
+        await workers.abandon(execution_id)
+    await workers.stop_reflections(execution_id)
 
 
 def _limits(config: Config, request: Request, context: AssembledContext) -> Limits:

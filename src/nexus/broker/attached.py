@@ -14,6 +14,7 @@ from nexus.errors import ToolError, UsageError
 from nexus.home import Home
 
 _LATE: Final = "[Attached PDF, not read yet: {}]"
+_RECORDING: Final = "[Voice note: {}]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,8 @@ class Files:
         for file, each in zip(self.files, self.attachments, strict=True):
             if each.is_image:
                 parts.append(f"[Attached image: {each.name}]")
+            elif each.is_audio:
+                parts.append(mark_recording(each))
             else:
                 try:
                     said = await _read_text(each, file.data, home, self.config, within_s)
@@ -60,6 +63,11 @@ class Files:
         """Keep them in a home, before the event that names them."""
         for file, each in zip(self.files, self.attachments, strict=True):
             await asyncio.to_thread(attachments.keep, home, each, file.data)
+
+
+def mark_recording(recording: Attachment) -> str:
+    """What stands for the words of a recording until they are known."""
+    return _RECORDING.format(recording.name)
 
 
 async def read_late(

@@ -1,19 +1,22 @@
 """The broker: turns an assembled context into a finished run, durably, through the session queue."""
 
+import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
 from nexus import clock, ids
 from nexus.broker.agent.models import Models
+from nexus.broker.agent.records import AGENT_WORK
 from nexus.broker.approvals import Approvals
 from nexus.broker.compaction import budget_tokens
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.pace import Pace
-from nexus.broker.queue import AGENT_WORK, Record, SessionQueue, lane_of
+from nexus.broker.queue import Record, SessionQueue, lane_of
 from nexus.broker.run_handle import Run
 from nexus.broker.streams import Streams
 from nexus.broker.tools import TOOLS, Tool
+from nexus.broker.tools.skill import NAME as SKILL
 from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.context import assemble_context as assembled
@@ -24,6 +27,7 @@ from nexus.ledgers.runtime.executions import Mode
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.memory.profile import OwnerProfile
 from nexus.request import Access, Request
+from nexus.skills.catalog import Catalog, Entry
 
 # How long a message may take from coming in to its recorded run.
 LONGEST_INTAKE = timedelta(minutes=10)
@@ -52,6 +56,7 @@ class Broker:
         self.profile = OwnerProfile(ledgers)
         self.approvals = Approvals(ledgers, config.tools, config.gateway.public_url)
         self.pace = Pace()
+        self.skills = Catalog(home)
         self.ledgers = ledgers
         self._queue = queue
         self._apart: set[str] = set()
@@ -76,7 +81,7 @@ class Broker:
         fork_of: str | None = None,
     ) -> AssembledContext:
         """The prompt of a run on behalf of a request. It may be changed until the run is started."""
-        return await assembled(
+        context = await assembled(
             self.home,
             request,
             session_label=session_label,
@@ -85,6 +90,16 @@ class Broker:
             role=role,
             fork_of=fork_of,
         )
+        if await self.find_skills(request.access):
+            context.tools = tuple(sorted({*context.tools, SKILL}))
+        return context
+
+    async def find_skills(self, access: Access) -> list[Entry]:
+        """The skills that an agent with some access is offered; none without the tool to load them."""
+        if SKILL not in self.tools or not access.may_call(SKILL) or not self.skills.may_offer:
+            return []
+        directories = [grant.path for grant in access.directories]
+        return await asyncio.to_thread(self.skills.list_offered, directories)
 
     async def start_execution(
         self,
@@ -154,8 +169,12 @@ class Broker:
         """A run that was asked for before, here or elsewhere."""
         return Run(self._queue.run(execution_id), self.streams)
 
-    async def recover(self) -> None:
-        """Go on with what was recorded: when a home is opened to be served, and after an outage."""
+    async def hand_over_late(self) -> None:
+        """Hand over what is recorded and the engine hasn't got, and record what only the engine knows.
+
+        Call it when a home is opened to be served, and after an outage. What was under way when its process
+        died is not among it: that goes on as soon as the engine is open.
+        """
         await self._queue.hand_over_missing()
         await self.workers.tell_of_lost()
 

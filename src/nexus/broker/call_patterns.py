@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Self, cast
 from urllib.parse import urlsplit
 
+from nexus.text import join_lines
+
 _PATTERN: Final = re.compile(r"(?P<tool>[^()]+)(?:\((?P<value>.*)\))?", re.DOTALL)
 _NAMED: Final = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)=(?P<value>.*)", re.DOTALL)
 # With one of these, a command may do more than its beginning says.
@@ -62,7 +64,7 @@ def _spellings(value: Any) -> Iterator[str]:
     elif isinstance(value, str):
         yield value
         yield posixpath.normpath(value)
-        yield from (" ".join(part.split()) for part in _SEPARATORS.split(value))
+        yield from (join_lines(part) for part in _SEPARATORS.split(value))
     else:
         yield json.dumps(value)
 

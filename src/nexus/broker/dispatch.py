@@ -13,7 +13,7 @@ import apsw
 
 from nexus import ids
 from nexus.broker.queue import REFLECTION, SessionQueue
-from nexus.broker.tools import AGENT_SEND, SANDBOXED, Call, Worker, web
+from nexus.broker.tools import AGENT_SEND, SANDBOXED, Call, Worker, skill, web
 from nexus.broker.tools.agent_send import result_text
 from nexus.config import AgentsConfig
 from nexus.engine.errors import EndedError
@@ -31,7 +31,7 @@ _LOOK_S = 0.02
 _LOOKS = 50
 _END_MS = 10_000
 # What the others do, such as those of MCP servers, no sandbox keeps from writing.
-_READING = frozenset({*(tool.name for tool in SANDBOXED), AGENT_SEND.name, "recall", *web.NAMES})
+_READING = frozenset({*(tool.name for tool in SANDBOXED), AGENT_SEND.name, "recall", skill.NAME, *web.NAMES})
 
 
 class Start(Protocol):
@@ -167,9 +167,13 @@ class Dispatcher:
             await self._tell(one)
 
     async def at_work(self, execution_id: str) -> int:
-        """How many workers of a run are still at work."""
-        given = await self._ledgers.runtime.read(dispatches.of_execution, execution_id=execution_id)
-        return sum(one.status == "running" for one in given)
+        """How many workers of a run are still at work, or have ended and are just telling so."""
+
+        def count(connection: apsw.Connection) -> int:
+            given = dispatches.of_execution(connection, execution_id)
+            return sum(one.status == "running" or _on_its_way(connection, one) for one in given)
+
+        return await self._ledgers.runtime.read(count)
 
     async def end_request(self, request: Request, status: Literal["failed", "cancelled"], error: str) -> None:
         """End a request, unless workers are at work for it, whichever of its runs dispatched them."""

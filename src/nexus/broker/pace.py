@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
+    ExitStack,
     asynccontextmanager,
     contextmanager,
     nullcontext,
@@ -69,18 +70,18 @@ class Pace:
     def ahead(self, run_id: str = "") -> Generator["Direct"]:
         """Go ahead of messages of channels; the run of that id was expected, perhaps."""
         direct = Direct(self)
-        token = _work.set(direct)
+        token = _works.set((*_works.get(), direct))
         direct.go()
         self.leave(run_id)
         try:
             yield direct
         finally:
             direct.stop()
-            _work.reset(token)
+            _works.reset(token)
 
     def expect(self, run_id: str) -> None:
         """Stay ahead until a run that is about to be queued begins, if it answers a direct message."""
-        if isinstance(_work.get(), Direct) and run_id not in self._expected:
+        if isinstance((None, *_works.get())[-1], Direct) and run_id not in self._expected:
             self.enter(run_id)
             loop = asyncio.get_running_loop()
             self._expected[run_id] = loop.call_later(_EXPECTED_S, self.leave, run_id)
@@ -115,7 +116,7 @@ class Pace:
         await places.acquire()
         way, place = _Way(self), _Place(places)
         gated = yield_point.set(way) if lets_pass else None
-        token = _work.set(place)
+        token = _works.set((*_works.get(), place))
         try:
             if gated is not None:
                 await way()
@@ -124,7 +125,7 @@ class Pace:
         finally:
             if gated is not None:
                 yield_point.reset(gated)
-            _work.reset(token)
+            _works.reset(token)
             place.give_up()
 
 
@@ -207,13 +208,17 @@ class Direct:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._pace.leave, self)
 
 
-_work: ContextVar[Direct | _Place | None] = ContextVar("work", default=None)
+_works: ContextVar[tuple[Direct | _Place, ...]] = ContextVar("works", default=())
+"""What is going on here, one within the other: a request of the gateway, and the message it brings."""
 
 
-def waiting() -> AbstractContextManager[None]:
+@contextmanager
+def waiting() -> Generator[None]:
     """For where work waits for a model, a tool or a person: it is not ahead then, and keeps no place."""
-    work = _work.get()
-    return nullcontext() if work is None else work.waiting()
+    with ExitStack() as waits:
+        for work in _works.get():
+            waits.enter_context(work.waiting())
+        yield
 
 
 async def let_pass() -> None:

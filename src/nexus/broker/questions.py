@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from nexus.broker.call_patterns import Rule, suggest_rule
 from nexus.ledgers.runtime.approvals import Approval
+from nexus.text import join_lines, shorten
 
 FOLD_CHARACTERS: Final = 2_000
 """Longer values are folded, where the reader can't unfold them: their beginning and end, and a link."""
@@ -44,7 +45,6 @@ _MOST_ACCENTS: Final = 4
 _EMOJI: Final = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]")
 _EMOJI_STYLE: Final = "\ufe0f"
 _TRAILING_SPACE: Final = re.compile(r" (?=\n|\Z)")
-_SPELLED: Final = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
 _SPELLED_BEGIN: Final = re.compile(r"⟨[^⟩]*\Z")
 
 
@@ -96,11 +96,6 @@ def make_visible(text: str) -> str:
     return _TRAILING_SPACE.sub("⟨U+0020⟩", "".join(shown))
 
 
-def read_visible(text: str) -> str:
-    """The text that `make_visible` was given."""
-    return _SPELLED.sub(lambda found: chr(int(found[1], 16)), text)
-
-
 def code_of(approval: Approval) -> str:
     """What an answer calls a question."""
     return make_code(approval.id, approval.call_hash)
@@ -145,8 +140,7 @@ def summarize(arguments: Mapping[str, Any]) -> str:
     """A call in a line, for lists and notifications that lead to the whole of it. `…` says that it is cut."""
     fields = describe(arguments)
     told = (each.text if len(fields) == 1 else f"{each.name}: {each.text}" for each in fields)
-    line = " ".join(" · ".join(told).split())
-    return line if len(line) <= _LINE_CHARACTERS else f"{line[: _LINE_CHARACTERS - 1]}…"
+    return shorten(join_lines(" · ".join(told)), _LINE_CHARACTERS)
 
 
 def question(approval: Approval, *, link: str = "", in_company: bool = False) -> str:

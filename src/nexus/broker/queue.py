@@ -1,7 +1,11 @@
 """The session queue: every agent run goes through here, in order and one at a time for each session.
 
 A run is recorded in the home's runtime ledger, then handed to the engine under the same id; the engine's
-database holds ids only. Every message is a run of its own. Where one run answers for others as well
+database holds ids and keys only. Its way from there: `Engine.start` records and wakes, a sweep claims it
+(`engine/claims.py`), DBOS calls `Engine._execute`, which calls `SessionQueue._run`, the one work that is
+registered there. That calls the body of its kind: for agents `AgentRuns.run` in `broker/agent_run.py`.
+
+Every message is a run of its own. Where one run answers for others as well
 (collected or steered into it), those end as taken by it, so none is lost if it fails.
 """
 
@@ -45,8 +49,6 @@ LANES = (
 )
 WORK: Final = "broker.execution"
 """What the engine knows every run as."""
-AGENT_WORK: Final = "agent"
-"""What the ledger knows the runs of agents as: it must outlive an upgrade."""
 _END: Final = "end"
 """The step that holds how a run is about to end."""
 _PAYLOAD: Final = {"home": ""}
@@ -273,6 +275,8 @@ class SessionQueue:
     async def retry(self, execution_id: str, *, changed: Callable[[Any], Any] | None = None) -> QueuedRun:
         """Run a finished run again, at the end of its session's queue; `changed` may change its input."""
         ended = await self.run(execution_id).state()
+        if ended.status not in FINAL and await self._record_lost_end(execution_id):
+            ended = await self.run(execution_id).state()
         if ended.status not in FINAL:
             raise EngineStateError(
                 f"{execution_id} is {ended.status}; only finished runs can be retried",
@@ -304,13 +308,18 @@ class SessionQueue:
         known = await self._engine.states(unfinished) if unfinished else {}
         count = 0
         for id_ in unfinished:
-            if id_ not in known:
-                found = await self._ledgers.runtime.read(executions.get, execution_id=id_)
-                if found is not None:
-                    async with self._lock(found.session_label):
-                        count += await self._hand_over_recorded(id_)
-            elif known[id_] in ENDED:
-                count += await self._record_engine_end(await self._engine.show(id_))
+            try:
+                if id_ not in known:
+                    found = await self._ledgers.runtime.read(executions.get, execution_id=id_)
+                    if found is not None:
+                        async with self._lock(found.session_label):
+                            count += await self._hand_over_recorded(id_)
+                elif known[id_] in ENDED:
+                    count += await self._record_engine_end(await self._engine.show(id_))
+            except OUTAGE:
+                raise
+            except Exception:  # Whatever it is, the others must not wait for it.
+                _log.exception("%s could not be handed over, and is tried again", id_)
         return count
 
     async def _record_engine_end(self, known: WorkRecord) -> bool:
@@ -390,6 +399,9 @@ class SessionQueue:
                 execution, recorded, is_resumed = await runtime.write(_begin, execution_id=id_)
                 if execution is None or execution.status in FINAL:
                     return
+                if execution.taken_by is not None and await self._record_lost_end(execution.taken_by):
+                    # It was taken on, and not answered: it is free again.
+                    execution = await runtime.read_now(executions.get, execution_id=id_) or execution
                 result = None
                 if execution.taken_by is None:
                     run_steps = Steps(context, self._ledgers, recorded)
@@ -418,6 +430,14 @@ class SessionQueue:
             # The disk is full, or another process holds the ledger, as one that is frozen does.
             _log.warning("%s goes back to its queue: %s", id_, reason)
             raise context.put_back() from None
+
+    async def _record_lost_end(self, execution_id: str) -> bool:
+        """See to it that the end of a run is on record that the engine gave up on. False: it did not."""
+        known = (await self._engine.states([execution_id])).get(execution_id)
+        if known != "failed" and known != "timeout":
+            return False
+        await self._record_engine_end(await self._engine.show(execution_id))
+        return True
 
     async def _collect(
         self, context: WorkContext, execution: Execution, *, is_resumed: bool

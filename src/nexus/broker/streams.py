@@ -39,7 +39,13 @@ class Stream:
     """The one writer of a run's deltas."""
 
     def __init__(self, path: Path, streams: "Streams", execution_id: str) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        # A run goes on though nobody can watch it, such as when the disk is full.
+        self._descriptor = -1
+        with suppress(OSError):
+            path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+            self._descriptor = os.open(
+                path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE
+            )
         self._streams = streams
         self._execution_id = execution_id
         self._waiting: list[Delta] = []
@@ -89,9 +95,12 @@ class Stream:
 
     def _read_written(self, path: Path) -> tuple[bool, int]:
         """Whether an answer was left open, and how many are complete."""
+        if self._descriptor < 0:
+            return False, 0
         lines = path.read_bytes().split(b"\n")
         if lines[-1]:
-            os.write(self._descriptor, b"\n")  # of a process that was killed while writing
+            with suppress(OSError):
+                os.write(self._descriptor, b"\n")  # of a process that was killed while writing
         kinds = [delta.kind for line in lines if (delta := _parse(line)) is not None]
         marks = [kind for kind in kinds if kind in {"begin", "restart", "done"}]
         return bool(marks) and marks[-1] != "done", marks.count("done")
@@ -102,7 +111,6 @@ class Stream:
             self._timer = None
         waiting, self._waiting = self._waiting, []
         if waiting and self._descriptor >= 0:
-            # A run goes on though nobody can watch it, such as when the disk is full.
             with suppress(OSError):
                 os.write(self._descriptor, b"".join(map(_line, waiting)))
             self._streams.wake(self._execution_id)
@@ -126,7 +134,6 @@ class Streams:
 
     def open(self, execution_id: str) -> Stream:
         """The writer of a run, which goes on behind what an earlier process wrote."""
-        self._directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         self._written_here.add(execution_id)
         return Stream(self._path(execution_id), self, execution_id)
 
@@ -208,6 +215,8 @@ class Streams:
     def sweep(self) -> None:
         """Remove what runs that have ended left behind. Call it when a home is opened to be served."""
         for path in self._directory.glob("*.jsonl"):
+            if path.stem in self._written_here:
+                continue
             if _has_ended(path) or time.time() - path.stat().st_mtime > _ABANDONED_S:
                 path.unlink(missing_ok=True)
 

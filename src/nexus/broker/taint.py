@@ -21,6 +21,7 @@ from nexus.ledgers.identity import senders
 from nexus.ledgers.runtime import requests
 from nexus.memory.correction import SPEAKER
 from nexus.request import Access, Request
+from nexus.text import join_lines, shorten
 
 _MOST_NAMED: Final = 4
 _ARGUMENTS: Final = 120
@@ -91,7 +92,9 @@ async def find_source(
             found.append(_message(said) if said else Source(name="somebody else's message", text=""))
         elif said is not None:
             files = await ledgers.events.read(events.attachments_of, event_id=said.id)
-            found += [Source(name=f"the attached file {file.name}", text=said.content) for file in files]
+            # What the owner says in a voice note is the owner's, as what the owner writes is.
+            read = [file for file in files if not file.is_audio]
+            found += [Source(name=f"the attached file {file.name}", text=said.content) for file in read]
             found += _quotes(said)
 
     memories = [str(added.get("memories") or "") for added in below.values()]
@@ -159,7 +162,9 @@ def _results(
         if tool in readers.memory:
             recalled.append(result)
         else:
-            found.append(Source(name=f"the result of {tool} {_shorten(arguments)}", text=result))
+            found.append(
+                Source(name=f"the result of {tool} {shorten(join_lines(arguments), _ARGUMENTS)}", text=result)
+            )
     return found, recalled
 
 
@@ -227,8 +232,3 @@ def _quotes(event: Event) -> list[Source]:
         Source(name=f"what {quote.author or 'somebody'} wrote, in a message of yours", text=quote.text)
         for quote in split_quotes(event.content)[1]
     ]
-
-
-def _shorten(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _ARGUMENTS else f"{line[: _ARGUMENTS - 1]}…"

@@ -13,11 +13,12 @@ _TIMEOUT_S: Final = 30.0
 
 def make_client(*, follow_redirects: bool = False) -> httpx.AsyncClient:
     """A client. All share one TLS context: making one reads every certificate, which takes 20 ms."""
-    return httpx.AsyncClient(verify=_context(), timeout=_TIMEOUT_S, follow_redirects=follow_redirects)
+    return httpx.AsyncClient(verify=ssl_context(), timeout=_TIMEOUT_S, follow_redirects=follow_redirects)
 
 
 @cache
-def _context() -> ssl.SSLContext:
+def ssl_context() -> ssl.SSLContext:
+    """Return the certificates that the system trusts, for all clients of this process."""
     return httpx.create_ssl_context()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 import httpx
 
 from nexus import secrets, signatures
-from nexus.channels import quiet
+from nexus.automations import quiet
 from nexus.channels.adapter import THIS_MACHINE, Adapter, Message, kind_of
 from nexus.config import CHANNEL_KINDS, ChannelConfig
 from nexus.errors import ConfigError, UsageError

@@ -20,7 +20,8 @@ import apsw
 
 from nexus import attachments, clock, ids
 from nexus.attachments import Attachment
-from nexus.channels import kinds, quiet
+from nexus.automations import quiet
+from nexus.channels import kinds
 from nexus.channels.adapter import (
     MAX_ID_BYTES,
     Adapter,
@@ -38,6 +39,7 @@ from nexus.home import PRIVATE_DIRECTORY
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import channels as ledger
 from nexus.ledgers.runtime.channels import Status
+from nexus.text import join_lines
 from nexus.watch import Watch, wait_at_most
 
 Progress = Callable[[], Awaitable[str | None]]
@@ -76,13 +78,17 @@ _DELIVERY_ATTEMPTS: Final = 12
 _log = logging.getLogger(__name__)
 
 
+# Marked messages are noted beside what was sent, under their id behind this.
+_MARKED = "marked:"
+
+
 class _SentNotes:
-    """The progress notes of a channel that still stand, in a file: what a crash leaves is removed later."""
+    """The progress notes and marks that stand on a channel, in a file: what a crash leaves is removed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.threads: dict[str, str] = {}
-        """By what `deliver` returned for a note."""
+        """By what `deliver` returned for a note, or by the message that is marked."""
         with suppress(OSError, ValueError):
             self.threads = json.loads(path.read_bytes())
 
@@ -287,7 +293,7 @@ class Channels:
         shown = channel.adapter.capabilities & {"typing", "reactions"}
         if shown and isinstance(channel.adapter, ShowsWork):
             note = _ProgressNote(channel.adapter, message, channel.notes)
-            work = _show_until_done(channel.adapter, message, progress, note, again="typing" in shown)
+            work = _show_until_done(channel, message, progress, note, again="typing" in shown)
             task = asyncio.create_task(work)
             channel.showing.add(task)
             task.add_done_callback(channel.showing.discard)
@@ -525,9 +531,12 @@ def _cut_texts(body: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _remove_left_notes(channel: _Channel) -> None:
-    """Remove the notes of a process that died, or of a connection that was lost."""
+    """Remove the notes and marks of a process that died, or of a connection that was lost."""
     for sent, thread in [*channel.notes.threads.items()]:
-        if isinstance(channel.adapter, Removes):
+        if sent.startswith(_MARKED):
+            if isinstance(channel.adapter, ShowsWork):
+                await _attempt(channel.adapter.show_work(thread, sent.removeprefix(_MARKED), ended=True))
+        elif isinstance(channel.adapter, Removes):
             await _attempt(channel.adapter.remove(thread, sent))
         channel.notes.discard(sent)
 
@@ -541,13 +550,20 @@ async def _attempt(work: Awaitable[None]) -> None:
 
 
 async def _show_until_done(
-    adapter: ShowsWork, message: Message, progress: Progress, note: "_ProgressNote", *, again: bool
+    channel: _Channel, message: Message, progress: Progress, note: "_ProgressNote", *, again: bool
 ) -> None:
-    """Show that a message is worked on, while it is. If that fails, the answer comes all the same."""
+    """Show that a message is worked on, while it is. If that fails, the answer comes all the same.
+
+    `again`: the sign goes by itself, unless it is shown again. Otherwise it is a mark that stays.
+    """
+    id_ = message.edits or message.id
 
     async def show(*, ended: bool) -> None:
-        await _attempt(adapter.show_work(message.thread, message.edits or message.id, ended=ended))
+        assert isinstance(channel.adapter, ShowsWork)  # noqa: S101 - an invariant, for the reader and the type checker
+        await _attempt(channel.adapter.show_work(message.thread, id_, ended=ended))
 
+    if not again:
+        channel.notes.add(f"{_MARKED}{id_}", message.thread)
     await show(ended=False)
     # A ledger that can't be read has said so elsewhere.
     with suppress(NexusError):
@@ -560,6 +576,7 @@ async def _show_until_done(
             await _attempt(note.update(doing))
     await _attempt(note.remove())
     await show(ended=True)
+    channel.notes.discard(f"{_MARKED}{id_}")
 
 
 class _ProgressNote:
@@ -642,4 +659,4 @@ def _describe_error(error: BaseException) -> str:
     text = str(error) or type(error).__name__
     if isinstance(error, NexusError) and error.hint:
         text = f"{error.message.rstrip('.')}. {error.hint}"
-    return " ".join(text.split())[:500]
+    return join_lines(text)[:500]

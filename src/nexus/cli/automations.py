@@ -21,13 +21,14 @@ from nexus.cli.automations_place import (
     print_list,
 )
 from nexus.cli.held import approve_settings, load_waiting_settings, not_waiting_error
-from nexus.cli.place import json_option, pluralize, print_json
+from nexus.cli.place import json_option, print_json
 from nexus.cli.terminal import printable
 from nexus.errors import AutomationError, UsageError
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
+from nexus.text import pluralize
 
 _limit = click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of results."

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nexus import clock
 from nexus.cli.place import (
     json_option,
     open_answering_home,
     open_home,
-    pluralize,
     print_json,
     print_unicode_json,
 )
@@ -24,6 +24,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import backfills
 from nexus.ledgers.memory.backfills import Backfill, Limits
 from nexus.runs import MICRO, money
+from nexus.text import join_lines, pluralize
 
 if TYPE_CHECKING:
     from nexus.app import App
@@ -258,9 +259,9 @@ def _show_estimate(found: "Estimate", *, err: bool = False) -> None:
 
 
 def _show_sampled(each: "Sampled") -> None:
-    click.echo(f"{each.start[:16].replace('T', ' ')}  {each.channel}  {printable(each.title or '')}")
+    click.echo(f"{clock.minute(each.start)}  {each.channel}  {printable(each.title or '')}")
     for message in each.messages[:3]:
-        text = " ".join(str(message["text"]).split())
+        text = join_lines(str(message["text"]))
         click.echo(f"  > {printable(str(message['sender']))}: {printable(text[:_SHOWN])}")
     if len(each.messages) > 3:
         click.echo(f"  > … {pluralize(len(each.messages) - 3, 'more message')}")

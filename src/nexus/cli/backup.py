@@ -1,6 +1,7 @@
 """`nexus backup` and `nexus restore`."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,12 +9,16 @@ import click
 
 from nexus import config
 from nexus.cli.held import TRUST, print_held
-from nexus.cli.place import format_size, json_option, locate_home, pluralize, print_json
+from nexus.cli.place import format_size, json_option, locate_home, print_json
 from nexus.cli.progress import bytes_shown
+from nexus.config import EngineConfig
 from nexus.errors import CareError, ConfigError
 from nexus.home import Home
 from nexus.ledgers import backup as care
 from nexus.ledgers.backup import Manifest
+from nexus.ledgers.forgetting import Beside, Nothing
+from nexus.ledgers.forgetting.restoring import Returned
+from nexus.text import pluralize
 
 _IDENTITY: Final = "The private key of an encrypted backup, as `age-keygen` writes it, or an SSH key."
 
@@ -71,26 +76,50 @@ def backup(
 @click.option("--replace", is_flag=True, help="Replace an existing home; it is kept under another name.")
 @click.option("--trust", is_flag=True, help=TRUST)
 @click.option("--identity", type=click.Path(path_type=Path), metavar="FILE", help=_IDENTITY)
+@click.option(
+    "--receipts",
+    type=click.Path(path_type=Path),
+    metavar="HOME",
+    help="Remove again what this home has forgotten since, by its receipts.",
+)
+@click.option("--bring-back", is_flag=True, help="Also restore what was forgotten since.")
 @json_option
 @click.pass_context
 def restore(
-    ctx: click.Context, folder: Path, replace: bool, trust: bool, identity: Path | None, as_json: bool
+    ctx: click.Context,
+    folder: Path,
+    replace: bool,
+    trust: bool,
+    identity: Path | None,
+    receipts: Path | None,
+    bring_back: bool,
+    as_json: bool,
 ) -> None:
     """Restore the home from the backup in FOLDER.
 
     The backup is verified first. No other program may use the home. Automations, and settings that start
     programs or name servers, arrive disabled; `nexus automations approve` enables them. Pass --trust for your
-    own backups.
+    own backups. What was forgotten since the backup is removed again, by receipts in the home and the backup.
     """
     home = locate_home(ctx)
     with bytes_shown("Restoring") as progress:
         restored = care.restore(
-            folder, home, replace=replace, trust=trust, identity=identity, progress=progress
+            folder,
+            home,
+            replace=replace,
+            trust=trust,
+            identity=identity,
+            progress=progress,
+            receipts=receipts,
+            bring_back=bring_back,
+            open_beside=open_engine,
         )
     manifest, kept = restored.manifest, restored.kept
     if as_json:
         held = [each.to_json() for each in restored.held]
-        outcome = {"home": str(home.root), "kept": str(kept) if kept else None, "held": held}
+        outcome: dict[str, Any] = {"home": str(home.root), "kept": str(kept) if kept else None, "held": held}
+        outcome["returned"] = [each.to_json() for each in restored.returned]
+        outcome["forgets_without_receipt"] = restored.unreceipted
         print_json({**outcome, **_summary_document(manifest)})
         return
     click.echo(
@@ -98,8 +127,43 @@ def restore(
     )
     if kept:
         click.echo(f"The previous home is in {kept}. Delete it when you no longer need it.")
+    print_returned(restored.returned)
+    _print_unknown(restored)
     print_held(restored.held)
     click.echo("Next: `nexus status` for a summary.")
+
+
+def open_engine(home: Home) -> Beside:
+    """Return what forgets in the database of a restored home's engine, if there is one."""
+    if not home.engine_file.is_file():
+        return Nothing()
+    from nexus.engine.forgetting import Forgetting
+    from nexus.engine.settings import Settings
+
+    return Forgetting(Settings.of_home(home, EngineConfig()))
+
+
+def print_returned(returned: Sequence[Returned]) -> None:
+    """Say what a backup or an export brought back of what was forgotten since."""
+    for each in returned:
+        rows, day = pluralize(each.rows, "row"), each.completed_at[:10]
+        if each.is_removed:
+            click.echo(f"Removed again, because it was forgotten on {day}: {rows} ({each.forget_id}).")
+        else:
+            click.echo(f"Brought back, though it was forgotten on {day}: {rows} ({each.forget_id}).")
+
+
+def _print_unknown(restored: care.Restored) -> None:
+    """Say what the backup brought back that no receipt names."""
+    if restored.unreceipted:
+        count = pluralize(restored.unreceipted, "deletion")
+        click.echo(
+            f"Brought back: what {count} without a receipt removed since. Repeat them with `nexus forget`."
+        )
+    if not restored.knows_receipts:
+        click.echo(
+            "No receipts of forgetting are known here: what was forgotten since is back (see --receipts)."
+        )
 
 
 def _uses_postgres(home: Home) -> bool:

@@ -11,10 +11,11 @@ import click
 
 from nexus import logs as written
 from nexus import secrets
-from nexus.channels import kinds, quiet
+from nexus.automations import quiet
+from nexus.channels import kinds
 from nexus.channels.setup import KINDS, LoginCheck, check_login, propose_value
 from nexus.cli import logs as log
-from nexus.cli.place import json_option, open_home, pluralize, print_json, with_ledgers
+from nexus.cli.place import json_option, open_home, print_json, with_ledgers
 from nexus.config import ChannelConfig, Config
 from nexus.config_file import write
 from nexus.errors import UsageError
@@ -22,6 +23,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.database import Work
 from nexus.ledgers.runtime import channels as ledger
+from nexus.text import pluralize
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,27 +9,30 @@ import textwrap
 from collections.abc import Awaitable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
-from nexus import clock, commands, config, ids
+from nexus import clock, commands, config, extras, ids
 from nexus.attachments import File
 from nexus.cli import trace
 from nexus.cli.chat import name_session, new_label
-from nexus.cli.place import pluralize
 from nexus.cli.remind import line as reminder_line
 from nexus.cli.screen import Screen, cost_line
-from nexus.cli.talk import Recalled, Talk
+from nexus.cli.talk import Talk
 from nexus.cli.talking import talking
 from nexus.cli.terminal import printable
 from nexus.cli.type_ahead import TypeAhead
-from nexus.cli.typed import Editor, Lines, Typed, asked
+from nexus.cli.typed import Editor, Lines, PlainEditor, Typed, asked
 from nexus.errors import NexusError, StoppedError
 from nexus.home import Home
 from nexus.request import check_label
 from nexus.runs import Delta, Run
+from nexus.text import pluralize
 from nexus.watch import Watch
+
+if TYPE_CHECKING:
+    from nexus.memory.recall.item import Item
 
 _PAUSE_S = 0.5
 _AGAIN_S = 1.0
@@ -64,7 +67,9 @@ async def converse(
         await conversation.catch_up()
         typed: Typed
         if interactive:
-            typed = Editor(list(reversed(await talk.sent_messages(label, _REMEMBERED_LINES))), ahead)
+            history = list(reversed(await talk.sent_messages(label, _REMEMBERED_LINES)))
+            is_editable = extras.is_installed("terminal")
+            typed = Editor(history, ahead) if is_editable else PlainEditor(history)
             at = f" at {talk.where}" if talk.where else ""
             click.secho(f"Session: {name_session(label)}{at}. Type /help for commands.", dim=True)
         else:
@@ -179,7 +184,7 @@ class Conversation:
         """By session that this terminal has had open: the last shown of what automations sent there."""
         self._said = ""
         self._said_run = ""
-        self._listed: list[Recalled] = []
+        self._listed: list[Item] = []
         self.draft = ""
         """What the next message begins as."""
         self.edits = False
@@ -283,7 +288,7 @@ class Conversation:
 
     async def sessions(self, wanted: str) -> None:
         """List sessions, or go over to one by its name or its number in the list."""
-        found = await self._talk.sessions(_SHOWN_SESSIONS)
+        found, _ = await self._talk.sessions(_SHOWN_SESSIONS)
         if wanted:
             number = int(wanted) - 1 if wanted.isdecimal() and len(wanted) < 3 else -1
             known = found[number] if 0 <= number < len(found) else None

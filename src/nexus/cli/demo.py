@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import clock, config
-from nexus.cli.place import locate_home, parse_time, pluralize
+from nexus.cli.place import locate_home, parse_time
 from nexus.cli.progress import steps_shown
 from nexus.errors import ModelFileError
 from nexus.home import Home
+from nexus.text import pluralize
 
 if TYPE_CHECKING:
     from nexus.demo.filling import Demo

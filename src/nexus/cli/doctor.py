@@ -13,23 +13,27 @@ from urllib.parse import urlsplit
 
 import click
 
-from nexus import __version__, config
+from nexus import __version__, config, extras
 from nexus.automations.scripts.script import IN_PROCESS
 from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import ledger_checks, model_checks
 from nexus.cli.ledger_checks import Finding
-from nexus.cli.place import format_size, json_option, locate_home, pluralize, print_json
-from nexus.config import Config, GatewayConfig, McpConfig, MemoryConfig
-from nexus.errors import ConfigError, GatewayError, LedgerError, NexusError
+from nexus.cli.place import format_size, json_option, locate_home, print_json
+from nexus.cli.terminal import printable
+from nexus.config import CalendarConfig, Config, GatewayConfig, McpConfig, MemoryConfig
+from nexus.errors import ConfigError, GatewayError, LedgerError, NexusError, SchemaError
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
 from nexus.ledgers import attach, health, sql
+from nexus.ledgers.connection import refuse_unknown
 from nexus.ledgers.runtime import invocations
 from nexus.pipeline.access import directory
 from nexus.roles.bundled import switched_off
 from nexus.roles.memory_writer import describe_cost
 from nexus.serving import serving
 from nexus.skills import folder
+from nexus.skills.catalog import Catalog
+from nexus.text import pluralize
 
 _MOST_FIXES = 100
 _LOOK_S = 2.0
@@ -148,6 +152,12 @@ def examine(home: Home, *, thorough: bool, creates_empty: bool = False) -> Itera
             remedy="Run `nexus init`.",
         )
         return
+    try:
+        refuse_unknown(home.data)
+    except SchemaError as error:
+        # No repair for another version's home: it stays as it is.
+        yield Finding(check="ledgers", level="error", message=error.message, remedy=error.hint)
+        return
     yield from _check_layout(home)
     yield from _check_permissions(home)
     yield from _check_config(home)
@@ -232,6 +242,19 @@ def _check_config(home: Home) -> Iterator[Finding]:
         yield from _check_reach(home, loaded)
 
 
+def _check_voice(loaded: config.Config) -> Iterator[Finding]:
+    from nexus import voice
+
+    problem = voice.find_problem(loaded)
+    if problem is None and loaded.voice.model:
+        yield Finding(check="voice", level="ok", message=f"Voice notes: {loaded.voice.model}")
+    elif problem is not None:
+        # Who set a model wants it. The default is there for whoever installs its package.
+        level = "off" if loaded.voice == config.VoiceConfig() else "warning"
+        message = f"Voice notes are not transcribed: {problem.message}"
+        yield Finding(check="voice", level=level, message=message, remedy=problem.hint)
+
+
 def _check_models(loaded: config.Config) -> Iterator[Finding]:
     for problem in model_checks.find_unlimited(loaded):
         yield Finding(check="budgets", level="warning", message=problem.message, remedy=problem.hint)
@@ -255,6 +278,7 @@ def _check_models(loaded: config.Config) -> Iterator[Finding]:
                 message="The memory writer is off: nothing is learned from conversations",
                 remedy='Set `writer = "manager"` or another model in [models] in config.toml to turn it on.',
             )
+        yield from _check_voice(loaded)
         for path, reason in switched_off(loaded).items():
             name = path.removeprefix(IN_PROCESS)
             yield Finding(check="automations", level="off", message=f"{name} is off: {reason}")
@@ -357,6 +381,17 @@ def _check_skills(home: Home) -> Iterator[Finding]:
             message=f"{edited.relative_to(home.meeseeks)} was edited, and a new version is available",
             remedy=f"Compare it with {path}, merge the changes, and delete that file.",
         )
+    for entry in Catalog(home).list_entries():
+        if entry.state in {"changed", "broken"}:
+            name = printable(str(entry.reference))
+            yield Finding(
+                check="skills",
+                level="warning",
+                message=f"The skill {name} changed after it was enabled, and is off"
+                if entry.state == "changed"
+                else f"The skill {name} is broken. {printable(entry.problem)}",
+                remedy=f"Review it with `nexus skills enable {name}`, or `nexus skills remove {name}`.",
+            )
 
 
 def _check_disk(home: Home) -> Iterator[Finding]:
@@ -501,6 +536,8 @@ def _check_reach(home: Home, loaded: Config) -> Iterator[Finding]:
     yield from _check_model_servers(loaded)
     for name, server in loaded.mcp.items():
         yield from _check_mcp_server(name, server)
+    for name, settings in loaded.calendar.items():
+        yield from _check_calendar(name, settings)
     yield from _check_port(home, loaded.gateway)
 
 
@@ -519,7 +556,9 @@ def _check_embedding(settings: MemoryConfig) -> Iterator[Finding]:
     try:
         found = find(choose_model(settings), path=path)
     except NexusError as error:
-        yield Finding(check="memory", level="error", message=error.message, remedy=error.hint)
+        # Memory works without it, by words alone, so an install that leaves it out is whole.
+        level = "error" if extras.is_installed("embedding") else "warning"
+        yield Finding(check="memory", level=level, message=error.message, remedy=error.hint)
     else:
         message = f"Embedding model: {found.model.name}"
         yield Finding(check="memory", level="ok", message=message)
@@ -551,6 +590,19 @@ def _check_mcp_server(name: str, server: McpConfig) -> Iterator[Finding]:
         message = f"MCP server `{name}`: program not found: {server.command or 'none is named'}"
         remedy = f"Install it, or fix `command` in [mcp.{name}] in config.toml."
         yield Finding(check="mcp", level="warning", message=message, remedy=remedy)
+
+
+def _check_calendar(name: str, settings: CalendarConfig) -> Iterator[Finding]:
+    """Log in to a calendar's server, or read its file."""
+    from nexus.roles.calendar.server import check_login
+
+    try:
+        found = asyncio.run(check_login(settings))
+    except NexusError as error:
+        message = f"Calendar {name}: {error.message}"
+        yield Finding(check="calendar", level="warning", message=message, remedy=error.hint)
+    else:
+        yield Finding(check="calendar", level="ok", message=f"Calendar {name}: {', '.join(found)}")
 
 
 def _check_port(home: Home, settings: GatewayConfig) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ import apsw
 from nexus.broker.invariants import check
 from nexus.broker.queue import WORK
 from nexus.cli.ledger_checks import Finding
-from nexus.cli.place import format_size, pluralize
+from nexus.cli.place import format_size
 from nexus.engine import health
 from nexus.engine.errors import EngineError
 from nexus.engine.settings import Settings
@@ -16,6 +16,7 @@ from nexus.home import Home
 from nexus.ledgers import health as ledger_health
 from nexus.ledgers.invariants import LISTED, Invariant, Violation
 from nexus.ledgers.runtime import executions
+from nexus.text import pluralize
 
 _RESTORE = "Restore your newest backup with `nexus restore`."
 _SERVE = "Start `nexus up`: it resumes them."

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import config
-from nexus.cli.place import locate_home, pluralize
+from nexus.cli.place import locate_home
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
+from nexus.text import pluralize
 
 if TYPE_CHECKING:
     from nexus.evaluation.life import Life

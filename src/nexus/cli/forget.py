@@ -3,17 +3,28 @@
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
 
 import apsw
 import click
 
 from nexus import hosted
-from nexus.cli.place import json_option, open_home, print_json, user_name, with_ledgers
+from nexus.cli.memory_preview import preview_option, print_preview
+from nexus.cli.place import (
+    json_option,
+    locate_home,
+    open_home,
+    print_json,
+    user_name,
+    with_ledgers,
+)
 from nexus.errors import UsageError
-from nexus.ledgers import Ledgers, forgetting
-from nexus.ledgers.forgetting import Beside, Plan, Report, Target
+from nexus.ledgers import Ledgers, backup, forgetting
+from nexus.ledgers.forgetting import Beside, Folder, Plan, Receipt, Report, Target
 from nexus.serving import Serving
+from nexus.text import pluralize
 
 _MENTIONS_SHOWN = 12
 
@@ -55,9 +66,60 @@ def _print_report(report: Report) -> None:
         click.echo("These files in the home still mention it:")
         for path in report.named_in:
             click.echo(f"  {path}")
-    if not report.target.names.all:
-        click.echo("state/ and logs/ were not searched: no name to search for.")
-    click.echo("Not deleted: existing backups and exports.")
+    _print_receipt(report)
+
+
+_PLACES: Final = {
+    "rows": "rows",
+    "indexes": "indexes",
+    "free_pages": "free pages",
+    "wal": "WAL",
+    "derived": "observations",
+    "vectors": "vectors",
+    "attachments": "attachments",
+    "recordings": "recordings",
+    "engine": "engine",
+    "files": "other files",
+    "copies": "the host's copies",
+}
+_STATES: Final = {
+    "clean": "Clean",
+    "kept": "The same words stay in",
+    "found": "Not clean",
+    "unsearched": "Not searched",
+}
+
+
+def _print_receipt(report: Report) -> None:
+    """Print what was found in each place afterwards, and where the receipt is."""
+    places = report.receipt.places
+    for status, title in _STATES.items():
+        names = [name for key, name in _PLACES.items() if key in places and places[key].status == status]
+        if names:
+            click.echo(f"{title}: {', '.join(names)}.")
+    if sources := places["rows"].counts.get("sources_kept"):
+        messages = f"{pluralize(sources, 'message')} it was learned from"
+        click.echo(f"Kept: {messages}. `nexus forget thread` or `range` deletes messages.")
+    for each in report.receipt.backups:
+        if each.status != "clean":
+            click.echo(f"{_describe_backup(each.created_at, '')} {_BACKUP_STATES[each.status](each.rows)}.")
+    click.echo(f"Receipt: {report.file}")
+    click.echo("Exports, and backups that Nexus doesn't know of, were not searched.")
+
+
+_BACKUP_STATES: Final[dict[str, Callable[[int], str]]] = {
+    "clean": lambda _: "is clean",
+    "found": lambda rows: f"still has it: {pluralize(rows, 'row')}. Restoring it removes them again",
+    "missing": lambda _: "is not where it was made, so it was not searched",
+    "unreadable": lambda _: "could not be read",
+}
+
+
+def _describe_backup(created_at: str, place: str) -> str:
+    """Name a backup by its day, with its place where that helps."""
+    day = created_at[:10]
+    name = f"The backup of {day}" if day else "A backup"
+    return f"{name} ({place})" if place else name
 
 
 def _document(subject: Plan | Report) -> dict[str, Any]:
@@ -82,6 +144,9 @@ def _document(subject: Plan | Report) -> dict[str, Any]:
         "kept": subject.kept,
         "seconds": {phase: round(seconds, 3) for phase, seconds in subject.seconds.items()},
         "named_in": [str(path) for path in subject.named_in],
+        "receipt": str(subject.file),
+        "places": {name: asdict(place) for name, place in subject.receipt.places.items()},
+        "backups": [asdict(each) for each in subject.receipt.backups],
     }
 
 
@@ -123,6 +188,7 @@ def _forget_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that every kind of forgetting has."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        preview_option,
         click.option("--dry-run", is_flag=True, help="Show what would be deleted, without deleting it."),
         click.option("--yes", "-y", is_flag=True, help="Skip the confirmation."),
     ):
@@ -158,7 +224,7 @@ def entity(
     Removes what it said, what was said to it alone, facts about it, and every text that mentions it unless
     you keep those.
     """
-    _forget(
+    erase(
         ctx,
         lambda connection: forgetting.entity(
             connection, id_or_name, mentions=not keep_mentions, without=without_name
@@ -176,7 +242,7 @@ def fact(ctx: click.Context, fact_id: str, **choices: bool) -> None:
 
     The message it came from stays. To keep the fact but stop using it, run `nexus memory review --reject ID`.
     """
-    _forget(ctx, lambda connection: forgetting.fact(connection, fact_id), **choices)
+    erase(ctx, lambda connection: forgetting.fact(connection, fact_id), **choices)
 
 
 @forget.command(short_help="Delete a thread and what was learned from it.")
@@ -185,7 +251,7 @@ def fact(ctx: click.Context, fact_id: str, **choices: bool) -> None:
 @click.pass_context
 def thread(ctx: click.Context, thread_id: str, **choices: bool) -> None:
     """Delete a thread: its events, its sessions, and what was learned from it."""
-    _forget(ctx, lambda connection: forgetting.thread(connection, thread_id), **choices)
+    erase(ctx, lambda connection: forgetting.thread(connection, thread_id), **choices)
 
 
 @forget.command(name="range", short_help="Delete a time range and what was learned in it.")
@@ -199,7 +265,7 @@ def range_(ctx: click.Context, start: str, end: str, **choices: bool) -> None:
     Times look like 2026-02-13 (midnight UTC) or 2026-02-13T10:00:00+01:00.
     """
     target = forgetting.time_range(start, end)
-    _forget(ctx, lambda _: target, **choices)
+    erase(ctx, lambda _: target, **choices)
 
 
 @forget.command(
@@ -213,7 +279,115 @@ def import_(ctx: click.Context, import_id: str, **choices: bool) -> None:
 
     `nexus import --list` shows the ids. The export itself isn't touched; you can import it again.
     """
-    _forget(ctx, lambda connection: forgetting.import_(connection, import_id), **choices)
+    erase(ctx, lambda connection: forgetting.import_(connection, import_id), **choices)
+
+
+@forget.command(short_help="Check a receipt, and look for what it names.")
+@click.argument("receipt", metavar="RECEIPT")
+@click.option(
+    "--on",
+    "place",
+    type=click.Path(path_type=Path),
+    metavar="PLACE",
+    help="Look in this backup, home or export instead.",
+)
+@click.option("--public-key", metavar="KEY", help="Only check that the holder of this key signed it.")
+@click.option(
+    "--identity",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The private key of an encrypted backup.",
+)
+@json_option
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    receipt: str,
+    place: Path | None,
+    public_key: str | None,
+    identity: Path | None,
+    as_json: bool,
+) -> None:
+    """Check a receipt's signature, and whether what it names is back.
+
+    RECEIPT is a file, or the id of a receipt of this home. Looks in the home and in its known backups, or in
+    the PLACE. Exits with 1 if any of it is there. With --public-key no home is needed.
+    """
+    home = locate_home(ctx)
+    path = Path(receipt)
+    if not path.exists() and receipt.startswith("fgt_"):
+        path = Folder.of(home).file(receipt)
+    if public_key is not None:
+        found = Receipt.read(path)
+        if found.public_key != public_key:
+            raise UsageError(
+                f"The receipt was signed with another key: {found.public_key}",
+                hint="Ask the home's owner for the key: `nexus forget key` prints it.",
+            )
+        if as_json:
+            print_json({"id": found.id, "signature": "valid", "public_key": public_key})
+        else:
+            click.echo(f"{_describe_receipt(found)}: the signature is valid.")
+        return
+    if place is not None and identity is not None:
+        with backup.open_backup(place, home, identity) as readable:
+            checks = forgetting.verify(home.require(), path, place=readable)
+    else:
+        checks = forgetting.verify(home.require(), path, place=place)
+    if as_json:
+        print_json(
+            {
+                "id": checks.receipt.id,
+                "signature": "valid" if checks.receipt.signature else None,
+                "clean": checks.is_clean,
+                "places": [each.to_json() for each in checks.places],
+            }
+        )
+    else:
+        how = "the signature is valid" if checks.receipt.signature else "this home wrote it"
+        click.echo(f"{_describe_receipt(checks.receipt)}: {how}.")
+        for each in checks.places:
+            _print_check(each)
+    if not checks.is_clean:
+        ctx.exit(1)
+
+
+def _describe_receipt(receipt: Receipt) -> str:
+    rows = pluralize(sum(receipt.removed.values()), "row")
+    return f"Receipt {receipt.id} of {receipt.completed_at}, {rows}"
+
+
+def _print_check(check: forgetting.Check) -> None:
+    if check.kind == "home":
+        name = "This home"
+    elif check.kind == "backup":
+        name = _describe_backup(check.created_at, str(check.path))
+    else:
+        name = str(check.path)
+    if check.problem:
+        click.echo(f"{name} could not be searched: {check.problem}")
+        return
+    if check.found.is_clean:
+        click.echo(f"{name} is clean.")
+        return
+    parts: list[str] = []
+    if check.found.rows:
+        rows = ", ".join(f"{count:,} {path}" for path, count in check.found.rows.items())
+        parts.append(f"{pluralize(sum(check.found.rows.values()), 'row')} ({rows})")
+    if check.found.ids:
+        ids = ", ".join(f"{count:,} in {path}" for path, count in check.found.ids.items())
+        parts.append(f"ids of rows outside of any row ({ids})")
+    click.echo(f"{name} still has it: {'; '.join(parts)}.")
+
+
+@forget.command(short_help="Print the public key of this home's receipts.")
+@click.pass_context
+def key(ctx: click.Context) -> None:
+    """Print the public key that this home's receipts are signed with.
+
+    Give it to whoever shall check a receipt: `nexus forget verify --public-key KEY RECEIPT`.
+    """
+    click.echo(forgetting.public_key(locate_home(ctx).require()))
 
 
 @forget.command()
@@ -233,7 +407,21 @@ def resume(ctx: click.Context, as_json: bool) -> None:
         _print_report(report)
 
 
-def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, as_json: bool) -> None:
+def erase(
+    ctx: click.Context,
+    resolve: Resolve,
+    *,
+    yes: bool,
+    dry_run: bool,
+    preview: bool = False,
+    as_json: bool,
+) -> None:
+    """Delete what a target resolves to, after showing it, and say what remains elsewhere."""
+    if preview:
+        from nexus.evaluation import preview as previews
+
+        print_preview(ctx, previews.forget(resolve), as_json=as_json)
+        return
     target = with_ledgers(ctx, forgetting.find, resolve)
     if dry_run or not yes:
         plan = with_ledgers(ctx, forgetting.preview, target)
@@ -255,6 +443,22 @@ def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, a
         click.echo("Nothing to delete.")
     else:
         _print_report(report)
+    _print_remaining(ctx, err=as_json)
+
+
+def _print_remaining(ctx: click.Context, *, err: bool) -> None:
+    """Say which events of calendars were forgotten here and are on their servers still."""
+    home, config = open_home(ctx)
+    if not config.calendar:
+        return
+    from nexus.memory.operations import Memory
+    from nexus.roles.calendar.calendars import Calendars
+
+    async def list_remaining(ledgers: Ledgers) -> list[str]:
+        return await Calendars(home, config, ledgers, Memory(ledgers)).list_remaining()
+
+    for line in with_ledgers(ctx, list_remaining):
+        click.echo(line, err=err)
 
 
 async def _carry_out(ledgers: Ledgers, target: Target, beside: Beside) -> forgetting.Report | None:

@@ -8,11 +8,11 @@ import click
 import tomlkit
 
 from nexus import config_file
-from nexus.cli.place import pluralize
 from nexus.errors import ConfigError, NexusError
 from nexus.home import Home
 from nexus.ledgers import quarantine
 from nexus.ledgers.quarantine import Held
+from nexus.text import pluralize
 
 TRUST: Final = "Enable its automations, hooks and settings. Only for files you created yourself."
 
@@ -25,7 +25,10 @@ def print_held(held: Iterable[Held]) -> None:
     click.echo(f"Disabled until you approve: {pluralize(len(items), 'item')}.")
     for each in items:
         click.echo(f"  {each}")
-    click.echo("Review them, then run `nexus automations approve`.")
+    if any(each.kind == "skill" for each in items):
+        click.echo("Review skills with `nexus skills enable NAME`.")
+    if any(each.kind != "skill" for each in items):
+        click.echo("Review them, then run `nexus automations approve`.")
 
 
 def load_waiting_settings(home: Home) -> dict[str, dict[str, Any]]:

@@ -10,8 +10,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from nexus import history
-from nexus.cli.place import format_size, open_home, pluralize, print_json, with_ledgers
+from nexus import clock, history
+from nexus.cli.place import format_size, open_home, print_json, with_ledgers
 from nexus.cli.progress import steps_shown
 from nexus.cli.terminal import printable
 from nexus.config import Config
@@ -22,6 +22,7 @@ from nexus.history.source import find_zone
 from nexus.ledgers import Ledgers
 from nexus.ledgers.events import imports
 from nexus.memory.operations import Memory
+from nexus.text import pluralize
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,8 +71,8 @@ def print_imports(ctx: click.Context, *, as_json: bool) -> None:
             "interrupted: run the same import again to resume" if each.status == "running" else each.status
         )
         click.echo(
-            f"{each.id}  {each.created_at[:16].replace('T', ' ')}  {each.source:<12} "
-            f"{pluralize(each.messages, 'message'):>18}  {printable(each.location)}  ({state})"
+            f"{clock.minute(each.created_at)}  {each.source:<12} {pluralize(each.messages, 'message'):>18}  "
+            f"{printable(each.location)}  ({state})  {each.id}"
         )
 
 
@@ -144,14 +145,13 @@ def _print_import(done: imports.Import, *, as_json: bool) -> None:
     if as_json:
         print_json(done.record())
         return
-    click.echo(
-        f"Imported {pluralize(done.messages, 'message')} in {pluralize(done.threads, 'new thread')} "
-        f"as {done.id}."
-    )
+    click.echo(f"Imported {pluralize(done.messages, 'message')} in {pluralize(done.threads, 'new thread')}.")
     if done.known:
         click.echo(f"  {pluralize(done.known, 'message')} skipped: already imported")
     _print_set_aside(done.set_aside)
-    click.echo("They can be searched by words now, and by meaning once embedded (`nexus memory embeddings`).")
+    click.echo(
+        "You can search them by words now, and by meaning once they are embedded (see `nexus status`)."
+    )
     click.echo(f"Undo: `nexus forget import {done.id}`.")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nexus import config, config_file, ledgers
+from nexus import config, config_file, extras, ledgers
 from nexus.broker.agent.providers import PROVIDERS, Choice
 from nexus.cli import init_model, models
 from nexus.cli.init_providers import Defaults, KeyWish, Person, Prompter, Wishes
@@ -20,6 +20,7 @@ from nexus.demo import place
 from nexus.errors import ModelFileError, NexusError
 from nexus.home import Home
 from nexus.ledgers import attach
+from nexus.ledgers.connection import refuse_unknown
 from nexus.serving import serving
 from nexus.settings import variable
 
@@ -75,6 +76,7 @@ def init(
     Run it again to complete a home. It changes config.toml only where you say so.
     """
     home = locate_home(ctx)
+    refuse_unknown(home.data)
     prompter: Prompter = Person() if sys.stdin.isatty() and sys.stdout.isatty() and not yes else Defaults()
     wishes = _read_wishes(**about_model)
     try:
@@ -96,6 +98,8 @@ def init(
                 _save_choice(home, choice)
                 models.keep_trials(home, config.load(home.config_file), choice.trials)
                 _print_writer_cost(config.load(home.config_file))
+        if is_new:
+            _offer_extras(prompter)
         if language or is_new:
             _choose_embedding(home, language, prompter, download=yes)
         if not no_mcp:
@@ -121,6 +125,18 @@ def _print_next_steps(*, has_model: bool, is_new: bool) -> None:
         click.echo("Next: `nexus chat` to talk to it, or `nexus up` to run it with the dashboard.")
     elif is_new:
         click.echo("Next: `nexus doctor` to check it, or `nexus status` for a summary.")
+
+
+def _offer_extras(prompter: Prompter) -> None:
+    """Offer the packages that most people want and that aren't installed; without a person, name them."""
+    missing = extras.missing_recommended()
+    if not missing:
+        return
+    click.echo(f"Not installed: {', '.join(extras.RECOMMENDED[name].purpose for name in missing)}.")
+    if not prompter.is_person:
+        click.echo(extras.hint(*missing))
+    elif prompter.yes("Install the packages for it?", default=True):
+        init_model.install_extras(missing)
 
 
 def _print_writer_cost(settings: config.Config) -> None:
@@ -189,7 +205,7 @@ def _defer_interrupt() -> Generator[None]:
 
 def _create_home(home: Home, *, unchanged: bool) -> bool:
     """Create what is missing; False if nothing was."""
-    made = home.create()
+    made = home.create_files()
     databases = ledgers.create(home)
     made += attach.ensure(home)
     if not made and not databases:

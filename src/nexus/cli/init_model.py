@@ -1,6 +1,7 @@
 """`nexus init`: the models for each role, and the test of the chosen ones."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from nexus import secrets
+from nexus import extras, secrets
 from nexus.broker.agent import providers
 from nexus.broker.agent.providers import Choice
 from nexus.broker.agent.roles import nearest_model
@@ -227,19 +228,41 @@ def _ask_choice(
             model = str(Path(model).expanduser().absolute())
             wishes = replace(wishes, models={**wishes.models, "manager": model})
         _install_builtin(model, prompter)
+    _install_provider(config.kind, prompter)
     key = previous.key(name) if previous else PreviousKey()
     config, typed = choose_key(provider, config, wishes.key, prompter, key)
     served = _list_served_models(config, typed) if provider.is_local and not wishes.manager else []
+    proposed = {"manager": served[0]} if served else provider.models
+    runs_here = provider.is_local or provider.name == "builtin"
+    if runs_here and wishes.manager:
+        proposed = {}  # whoever names a model of this machine may not have the usual ones
     questions = Questions(
         settings=settings,
         name=name,
         prompter=prompter,
-        proposed={"manager": served[0]} if served else provider.models,
+        proposed=proposed,
         served=served,
         previous=previous,
-        writer_follows=provider.is_local,
+        writer_follows=runs_here,
     )
     return Choice(name=name, provider=config, typed_key=typed, models=questions.ask_models(wishes.models))
+
+
+def _install_provider(kind: str, prompter: Prompter) -> None:
+    """Offer to install a provider's packages if they are missing. Declining shows in the test."""
+    extra = extras.extra_of_provider(kind)
+    if extras.has_provider(kind) or not prompter.is_person:
+        return
+    if prompter.yes(
+        f"The packages for this provider aren't installed ({extra}). Install them?", default=True
+    ):
+        install_extras([extra])
+
+
+def install_extras(names: Sequence[str]) -> None:
+    """Install extras, showing what the installer prints, or say how to."""
+    if not extras.install(names):
+        click.echo(f"Not installed. Try it yourself: `{shlex.join(extras.install_command(names))}`", err=True)
 
 
 def _install_builtin(name: str, prompter: Prompter) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Literal
 
 from nexus import clock, config, ledgers
+from nexus.cli.backup import open_engine
 from nexus.cli.place import format_size
 from nexus.errors import LedgerError
 from nexus.home import LEDGERS, Home
@@ -110,7 +111,8 @@ def _loss_finding(home: Home, problem: health.Problem, *, creates_empty: bool) -
     if found is not None:
         place = f"{found.folder}, from {found.manifest.created_at}"
         remedy = f"Newest backup: {place}. Run `nexus doctor --fix` to restore this ledger from it.{kept}"
-        fix, fixed = partial(backup.restore_ledger, backup=found), f"restored from {place}.{kept}"
+        fix = partial(backup.restore_ledger, backup=found, open_beside=open_engine)
+        fixed = f"restored from {place}.{kept}"
     else:
         remedy = (
             "No backup is known here. If you have one, run `nexus restore --replace FOLDER`. Otherwise "
@@ -118,7 +120,8 @@ def _loss_finding(home: Home, problem: health.Problem, *, creates_empty: bool) -
         )
         if problem.kind == "damaged":
             remedy = f"{remedy} {_RECOVER}"
-        fix, fixed = (backup.create_empty if creates_empty else None), f"created empty: {_LOST[name]}.{kept}"
+        fix = backup.create_empty if creates_empty else None
+        fixed = f"created empty: {_LOST[name]}.{kept}"
     return Finding(
         check="ledgers",
         level="error",

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import click
 
+from nexus import clock
 from nexus import logs as written
 from nexus.cli.place import open_home
 from nexus.cli.terminal import printable
@@ -72,7 +73,7 @@ def print_line(line: str, *, as_json: bool) -> None:
         return
     level = str(entry.get("level", ""))
     more = " ".join(f"{name}={_format_value(value)}" for name, value in entry.items() if name not in _FIRST)
-    head = f"{str(entry.get('at', ''))[:19].replace('T', ' ')}  {level:<7}  {entry.get('from', ''):<12}"
+    head = f"{clock.second(str(entry.get('at', '')))}  {level:<7}  {entry.get('from', ''):<12}"
     click.secho(printable(f"{head}  {entry.get('message', '')}  {more}".rstrip()), fg=_COLORS.get(level))
 
 

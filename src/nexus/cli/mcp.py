@@ -1,4 +1,4 @@
-"""`nexus mcp`: connect other agents to this memory."""
+"""`nexus mcp`: connect other agents to this memory, and this agent to servers with tools."""
 
 import asyncio
 import shutil
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from nexus import extras
 from nexus.cli.place import locate_home, open_home
-from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 
 _project = click.option(
@@ -18,9 +18,14 @@ _project = click.option(
 )
 
 
+_browser = click.option(
+    "--browser/--no-browser", default=True, help="Open the link in a browser, or only print it."
+)
+
+
 @click.group()
 def mcp() -> None:
-    """Connect other agents to this memory over the Model Context Protocol."""
+    """Connect other agents to this memory over the Model Context Protocol, and this agent to MCP servers."""
 
 
 @mcp.command()
@@ -32,6 +37,7 @@ def serve(ctx: click.Context) -> None:
     which also serves MCP over HTTP at /mcp.
     """
     home, settings = open_home(ctx)
+    extras.require("mcp", "Serving the memory over MCP")
     # Imported here, because the libraries behind it take longer than `nexus mcp --help` may.
     from nexus.gateway.mcp.server import serve as serving
 
@@ -47,13 +53,15 @@ def serve(ctx: click.Context) -> None:
 def install(ctx: click.Context, client: str, project: Path | None, only_print: bool, replace: bool) -> None:
     """Connect CLIENT to this memory.
 
-    `nexus mcp list` shows supported clients. The rest of its configuration is kept, with a backup next
+    `nexus connect` shows supported clients. The rest of its configuration is kept, with a backup next
     to it. Running it again changes nothing. If it uses the memory of another home, you are asked first.
     """
     from nexus.cli import mcp_clients as clients
 
+    if not only_print:
+        extras.require("mcp", "Serving the memory over MCP")
     found, home = clients.get(client), str(locate_home(ctx).require().root)
-    launch = clients.Launch(command=_locate_program(), args=("--home", home, "mcp", "serve"))
+    launch = clients.Launch(command=locate_program(), args=("--home", home, "mcp", "serve"))
     file = clients.locate_file(found, project)
     if only_print:
         click.echo(f"In {file}:", err=True)
@@ -95,26 +103,54 @@ def uninstall(client: str, project: Path | None) -> None:
     click.echo(f"Disconnected {found.title}. Restart it to apply.")
 
 
-@mcp.command("list")
-def list_clients() -> None:
-    """List supported programs and the home that each one uses."""
-    from nexus.cli import mcp_clients as clients
+@mcp.command()
+@click.argument("url")
+@click.option("--name", default="", help="What to call it in config.toml. Default: by its host.")
+@_browser
+@click.pass_context
+def add(ctx: click.Context, url: str, name: str, *, browser: bool) -> None:
+    """Add the MCP server at URL, so that agents have its tools. Signs in with OAuth if it wants that.
 
-    rows = list[tuple[str, str, str, str, str]]()
-    for each in clients.CLIENTS.values():
-        try:
-            home = clients.find_home(each, each.file()) or "not connected"
-        except UsageError:
-            home = "unreadable file"
-        rows.append((each.name, each.title, home, str(each.file()), each.project_file or ""))
-    print_table(("client", "program", "home", "your file", "file of a project"), rows)
+    The link can be opened on any machine: if the browser ends at a page that it can't show, paste the address
+    of that page.
+    """
+    home, settings = open_home(ctx)
+    extras.require("mcp", "`nexus mcp add`")
+    from nexus.cli import mcp_login
+
+    mcp_login.add_server(home, settings, url, name, opens_browser=browser)
+
+
+@mcp.command()
+@click.argument("name")
+@_browser
+@click.pass_context
+def login(ctx: click.Context, name: str, *, browser: bool) -> None:
+    """Sign in again to the MCP server NAME. A running `nexus up` uses the new sign-in from then on."""
+    _, settings = open_home(ctx)
+    extras.require("mcp", "`nexus mcp login`")
+    from nexus.cli import mcp_login
+
+    mcp_login.login(settings, name, opens_browser=browser)
+
+
+@mcp.command()
+@click.argument("name")
+@click.pass_context
+def logout(ctx: click.Context, name: str) -> None:
+    """Revoke the tokens of the MCP server NAME, and remove them. Its settings stay."""
+    _, settings = open_home(ctx)
+    extras.require("mcp", "`nexus mcp logout`")
+    from nexus.cli import mcp_login
+
+    mcp_login.logout(settings, name)
 
 
 def _print_written(file: Path, backup: Path | None) -> None:
     click.echo(f"Wrote {file}" + (f"; backup in {backup.name}" if backup else ""))
 
 
-def _locate_program() -> str:
+def locate_program() -> str:
     """Locate this program: clients start it without a shell, and often without its PATH."""
     beside = Path(sys.executable).with_name("nexus")
     return str(beside) if beside.exists() else shutil.which("nexus") or "nexus"

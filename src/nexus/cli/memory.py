@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import clock
-from nexus.cli import memory_conclusions, memory_views
+from nexus.cli import memory_conclusions, memory_exam, memory_views
+from nexus.cli.memory_preview import preview_option, print_preview
 from nexus.cli.memory_views import limit_option, person, print_found, print_log, with_memory
-from nexus.cli.place import json_option, open_home, pluralize, print_json, print_unicode_json, with_ledgers
+from nexus.cli.place import json_option, open_home, print_json, print_unicode_json, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import shorten_id
 from nexus.ledgers.memory.reviews import Decision
 from nexus.memory.operations import Memory
 from nexus.memory.views import plain as views
+from nexus.text import pluralize
 
 # Models and recall are imported where they are used: most of these commands need neither.
 if TYPE_CHECKING:
@@ -71,10 +73,18 @@ def add(ctx: click.Context, statement: str, about: str | None, as_json: bool) ->
     type=click.Choice(["corrected", "changed", "cancelled"]),
     help="It was never true, was true until now, or was called off.",
 )
+@preview_option
 @json_option
 @click.pass_context
-def correct(ctx: click.Context, fact_id: str, statement: str, how: str | None, as_json: bool) -> None:
+def correct(
+    ctx: click.Context, fact_id: str, statement: str, how: str | None, preview: bool, as_json: bool
+) -> None:
     """Replace the fact ID by STATEMENT. Both stay in the log."""
+    if preview:
+        from nexus.evaluation import preview as previews
+
+        print_preview(ctx, previews.correct(fact_id, statement, person(), how=how), as_json=as_json)
+        return
     answer = with_memory(ctx, lambda memory: memory.correct(fact_id, statement, person(), how=how))
     done = f"{shorten_id(fact_id)} is replaced by {shorten_id(answer['id'])}: {statement}"
     print_unicode_json(answer) if as_json else click.echo(done)
@@ -118,6 +128,7 @@ def unpin(ctx: click.Context, fact_id: str, as_json: bool) -> None:
 @click.option("--accept", metavar="ID", help="Accept a fact.")
 @click.option("--reject", metavar="ID", help="Reject a fact: it stays in the log and is no longer used.")
 @click.option("--undo", metavar="ID", help="Take back an accept or a reject.")
+@preview_option
 @limit_option
 @json_option
 @click.pass_context
@@ -127,6 +138,7 @@ def review(
     accept: str | None,
     reject: str | None,
     undo: str | None,
+    preview: bool,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -137,9 +149,16 @@ def review(
         (undo, "reopen", "Reopened"),
     )
     for fact_id, decision, done in decisions:
+        if fact_id and preview:
+            from nexus.evaluation import preview as previews
+
+            print_preview(ctx, previews.decide(fact_id, decision, person()), as_json=as_json)
+            return
         if fact_id:
             _decide(ctx, fact_id, decision, f"{done} {fact_id}.", as_json=as_json)
             return
+    if preview:
+        raise UsageError("Nothing to preview", hint="Pass --accept, --reject or --undo with it.")
     since = clock.timestamp(clock.now() - timedelta(days=days))
     found = with_ledgers(ctx, views.to_review, since=since, limit=limit)
     print_found(found, print_log, as_json=as_json, otherwise="Nothing to review.")
@@ -283,17 +302,14 @@ def _print_answer(ctx: click.Context, run: "Callable[[Commands], Awaitable[dict[
 
 
 async def _open_recall(ledgers: Ledgers, config: "Config") -> "Recall":
+    from nexus.cli.recall import open_current_vectors
     from nexus.errors import ModelFileError
-    from nexus.memory.embedding import embed_new, open_vectors
     from nexus.memory.recall.recall import Recall
     from nexus.memory.recall.reranker import installed_reranker
-    from nexus.memory.succession import derive
 
     vectors: Vectors | None = None
     try:
-        vectors = await open_vectors(ledgers, config.memory)
-        await embed_new(ledgers, vectors)
-        await derive(ledgers, vectors)
+        vectors = await open_current_vectors(ledgers, config.memory)
     except ModelFileError as error:
         click.echo(f"Searching by words only: {error.message}", err=True)
     return Recall(ledgers, vectors, reranker=await asyncio.to_thread(installed_reranker))
@@ -340,6 +356,7 @@ for _command in (
     memory_views.changes,
     memory_views.show,
     memory_conclusions.profile,
+    memory_exam.exam,
     advanced,
 ):
     memory.add_command(_command)

@@ -6,13 +6,12 @@ from typing import Any
 
 import click
 
-from nexus import config
+from nexus import clock, config
 from nexus.cli.memory_views import limit_option, print_found
 from nexus.cli.place import (
     json_option,
     open_answering_home,
     open_home,
-    pluralize,
     print_unicode_json,
     with_ledgers,
 )
@@ -24,6 +23,7 @@ from nexus.memory.conclusions import mental_models
 from nexus.memory.conclusions import observations as stored
 from nexus.memory.profile import OwnerProfile, Version, versions
 from nexus.memory.views.names import find_family
+from nexus.text import pluralize
 
 
 @click.command()
@@ -307,7 +307,7 @@ def _print_versions(found: list[Version], as_json: bool) -> None:
     lines = [
         (
             each.version,
-            each.created_at[:16].replace("T", " "),
+            clock.minute(each.created_at),
             _describe_origin(each),
             each.content.replace("\n", " "),
         )

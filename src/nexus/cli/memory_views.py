@@ -6,7 +6,9 @@ from typing import Any, TypeVar
 
 import click
 
-from nexus.cli.place import json_option, pluralize, print_unicode_json, user_name, with_ledgers
+from nexus import clock
+from nexus.cli.memory_preview import preview_option, print_preview
+from nexus.cli.place import json_option, print_unicode_json, user_name, with_ledgers
 from nexus.cli.tables import print_table
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import replacement_note, shorten_id
@@ -16,6 +18,7 @@ from nexus.memory.review import review
 from nexus.memory.views import plain as views
 from nexus.memory.views.names import find_family
 from nexus.memory.writing import Provenance
+from nexus.text import pluralize
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -259,7 +262,7 @@ def _describe_origin(fact: Row) -> str:
     said = fact["said"]
     if said:
         who = f"{said['sender']}, " if said["sender"] else ""
-        return f"{who}{said['channel']} {said['at'][:16].replace('T', ' ')}"
+        return f"{who}{said['channel']} {clock.minute(said['at'])}"
     return fact["source_event_id"] or fact["source_episode_id"] or fact["source_request_id"] or "not recorded"
 
 
@@ -269,8 +272,8 @@ def _print_episodes(found: list[Row]) -> None:
         [
             (
                 each["id"],
-                each["start_time"][:16].replace("T", " "),
-                each["end_time"][:16].replace("T", " "),
+                clock.minute(each["start_time"]),
+                clock.minute(each["end_time"]),
                 each["channel"],
                 each["event_count"],
                 each["version"],
@@ -326,10 +329,19 @@ def _print_candidates(found: list[Row]) -> None:
 @click.argument("source")
 @click.argument("target")
 @_reason
+@preview_option
 @json_option
 @click.pass_context
-def merge(ctx: click.Context, source: str, target: str, reason: str | None, as_json: bool) -> None:
+def merge(
+    ctx: click.Context, source: str, target: str, reason: str | None, preview: bool, as_json: bool
+) -> None:
     """Merge SOURCE into TARGET. No data moves, so it can be undone."""
+    if preview:
+        from nexus.evaluation import preview as previews
+
+        arguments = {"source": source, "target": target, "reason": reason}
+        print_preview(ctx, previews.operate("merge", arguments, person()), as_json=as_json)
+        return
     answer = _write(ctx, "merge", source=source, target=target, reason=reason)
     if as_json:
         print_unicode_json(answer)

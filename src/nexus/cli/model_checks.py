@@ -9,7 +9,6 @@ from nexus.automations.improvement import lessons
 from nexus.automations.scripts.script import IN_PROCESS, SANDBOX
 from nexus.broker.agent.roles import unknown_model
 from nexus.cli.ledger_checks import Finding
-from nexus.cli.place import pluralize
 from nexus.config import Config, LedgersConfig
 from nexus.errors import ConfigError, LedgerError, ModelFileError
 from nexus.home import Home
@@ -17,6 +16,7 @@ from nexus.ledgers.connection import connect
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.roles.bundled import switched_off
+from nexus.text import pluralize
 
 
 def find_problems(config: Config) -> Iterator[ConfigError]:

@@ -69,7 +69,11 @@ def open_home(ctx: click.Context) -> "tuple[Home, Config]":
     from nexus import config  # asking a served home needs no settings
 
     home = locate_home(ctx).require()
-    if hosted.has_copies(home) and serving(home) is not None:
+    if serving(home) is None:
+        from nexus.ledgers.connection import refuse_unknown  # whoever serves the home has looked
+
+        refuse_unknown(home.data)
+    elif hosted.has_copies(home):
         home = replace(home, is_copied=True)
     settings = config.load(home.config_file)
     if hosted.place(home) is not None:
@@ -153,11 +157,6 @@ def lenient_input() -> TextIO:
     stream = cast("TextIOWrapper", sys.stdin)
     stream.reconfigure(errors="replace")
     return stream
-
-
-def pluralize(count: int, what: str) -> str:
-    """Format a count with its noun: `1 row`, `1,200 rows`."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def format_size(count: float) -> str:

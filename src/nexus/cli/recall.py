@@ -3,7 +3,6 @@
 import json
 import textwrap
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlencode
 
@@ -14,103 +13,48 @@ from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.memory.recall.item import (
     NEIGHBOUR_ARM,
-    RANKED_ARMS,
     Budget,
-    Item,
     Link,
     Match,
     Matches,
-    Named,
     Query,
-    Reasons,
-    Replacement,
     kinds,
     label,
+    list_kinds,
+    list_options,
 )
+from nexus.serialization import decode
 from nexus.serving import Service, serving
+from nexus.text import join_lines
 
 if TYPE_CHECKING:
-    from nexus.config import Config
+    from nexus.config import Config, MemoryConfig
+    from nexus.ledgers import Ledgers
     from nexus.memory.embedding import Vectors
 
 _WIDTH: Final = 100
 _INDENT: Final = " " * 6
 
 
-def ask_service(service: Service, token: str, query: Query, scope: str | None) -> Matches:
-    """Ask the process that serves the home. `scope` names the kinds of the query."""
-    options = {
-        "scope": scope,
-        "entity": query.entity_id,
-        "channel": query.channel,
-        "after": query.time_after and query.time_after.isoformat(),
-        "before": query.time_before and query.time_before.isoformat(),
-        "budget": query.budget,
-        "limit": query.max_results,
-        "max_tokens": query.max_tokens,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    found = service.get(f"/api/recall?{urlencode({'text': query.text, **given})}", token, note)
-    if found is None:
-        import asyncio
+def ask_service(service: Service, token: str, query: Query) -> Matches:
+    """Ask the process that serves the home."""
+    text, given = list_options(query, {})
+    options = {name: value for name, value in given.items() if value is not None}
+    options["scope"] = ",".join(list_kinds(options.pop("kinds")))
+    if "about" in options:
+        options["entity"] = options.pop("about")
+    found = service.get(f"/api/recall?{urlencode({'text': text, **options})}", token, note)
+    if found is not None:
+        return decode(Matches, found)
+    import asyncio
 
-        from nexus.client import Client
+    from nexus.client import Client
 
-        async def ask() -> dict[str, Any]:
-            async with Client(service.url, token, service=service, notify=note) as client:
-                return await client.recall(query.text, **given)
+    async def ask() -> Matches:
+        async with Client(service.url, token, service=service, notify=note) as client:
+            return await client.recall(query)
 
-        found = asyncio.run(ask())
-    return parse_answer(found)
-
-
-def parse_answer(document: dict[str, Any]) -> Matches:
-    """Parse the gateway's JSON."""
-    # By hand, because Pydantic takes longer to import than the gateway to answer.
-    window = [datetime.fromisoformat(each) for each in document["window"] or ()]
-    parsed: dict[str, Any] = {
-        "results": tuple(_parse_match(each) for each in document["results"]),
-        "threads": tuple((id_, score) for id_, score in document["threads"]),
-        "late_arms": tuple(document["late_arms"]),
-        "window": tuple(window) or None,
-        "named": {
-            id_: Named(**(each | {"words": frozenset(each["words"])}))
-            for id_, each in document["named"].items()
-        },
-    }
-    return Matches(**(document | parsed))
-
-
-def _parse_match(document: dict[str, Any]) -> Match:
-    parsed: dict[str, Any] = {
-        "item": _parse_item(document["item"]),
-        "reasons": _parse_reasons(document["reasons"]),
-        "also": tuple(document["also"]),
-    }
-    return Match(**(document | parsed))
-
-
-def _parse_item(document: dict[str, Any]) -> Item:
-    replaced = document["replaced_by"]
-    parsed: dict[str, Any] = {
-        "entity_ids": tuple(document["entity_ids"]),
-        "replaced_by": None
-        if replaced is None
-        else Replacement(**(replaced | {"signals": tuple(replaced["signals"])})),
-        "caused_by": tuple(Link(**link) for link in document["caused_by"]),
-        "leads_to": tuple(Link(**link) for link in document["leads_to"]),
-        "outdated_by": Link(**document["outdated_by"]) if document["outdated_by"] else None,
-    }
-    return Item(**(document | parsed))
-
-
-def _parse_reasons(document: dict[str, Any]) -> Reasons:
-    parsed: dict[str, Any] = {
-        "arms": {arm: (rank, score) for arm, (rank, score) in document["arms"].items()},
-        "matched_words": tuple(document["matched_words"]),
-        "matched_names": tuple(document["matched_names"]),
-    }
-    return Reasons(**(document | parsed))
+    return asyncio.run(ask())
 
 
 def print_answer(answer: Matches, *, explain: bool) -> None:
@@ -130,7 +74,7 @@ def _print_match(place: int, result: Match, *, explain: bool) -> None:
     item = result.item
     who = f"{item.speaker}: " if item.speaker else ""
     kind = "" if item.kind == "event" else f"[{item.kind.replace('_', ' ')}] "
-    text = " ".join(item.text.split())
+    text = join_lines(item.text)
     head = f"{place:>3}.  {item.at[:10]}  "
     shown = textwrap.shorten(f"{kind}{who}{text}", 300, placeholder=" …")
     click.echo(textwrap.fill(shown, _WIDTH, initial_indent=head, subsequent_indent=_INDENT))
@@ -148,9 +92,9 @@ def _print_match(place: int, result: Match, *, explain: bool) -> None:
 def _explain_match(result: Match) -> list[tuple[str, str]]:
     reasons, item = result.reasons, result.item
     found = [
-        f"{label(arm)} (#{rank})" if arm in RANKED_ARMS else label(arm)
-        for arm, (rank, _) in reasons.arms.items()
-        if arm != NEIGHBOUR_ARM
+        f"{way} (#{rank})" if rank else way
+        for way, rank in reasons.name_ways().items()
+        if way != label(NEIGHBOUR_ARM)
     ]
     if reasons.neighbour_of:
         found.append(f"next to {reasons.neighbour_of}")
@@ -215,15 +159,12 @@ def _print_search(answer: Matches) -> None:
         start, end = answer.window
         click.echo(f"Time range: {start.date()} to {end.date()}")
     if answer.late_arms:
-        click.echo(f"Missed the deadline: {', '.join(map(label, answer.late_arms))}")
+        click.echo(f"Missed the deadline: {', '.join(dict.fromkeys(map(label, answer.late_arms)))}")
     click.echo(
         f"{answer.considered} candidates; probability that the best one answers: {answer.answerable:.0%}."
     )
     total = answer.timings_ms.get("total", 0.0)
-    slowest = sorted(((ms, name) for name, ms in answer.timings_ms.items() if name != "total"), reverse=True)[
-        :4
-    ]
-    spent = ", ".join(f"{label(name)} {ms:.0f}" for ms, name in slowest)
+    spent = ", ".join(f"{name} {ms:.0f}" for name, ms in answer.sum_steps_ms()[:4])
     click.echo(f"{total:.0f} ms; longest steps, some in parallel: {spent}.")
 
 
@@ -276,7 +217,7 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
     service = serving(home)
     if service is not None and service.url and len(text) <= _LONGEST_ASKED:
         service.check()
-        answer = ask_service(service, home.token(), query, options["scope"])
+        answer = ask_service(service, home.token(), query)
         notes = [] if "embed" in answer.timings_ms else _check_model(open_home(ctx)[1])
     else:
         import asyncio
@@ -308,24 +249,34 @@ def _describe_words_only(error: ModelFileError) -> str:
     return f"Searching by words only: {error.message}. {error.hint}"
 
 
+async def open_current_vectors(ledgers: "Ledgers", settings: "MemoryConfig") -> "Vectors":
+    """Open the vectors of a home that nobody serves, with all that was written and replaced in them.
+
+    ModelFileError where no embedding model is installed.
+    """
+    from nexus.memory.embedding import embed_new, open_vectors
+    from nexus.memory.succession import derive
+
+    vectors = await open_vectors(ledgers, settings)
+    await embed_new(ledgers, vectors)
+    await derive(ledgers, vectors)
+    await vectors.mirror.refresh()
+    return vectors
+
+
 async def _search_home(home: Home, settings: "Config", query: Query) -> tuple[Matches, list[str]]:
     # Imported here, because a home that is served needs none of it.
     import asyncio
 
     from nexus.ledgers import Ledgers
-    from nexus.memory.embedding import embed_new, open_vectors
     from nexus.memory.recall.recall import Recall
     from nexus.memory.recall.reranker import installed_reranker
-    from nexus.memory.succession import derive
 
     notes: list[str] = []
     async with Ledgers(home, settings.ledgers) as ledgers:
         vectors: Vectors | None = None
         try:
-            vectors = await open_vectors(ledgers, settings.memory)
-            await embed_new(ledgers, vectors)
-            await derive(ledgers, vectors)
-            await vectors.mirror.refresh()
+            vectors = await open_current_vectors(ledgers, settings.memory)
         except ModelFileError as error:
             notes.append(_describe_words_only(error))
         reranker = await asyncio.to_thread(installed_reranker)

@@ -7,13 +7,14 @@ import click
 
 from nexus import config
 from nexus.cli.memory_conclusions import print_models
-from nexus.cli.place import json_option, open_answering_home, pluralize, print_unicode_json
+from nexus.cli.place import json_option, open_answering_home, print_unicode_json
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.home import Home
+from nexus.text import pluralize
 
 if TYPE_CHECKING:
-    from nexus.roles.reflection import Reflected
+    from nexus.results import Reflection
 
 
 @click.command()
@@ -56,18 +57,17 @@ async def _reflect(
     save_as: str | None,
     refresh: str | None,
     model: str,
-) -> "Reflected":
+) -> "Reflection":
     # Imported here, because the libraries behind it take longer than `nexus reflect --help` may.
     from nexus.app import App
-    from nexus.roles.reflection import Asking
 
     async with App(home, settings) as app:
         if refresh:
-            return await app.refresh(refresh, asking=Asking(model=model))
-        return await app.reflect(question, save_as=save_as, asking=Asking(model=model))
+            return await app.refresh(refresh, model=model)
+        return await app.reflect(question, save_as=save_as, model=model)
 
 
-def _print_answer(found: "Reflected") -> None:
+def _print_answer(found: "Reflection") -> None:
     click.echo(found.answer)
     if found.sources:
         click.echo("\nSources")

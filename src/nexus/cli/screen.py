@@ -11,6 +11,7 @@ import click
 from nexus import clock
 from nexus.cli.terminal import printable
 from nexus.runs import MICRO, Delta, Result, Run, Totals
+from nexus.text import join_lines, shorten
 
 if TYPE_CHECKING:
     from nexus.cli.type_ahead import TypeAhead
@@ -171,7 +172,7 @@ class Screen:
             writing.add(printable(delta.text))
         elif delta.kind == "tool_call":
             writing.end()
-            called = f"{delta.tool} {_shortened(delta.text)}"
+            called = f"{delta.tool} {shorten_arguments(delta.text)}"
             self.note(f"· {called}")
             writing.status(f"using {printable(called)}")
         elif delta.kind == "approval":
@@ -210,10 +211,10 @@ def cost_line(usage: Totals) -> str:
     return f"{read:,} tokens in{cached}, {usage.output_tokens:,} out{money}"
 
 
-def _shortened(arguments: str) -> str:
+def shorten_arguments(arguments: str) -> str:
+    """The values of a call in a line."""
     try:
         told = " ".join(str(value) for value in json.loads(arguments).values())
     except (ValueError, AttributeError):
         told = arguments
-    told = " ".join(told.split())
-    return told if len(told) <= _ARGUMENTS_SHOWN else f"{told[: _ARGUMENTS_SHOWN - 1]}…"
+    return shorten(join_lines(told), _ARGUMENTS_SHOWN)

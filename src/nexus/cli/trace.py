@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from nexus import clock, config
-from nexus.cli.place import json_option, open_home, pluralize, print_unicode_json
+from nexus.cli.place import json_option, open_home, print_unicode_json
 from nexus.cli.terminal import printable
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events
@@ -20,6 +20,7 @@ from nexus.ledgers.runtime import requests
 from nexus.ledgers.runtime import trace as traces
 from nexus.ledgers.runtime.trace import Node
 from nexus.runs import Totals, money
+from nexus.text import join_lines, pluralize, shorten
 
 _STYLES = {
     **dict.fromkeys(("ok", "done", "used"), "green"),
@@ -48,7 +49,7 @@ def offset_ms(node: Node, since: str) -> float | None:
 def print_trace(node: Node, asked: str, changes: Sequence[ChangedAnswer] = (), *, ids: bool) -> None:
     """Print one request, with everything it led to."""
     console = _make_console()
-    console.print(Text.assemble((node.id, "bold"), "  ", _format_time(node.started_at)))
+    console.print(Text.assemble((node.id, "bold"), "  ", clock.second(node.started_at)))
     if asked:
         console.print(Text(f"“{_shorten(asked)}”", style="italic"))
     headings = ("", "", "start", "took", "fresh", "cached", "written", "out", "cost")
@@ -111,7 +112,7 @@ def _step_row(branch: str, node: Node, above: Node | None, since: str, *, ids: b
 def _request_row(node: Node, asked: str) -> list[Text]:
     total = node.total
     return [
-        Text(_format_time(node.started_at)),
+        Text(clock.second(node.started_at)),
         Text(_shorten(asked), style="bold"),
         Text(node.status, style=_STYLES.get(node.status, "")),
         Text(_format_duration(node)),
@@ -185,13 +186,8 @@ def _format_duration(node: Node) -> str:
     return "…" if node.duration_ms is None else clock.took(node.duration_ms)
 
 
-def _format_time(timestamp: str) -> str:
-    return timestamp[:19].replace("T", " ")
-
-
 def _shorten(text: str, length: int = _ASKED_CHARACTERS) -> str:
-    line = " ".join(printable(text).split())
-    return line if len(line) <= length else f"{line[: length - 1]}…"
+    return shorten(join_lines(printable(text)), length)
 
 
 def _print_table(

@@ -1,15 +1,18 @@
 """`nexus export` and `nexus import`: a whole home in one file, and histories from elsewhere."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
 
+from nexus.cli.backup import print_returned
 from nexus.cli.held import TRUST, print_held
-from nexus.cli.place import json_option, locate_home, pluralize
+from nexus.cli.place import json_option, locate_home
 from nexus.cli.progress import lines_shown
 from nexus.errors import UsageError
 from nexus.ledgers import transfer
+from nexus.text import pluralize
 
 
 @click.command()
@@ -68,10 +71,22 @@ def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool
 @click.option("--trust-from", is_flag=True, help="Take mail from your address for yours without proof.")
 @click.option("--without-attachments", is_flag=True, help="Record attachments by name, without their files.")
 @click.option("--trust", is_flag=True, help=TRUST)
+@click.option(
+    "--receipts",
+    type=click.Path(path_type=Path),
+    metavar="HOME",
+    help="Of a file that `nexus export` wrote: remove again what this home has forgotten since.",
+)
 @json_option
 @click.pass_context
 def import_(
-    ctx: click.Context, file: str | None, show_list: bool, trust: bool, as_json: bool, **choices: Any
+    ctx: click.Context,
+    file: str | None,
+    show_list: bool,
+    trust: bool,
+    receipts: Path | None,
+    as_json: bool,
+    **choices: Any,
 ) -> None:
     """Import a history, or make a new home of a file that `nexus export` wrote.
 
@@ -90,22 +105,31 @@ def import_(
     elif file is None:
         raise UsageError("Missing SOURCE", hint="Name a file or folder, or list imports with --list.")
     elif transfer.is_export(file):
-        _import_home(ctx, file, trust=trust, as_json=as_json)
+        _import_home(ctx, file, trust=trust, receipts=receipts, as_json=as_json)
+    elif receipts is not None:
+        raise UsageError(
+            "--receipts is for a file that `nexus export` wrote", hint="An imported history gets new ids."
+        )
     else:
         choices["owner"] = choices.pop("me")
         history.import_history(ctx, file, **choices, as_json=as_json)
 
 
-def _import_home(ctx: click.Context, file: str, *, trust: bool, as_json: bool) -> None:
+def _import_home(ctx: click.Context, file: str, *, trust: bool, receipts: Path | None, as_json: bool) -> None:
     home = locate_home(ctx)
     with transfer.open_input(file) as stream, lines_shown("Importing") as progress:
-        imported = transfer.read(stream, home, progress, trust=trust)
+        imported = transfer.read(stream, home, progress, trust=trust, receipts=receipts)
     tally = imported.tally
     if as_json:
         held = [each.to_json() for each in imported.held]
-        _print_json({"home": str(home.root), "file": file, **tally.end(), "held": held})
+        returned = [each.to_json() for each in imported.returned]
+        outcome = {"home": str(home.root), "file": file, **tally.end(), "held": held, "returned": returned}
+        _print_json(outcome)
         return
     click.echo(f"Created a home at {home.root} as of {tally.header.created_at}: {_count_contents(tally)}.")
+    print_returned(imported.returned)
+    if receipts is None:
+        click.echo(f"What was forgotten after {tally.header.created_at} is back (see --receipts).")
     print_held(imported.held)
     click.echo("Next: `nexus status` for a summary.")
 

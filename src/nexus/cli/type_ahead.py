@@ -6,11 +6,12 @@ import os
 import sys
 import termios
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from prompt_toolkit.input.vt100_parser import Vt100Parser
-from prompt_toolkit.key_binding import KeyPress
-from prompt_toolkit.keys import Keys
+from nexus import extras
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding import KeyPress
 
 _READ_BYTES: Final = 4096
 _LOCAL_FLAGS: Final = 3
@@ -21,7 +22,8 @@ _MARK_PASTES, _UNMARK_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 class TypeAhead:
     """Messages that wait until the agent has answered, and the beginning of the next one.
 
-    The terminal's own echo would land in the middle of the answer. Ctrl-C interrupts as always.
+    The terminal's own echo would land in the middle of the answer. Ctrl-C interrupts as always. Without the
+    `terminal` extra the keyboard stays as it is.
     """
 
     def __init__(self) -> None:
@@ -29,13 +31,16 @@ class TypeAhead:
         self.draft = ""
         self._previous: list[int | list[bytes | int]] | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
-        self._parser = Vt100Parser(self.press)
         self._escaped = False
 
     def start(self) -> None:
         """Take over the keyboard, where there is one."""
-        if self._previous is not None:
+        if self._previous is not None or not extras.is_installed("terminal"):
             return
+        # Imported here, because not every home has it.
+        from prompt_toolkit.input.vt100_parser import Vt100Parser
+
+        self._parser = Vt100Parser(self.press)
         with suppress(termios.error, OSError, ValueError):
             keyboard = sys.stdin.fileno()
             previous = termios.tcgetattr(keyboard)
@@ -75,8 +80,10 @@ class TypeAhead:
             self._parser.feed(self._decoder.decode(os.read(sys.stdin.fileno(), _READ_BYTES)))
             self._parser.flush()
 
-    def press(self, press: KeyPress) -> None:
+    def press(self, press: "KeyPress") -> None:
         """Take a key."""
+        from prompt_toolkit.keys import Keys
+
         escaped, self._escaped = self._escaped, press.key == Keys.Escape
         if press.key in {Keys.ControlM, Keys.ControlJ}:
             if escaped:

@@ -1,22 +1,22 @@
 """Where a chat gets its messages from: a line editor at a terminal, or the lines of a pipe."""
 
 import asyncio
+import sys
 import termios
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import click
-from prompt_toolkit import PromptSession
-from prompt_toolkit.history import InMemoryHistory
-from prompt_toolkit.input.typeahead import clear_typeahead
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.patch_stdout import patch_stdout
 
+from nexus import extras
 from nexus.cli.place import lenient_input
 from nexus.cli.terminal import printable
 from nexus.cli.type_ahead import TypeAhead
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 
 class Typed(Protocol):
@@ -34,6 +34,9 @@ class Editor:
     """A line with history and editing; Alt-Enter begins a further line of the same message."""
 
     def __init__(self, history: Sequence[str], ahead: TypeAhead) -> None:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.history import InMemoryHistory
+
         self._ahead = ahead
         remembered = InMemoryHistory()
         for line in history:
@@ -55,6 +58,8 @@ class Editor:
             self._ahead.start()
 
     async def _edit(self, draft: str) -> str | None:
+        from prompt_toolkit.patch_stdout import patch_stdout
+
         while True:
             try:
                 # What a worker's result leads to may be printed while somebody types. Raw, so that notes keep
@@ -66,6 +71,20 @@ class Editor:
                     return ""
             except EOFError:
                 return None
+
+
+class PlainEditor:
+    """A line as Python's own `input` reads it, without the `terminal` extra."""
+
+    def __init__(self, history: Sequence[str]) -> None:
+        import readline
+
+        for line in history:
+            readline.add_history(line)
+
+    async def next(self, draft: str = "", *, asks: bool = False) -> str | None:
+        """The next message. Ctrl-C and Ctrl-D are the end."""
+        return await _read_line("> ", draft)
 
 
 class Lines:
@@ -95,6 +114,14 @@ async def asked(question: str, ahead: TypeAhead) -> str:
     What was typed before the question was seen is no answer to it: it stays the beginning of the next
     message, or is thrown away.
     """
+    if not extras.is_installed("terminal"):
+        with suppress(termios.error):
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        return await _read_line(question) or ""
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.input.typeahead import clear_typeahead
+    from prompt_toolkit.patch_stdout import patch_stdout
+
     ahead.stop()
     session = PromptSession[str]()
     clear_typeahead(session.input)
@@ -110,11 +137,41 @@ async def asked(question: str, ahead: TypeAhead) -> str:
         ahead.start()
 
 
-def _keys() -> KeyBindings:
+async def _read_line(prompt: str, draft: str = "") -> str | None:
+    """A line of the terminal, read by a thread that does not outlive the program; None is the end."""
+    import readline
+
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str | None] = loop.create_future()
+    keyboard = termios.tcgetattr(sys.stdin.fileno())
+
+    def give(text: str | None) -> None:
+        if not line.done():
+            line.set_result(text)
+
+    def read() -> None:
+        text = None
+        with suppress(EOFError):
+            text = input(prompt)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(give, text)
+
+    readline.set_startup_hook(lambda: readline.insert_text(draft))
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        return await line
+    finally:
+        # Interrupted, the thread leaves the terminal as it was while somebody typed.
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, keyboard)
+
+
+def _keys() -> "KeyBindings":
+    from prompt_toolkit.key_binding import KeyBindings
+
     keys = KeyBindings()
 
     @keys.add("escape", "enter")
-    def _(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction] - the decorator keeps it
+    def _(event: "KeyPressEvent") -> None:  # pyright: ignore[reportUnusedFunction] - the decorator keeps it
         event.current_buffer.insert_text("\n")
 
     return keys

@@ -17,7 +17,6 @@ from nexus.app import App
 from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import model_checks
-from nexus.cli.place import pluralize
 from nexus.cli.terminal import printable
 from nexus.config import Config, load
 from nexus.engine.owner import find_owner
@@ -32,6 +31,7 @@ from nexus.logs import Logging
 from nexus.roles.memory_writer import describe_cost
 from nexus.serving import Serving
 from nexus.skills.memory_socket import OWNER, SOCKET
+from nexus.text import pluralize
 
 _ROLES: Final = ("manager", "worker", "fast", "writer")
 _STATUSES: Final = {"starting": "connecting", "waiting": "reconnecting"}

@@ -8,10 +8,11 @@ import click
 
 from nexus import clock, config
 from nexus.cli import model_checks
-from nexus.cli.place import json_option, open_home, pluralize, print_unicode_json
+from nexus.cli.place import json_option, open_home, print_unicode_json
 from nexus.cli.tables import print_table
 from nexus.home import Home
 from nexus.runs import MICRO
+from nexus.text import pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -114,7 +115,7 @@ def _print_budgets(budgets: "Iterable[Budget]") -> None:
 def _print_hits(hits: "Iterable[Hit]") -> None:
     lines = [
         (
-            each.created_at[:16].replace("T", " "),
+            clock.minute(each.created_at),
             f"{each.budget}_{each.unit}",
             each.automation or "",
             f"{_format_amount(each.used, each.unit)} of {_format_amount(each.most, each.unit)}",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from nexus.ledgers.agents.history import History
 from nexus.ledgers.agents.history import Turn as PastTurn
 from nexus.ledgers.agents.messages import StoredMessage
+from nexus.text import join_lines, shorten
 
 # English text has about four bytes to a token; code and other scripts have fewer.
 _BYTES_PER_TOKEN = 4
@@ -86,8 +87,7 @@ def _size(turn: PastTurn) -> TurnSize:
 
 def _title_of(turn: PastTurn) -> str:
     first = next((message.content for message in turn.messages if message.role == "user"), "")
-    told = " ".join(first.rpartition("</situation>")[2].split())
-    return told if len(told) <= _SHOWN_CHARACTERS else f"{told[: _SHOWN_CHARACTERS - 1]}…"
+    return shorten(join_lines(first.rpartition("</situation>")[2]), _SHOWN_CHARACTERS)
 
 
 def _tokens(message: StoredMessage) -> int:

@@ -1,14 +1,14 @@
 """What the agent was asked in the month: each message as a request with its stages, hooks and runs."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from nexus import clock, ids
-from nexus.broker.agent.message_json import exchange
-from nexus.broker.agent.records import ToolCall
+from nexus.broker.agent.records import AGENT_WORK, ToolCall
 from nexus.broker.budgets import Spender, Standing, hit, refusal
-from nexus.broker.queue import AGENT_WORK
 from nexus.context import AssembledContext
 from nexus.demo import conversations
 from nexus.demo.month import Scene
@@ -126,7 +126,7 @@ class RunWriter:
     async def _talk(self, run: Run, execution_id: str, turn: OpenTurn) -> None:
         """Write the messages of the turn, each at its time."""
         steps = self._steps(run)
-        forms = exchange(run.said, steps, run.answer, self._narrator.calendar.now())
+        forms = dump_turn(run.said, steps, run.answer, self._narrator.calendar.now())
         await self._append(
             turn, 0, NewMessage(role="user", content=run.said, parts_json=forms[0], event_id=run.event_id)
         )
@@ -467,3 +467,21 @@ def _tag(text: str) -> str:
         "kitchen": "home",
     }
     return next((tag for word, tag in words.items() if word in text), "other")
+
+
+def dump_turn(said: str, steps: Sequence[tuple[ToolCall, str]], answer: str, at: datetime) -> list[str]:
+    """Write the messages of a turn as the agents' ledger keeps them: question, calls and results, answer.
+
+    Written by hand, because the library that makes them takes longer to import than the month to write.
+    """
+
+    def dump(kind: str, part_kind: str, **part: str) -> str:
+        return json.dumps({"kind": kind, "timestamp": written, "parts": [{"part_kind": part_kind, **part}]})
+
+    written = at.isoformat()
+    forms = [dump("request", "user-prompt", content=said, timestamp=written)]
+    for call, result in steps:
+        named = {"tool_name": call.tool, "tool_call_id": call.call_id}
+        forms.append(dump("response", "tool-call", **named, args=call.arguments_json))
+        forms.append(dump("request", "tool-return", **named, content=result, timestamp=written))
+    return [*forms, dump("response", "text", content=answer)]

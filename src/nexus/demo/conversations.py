@@ -12,7 +12,6 @@ from nexus.ledgers.events import Direction, NewEvent, Participant
 from nexus.memory.writing import Provenance
 
 _KINDS = {"slack": "channel", "email": "email"}
-_AGENT = "nexus"
 WRITER = "memory-writer"
 
 

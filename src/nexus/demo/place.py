@@ -112,7 +112,7 @@ async def prepare(home: Home, config: Config, *, again: bool = False) -> None:
         raise HomeError(f"{home.root} is not an empty folder", hint=_ELSEWHERE)
     elif home.exists and await _is_used(home, config):
         raise HomeError(f"The home at {home.root} already contains data", hint=_ELSEWHERE)
-    home.create()
+    home.create_files()
     begin(home)
     ledgers.create(home)
     attach.ensure(home)

@@ -103,9 +103,7 @@ def _offer(
         text_sha256=hashlib.sha256(narrator.said[key].encode()).hexdigest(),
         score=round(likely * 4 - 1, 4),
         probability=round(likely, 4),
-        why="it fits (found by words in facts, meaning)"
-        if injected
-        else "far behind the best (found by people and things)",
+        why="it fits (same words, same meaning)" if injected else "far behind the best (linked to Mira)",
         decided_by="triage",
         injected=injected,
     )

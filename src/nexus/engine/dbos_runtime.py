@@ -80,7 +80,8 @@ def check_unused() -> None:
     """Refuse a second engine in one process."""
     if _body is not None:
         raise EngineStateError(
-            "This process has an engine already", hint="Stop it first, or use that one for all homes."
+            "This process answers for another home already",
+            hint="Open others with `App.open(home, serve=False)`, or serve many with `nexus host serve`.",
         )
 
 

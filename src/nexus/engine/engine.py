@@ -36,7 +36,7 @@ from nexus.engine.errors import (
     WorkTimeoutError,
 )
 from nexus.engine.owner import Ownership, find_owner
-from nexus.engine.prepare import drop_jobs, prepare_database
+from nexus.engine.prepare import prepare_database
 from nexus.engine.records import WorkRecord
 from nexus.engine.running import Entry, Running, Work, WorkContext
 from nexus.engine.schedules import Schedules, Upkeep
@@ -149,7 +149,7 @@ class Engine:
         if serve:
             dbos_runtime.check_unused()
         with translate_errors(self.settings):
-            self._database, self._service = await self._start(serve=serve)
+            self._database, self._service = await self._open_database(serve=serve)
         self._enqueuer = Enqueuer(self._database, self.announce)
         if serve and self._service is None:
             self._leaving.clear()
@@ -279,6 +279,10 @@ class Engine:
             entry = self.running(stored)
             if entry is not None:
                 entry.stop("cancelled")
+                with suppress(
+                    SQLAlchemyError
+                ):  # It stops in any case; on record, it does so after a crash too.
+                    await asyncio.to_thread(store.ask_to_stop, self.database, stored)
                 return True
             if (await self.show(execution_id)).state in FINAL:
                 return False
@@ -347,7 +351,7 @@ class Engine:
         if self._service is not None:
             self._service.wake.set()
 
-    async def _start(self, *, serve: bool) -> tuple[Database, _Service | None]:
+    async def _open_database(self, *, serve: bool) -> tuple[Database, _Service | None]:
         """Open the database and begin to serve, again if a connection is lost on the way.
 
         Postgres ends the session of a process that is frozen in a transaction.
@@ -383,7 +387,10 @@ class Engine:
             self.taken_over.set()
 
     async def _serve(self, database: Database) -> _Service | None:
-        """Become the process that works on the database. None: another one is."""
+        """Become the process that works on the database, and go on with what the last one left under way.
+
+        None: another process works on it.
+        """
         loop = asyncio.get_running_loop()
         dbos_runtime.check_unused()
         ownership = Ownership(self.settings)
@@ -392,7 +399,6 @@ class Engine:
         dbos: DbosRuntime | None = None
         try:
             version = self.settings.version
-            await finish(asyncio.to_thread(drop_jobs, database))
             # Also if cancelled: locks outlast what they guard.
             given_back, given_up = await finish(
                 asyncio.to_thread(store.take_over, database, version, _MOST_CRASHES)
@@ -479,7 +485,10 @@ class Engine:
                 raise
 
     async def _find(self, context: WorkContext, held: AsyncExitStack) -> BoundWork:
-        """The code of an execution; what it needs for as long as that runs is entered on the stack."""
+        """The code of an execution; what it needs for as long as that runs is entered on the stack.
+
+        Of a run that is `SessionQueue._run`. Homes that share an engine each have works of their own.
+        """
         if context.work not in self._works:
             raise UnknownWorkError(f"No work is registered as `{context.work}` in this process")
         return BoundWork(work=self._works[context.work], context=context)

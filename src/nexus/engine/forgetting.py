@@ -41,6 +41,7 @@ class Forgetting:
         self._settings = settings
         self._stop_within_s = stop_within_s
         self.elsewhere = elsewhere
+        self.renews_copies = elsewhere is not nullcontext
 
     async def remove(self, execution_ids: Sequence[str]) -> None:
         """Stop these executions, and remove them and all that has ended. It may be repeated."""

@@ -13,8 +13,6 @@ from nexus.engine.database import Database
 from nexus.engine.settings import Settings
 
 _PRIVATE = 0o600
-# So many are deleted by one statement.
-_TOGETHER = 1_000
 _OWN_TABLES = (
     """CREATE TABLE IF NOT EXISTS {t}nexus_crashes (
       -- Unfinished executions whose process died: how often in a row without recording a further step.
@@ -79,20 +77,6 @@ def _complete(database: Database) -> Database:
             connection.execute(database.sql(statement))
     store.make_indexes(database)
     return database
-
-
-def drop_jobs(database: Database) -> None:
-    """Remove the jobs of earlier versions: they embedded, which a task does now.
-
-    Call it as the owner: a process of an earlier version needs the table while it runs.
-    """
-    with database.write() as connection:
-        if sa.inspect(connection).has_table("nexus_jobs", schema=database.schema):
-            rows = connection.execute(database.sql("SELECT execution_id FROM {t}nexus_jobs"))
-            ids = [row[0] for row in rows]
-            for first in range(0, len(ids), _TOGETHER):
-                store.delete(database, connection, ids[first : first + _TOGETHER])
-            connection.execute(database.sql("DROP TABLE {t}nexus_jobs"))
 
 
 def _plant_statistics(database: Database) -> None:

@@ -343,6 +343,8 @@ _GIVE_BACK = """UPDATE {t}workflow_status
 SET status = 'ENQUEUED', owner_xid = NULL, started_at_epoch_ms = NULL, updated_at = {now}
 WHERE status = 'PENDING' AND """
 _DROP_STEPS = "DELETE FROM {t}operation_outputs WHERE workflow_uuid"
+_RUNNING_IDS = """SELECT workflow_uuid FROM {t}workflow_status
+WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL"""
 _RUNNING = "s.status = 'PENDING' AND s.queue_partition_key IS NOT NULL"
 
 
@@ -362,8 +364,14 @@ def running_among(database: Database, execution_ids: Sequence[str]) -> list[str]
 
 
 def requeue(database: Database) -> int:
-    """Give all that runs back to its queues, and end the right to record it. For the owner, when it stops."""
-    return database.change(database.sql(_GIVE_BACK + "queue_partition_key IS NOT NULL"))
+    """Give all that runs back to its queues, and end the right to record it. For the owner, when it stops.
+
+    It hasn't taken its process down: crashes are counted anew.
+    """
+    forget = f"DELETE FROM {{t}}nexus_crashes WHERE execution_id IN ({_RUNNING_IDS})"
+    with database.write() as connection:
+        connection.execute(database.sql(forget))
+        return connection.execute(database.sql(_GIVE_BACK + "queue_partition_key IS NOT NULL")).rowcount
 
 
 def put_back(database: Database, execution_id: str, executor_id: str, *, drops_steps: bool = False) -> bool:
@@ -400,8 +408,6 @@ def take_over(database: Database, version: str, most_crashes: int) -> tuple[int,
     drop = f"{_DROP_STEPS} IN (SELECT workflow_uuid FROM {{t}}workflow_status WHERE {other})"
     adopt = "UPDATE {t}workflow_status SET application_version = :version WHERE " + other
     with database.write() as connection:
-        # Where older versions kept leases: without it, such a process stops its work if it still runs.
-        connection.execute(database.sql("DROP TABLE IF EXISTS {t}nexus_leases"))
         connection.execute(database.sql(count))
         given_up = connection.execute(database.sql(give_up), {"most": most_crashes}).rowcount
         given_back = connection.execute(database.sql(give_back)).rowcount
@@ -588,12 +594,6 @@ def states(database: Database, execution_ids: Sequence[str]) -> dict[str, State]
     statement = f"SELECT workflow_uuid, {_STATE} FROM {{t}}workflow_status WHERE workflow_uuid IN :ids"
     rows = database.fetch(database.sql(statement, "ids"), {"ids": list(execution_ids)})
     return {row[0]: row[1] for row in rows}
-
-
-def count_done(database: Database) -> int:
-    """How many executions have ended with a result."""
-    statement = "SELECT count(*) FROM {t}workflow_status WHERE status = 'SUCCESS'"
-    return int(database.fetch(database.sql(statement))[0][0])
 
 
 def steps(database: Database, execution_id: str) -> Sequence[Row]:

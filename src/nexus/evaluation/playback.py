@@ -20,13 +20,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from nexus import asgi, clock, ledgers
+from nexus import asgi, clock
 from nexus.app import App
 from nexus.config import Config, ProviderConfig
 from nexus.errors import ModelFileError
 from nexus.evaluation.life import Life, Row
 from nexus.home import Home
-from nexus.ledgers import Ledgers, attach
+from nexus.ledgers import Ledgers
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.access import Granted
@@ -178,8 +178,6 @@ def make_home(folder: Path) -> Home:
     """Return the home in a folder, completed where something is missing."""
     home = Home(folder)
     home.create()
-    ledgers.create(home)
-    attach.ensure(home)
     return home
 
 

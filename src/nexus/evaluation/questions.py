@@ -54,7 +54,7 @@ async def ask(life: Life, question: Row, home: Home, config: Config, scratch: Pa
     copied = Home(scratch)
     shutil.rmtree(scratch, ignore_errors=True)
     shutil.copytree(home.root, scratch, ignore=shutil.ignore_patterns("run", "logs"))
-    copied.create()
+    copied.create_files()
     # Nobody asks a second question, so nothing is to be remembered of this one.
     asked = replace(config, models=replace(config.models, writer=("none",)))
     started = time.monotonic()

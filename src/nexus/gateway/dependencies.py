@@ -80,7 +80,7 @@ def served_of(scope: Scope) -> Served:
     return cast("Served", scope.get(SERVED) or scope["app"].state.served)
 
 
-def _home(request: Request) -> App:
+def _app(request: Request) -> App:
     return served_by(request).app
 
 
@@ -92,8 +92,8 @@ def _metrics(request: Request) -> Metrics:
     return served_by(request).metrics
 
 
-Home = Annotated[App, Depends(_home)]
-"""The home that is served: `async def list_sessions(home: Home)`."""
+ServedApp = Annotated[App, Depends(_app)]
+"""The open home that is served: `async def list_sessions(app: ServedApp)`."""
 HomeKeys = Annotated[Keys, Depends(_keys)]
 HomeMetrics = Annotated[Metrics, Depends(_metrics)]
 

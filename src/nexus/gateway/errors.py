@@ -7,6 +7,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from nexus import errors
 from nexus.engine.errors import (
@@ -29,6 +30,7 @@ class Problem(BaseModel):
     hint: str = Field(default="", description="What to do.")
 
 
+_NOT_ALLOWED = 405
 _UNAVAILABLE = 503
 _RETRY_AFTER_S = "5"
 # The first that fits counts.
@@ -39,6 +41,7 @@ _STATUS: tuple[tuple[type[errors.NexusError], int], ...] = (
     (errors.UsageError, 400),
     (errors.AccessError, 403),
     (errors.LedgerBusyError, 503),
+    (errors.FencedError, 503),
     (errors.LedgerClosedError, 503),  # the home closes, or moves to another host
     (EngineUnreachableError, 503),
     (EngineBusyError, 503),
@@ -84,7 +87,20 @@ async def _nexus(request: Request, error: Exception) -> JSONResponse:
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
     told = cast("HTTPException", error)
-    return _answer(told.status_code, str(told.detail), "See GET /api/openapi.json.")
+    answer = _answer(told.status_code, str(told.detail), "See GET /api/openapi.json.")
+    answer.headers.update(told.headers or {})
+    if told.status_code == _NOT_ALLOWED:
+        # The route that refused it names its own methods only.
+        routes = [each for each in request.app.routes if isinstance(each, Route)]
+        methods = {
+            method
+            for each in routes
+            if each.matches(request.scope)[0] is Match.PARTIAL
+            for method in each.methods or ()
+        }
+        if methods:
+            answer.headers["Allow"] = ", ".join(sorted(methods))
+    return answer
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -371,7 +371,7 @@ class _Answer:
 
     async def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.has_begun = True
-        kind = _find_header(headers, "content-type")
+        kind = next((value for name, value in headers if name.lower() == b"content-type"), None)
         self._is_stream = kind is not None and kind.startswith(_EVENT_STREAM)
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
@@ -425,7 +425,3 @@ def _drop_hop_headers(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[
         if name.lower() == b"connection":
             dropped |= {each.strip().lower() for each in value.decode("latin-1").split(",")} - {"host"}
     return [(name, value) for name, value in given if name.lower().decode("latin-1") not in dropped]
-
-
-def _find_header(headers: Iterable[tuple[bytes, bytes]], wanted: str) -> bytes | None:
-    return next((value for name, value in headers if name.lower() == wanted.encode()), None)

@@ -218,7 +218,7 @@ class Guard:
         if refused is not None:
             await refused(scope, receive, send)
             return
-        if _is_upload(request):
+        if request.method == "POST" and request.url.path == UPLOADS:
             await self._app(scope, limit_silence(receive, self._rules.body.timeout_ms), send)
             return
         try:
@@ -334,10 +334,6 @@ def _strip_port(host: str) -> str:
 
 def _is_hook(request: Request) -> bool:
     return request.method == "POST" and request.url.path.startswith(HOOKS)
-
-
-def _is_upload(request: Request) -> bool:
-    return request.method == "POST" and request.url.path == UPLOADS
 
 
 def check_forgery(request: Request) -> Response | None:

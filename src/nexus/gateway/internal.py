@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from nexus.app.salvaged import Salvaged
 from nexus.engine.shared import HomeAwayError
+from nexus.errors import FencedError
 from nexus.gateway.refusals import refusal
 from nexus.hosting import homes
 from nexus.hosting.fleet import salvage
@@ -86,6 +87,6 @@ class Internal:
                 await self._pool.sync_copy(opened)
         except UnknownHomeError:
             return refusal(404, "No such home", "It was removed.")
-        except (HomeAwayError, ReplicaError) as away:
+        except (HomeAwayError, ReplicaError, FencedError) as away:
             return refusal(503, away.message, away.hint)
         return JSONResponse({"taken": taken})

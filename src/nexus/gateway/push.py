@@ -25,6 +25,7 @@ import httpx
 from nexus import clock
 from nexus.broker.questions import summarize
 from nexus.broker.tools.web.addresses import PublicNetwork, is_public
+from nexus.channels.http import ssl_context
 from nexus.errors import ToolError, UsageError
 from nexus.gateway.listener import is_loopback
 from nexus.gateway.views import address
@@ -33,6 +34,7 @@ from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.events import SCREENS
 from nexus.ledgers.runtime import push
 from nexus.ledgers.runtime.push import Keys, Subscription
+from nexus.text import join_lines, shorten
 from nexus.watch import Watch
 
 if TYPE_CHECKING:
@@ -263,7 +265,12 @@ def _no_subscription() -> UsageError:
 
 
 def _message(id_: str, label: str, content: str) -> Notification:
-    return Notification(title="Nexus", body=_shorten(content), url=address("chat", label), tag=id_)
+    return Notification(
+        title="Nexus",
+        body=_make_body(content),
+        url=address("chat", label),
+        tag=id_,
+    )
 
 
 def _approval(id_: str, tool: str, arguments: str, tainted: int) -> Notification:
@@ -271,7 +278,7 @@ def _approval(id_: str, tool: str, arguments: str, tainted: int) -> Notification
     why = "After reading text that you didn't write: " if tainted else ""
     return Notification(
         title=f"Allow {tool}?",
-        body=_shorten(why + summarize(json.loads(arguments))) or "A tool call needs your approval.",
+        body=_make_body(why + summarize(json.loads(arguments))) or "A tool call needs your approval.",
         url=address("approvals", id_),
         tag=id_,
     )
@@ -279,12 +286,7 @@ def _approval(id_: str, tool: str, arguments: str, tainted: int) -> Notification
 
 def _worker(id_: str, label: str, task: str, status: str) -> Notification:
     title = "A worker has finished" if status == "done" else "A worker failed"
-    return Notification(title=title, body=_shorten(task), url=address("chat", label), tag=id_)
-
-
-def _shorten(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _BODY_CHARACTERS else f"{line[: _BODY_CHARACTERS - 1]}…"
+    return Notification(title=title, body=_make_body(task), url=address("chat", label), tag=id_)
 
 
 def _encode(data: bytes) -> str:
@@ -299,10 +301,8 @@ class _PublicTransport(httpx.AsyncHTTPTransport):
     """Connects to public addresses only, by what a name resolves to when the connection is made."""
 
     def __init__(self, network: PublicNetwork) -> None:
-        super().__init__()
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=httpx.create_ssl_context(), network_backend=network
-        )
+        super().__init__(verify=ssl_context())
+        self._pool = httpcore.AsyncConnectionPool(ssl_context=ssl_context(), network_backend=network)
 
 
 def client(*, is_hosted: bool = False, network: PublicNetwork | None = None) -> httpx.AsyncClient:
@@ -311,4 +311,10 @@ def client(*, is_hosted: bool = False, network: PublicNetwork | None = None) -> 
     On a host, whoever has a home names the push service, and must not reach the host's own networks by that.
     """
     transport = _PublicTransport(network or PublicNetwork()) if is_hosted else None
-    return httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=False, transport=transport)
+    return httpx.AsyncClient(
+        verify=ssl_context(), timeout=_TIMEOUT_S, follow_redirects=False, transport=transport
+    )
+
+
+def _make_body(text: str) -> str:
+    return shorten(join_lines(text), _BODY_CHARACTERS)

@@ -11,6 +11,7 @@ from typing import Final
 
 from nexus.history.mail_addresses import normalize_domain, organization
 from nexus.history.mime import Mail
+from nexus.text import join_lines
 
 _MOST_HEADERS: Final = 50
 _BY: Final = re.compile(r"^from .*? by ([\w.-]+)", re.IGNORECASE)
@@ -60,7 +61,7 @@ def is_vouched_for_on_arrival(mail: Mail, domain: str) -> bool:
 
 
 def _received_by(value: str) -> str:
-    found = _BY.search(" ".join(value.split()))
+    found = _BY.search(join_lines(value))
     return found[1] if found else ""
 
 

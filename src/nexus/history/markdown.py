@@ -27,6 +27,7 @@ from nexus.ledgers.sql import rows
 from nexus.memory import merging
 from nexus.memory.views import facts as fact_views
 from nexus.memory.views.facts import Fact
+from nexus.text import join_lines
 
 _PAGE: Final = 2_000
 _MOST_FACTS: Final = 100_000
@@ -184,7 +185,7 @@ class _Export:
             threads.setdefault((channel, thread), []).append("\n".join(lines))
         parts = [f"# {day}"]
         for (channel, thread), messages in threads.items():
-            parts += [f"## {_line(thread) or 'Without a thread'} · {channel}", *messages]
+            parts += [f"## {join_lines(thread) or 'Without a thread'} · {channel}", *messages]
         await self._page(_day(day), "\n\n".join(parts))
         self._done.days += 1
         self._done.messages += len(said)
@@ -214,7 +215,7 @@ def _identity(connection: Any, wanted: str) -> tuple[list[tuple[str, str]], list
 
 
 def _fact(fact: Fact, own: str, links: dict[str, str]) -> str:
-    line = f"- {fact.at[:10]} {_line(fact.fact)}"
+    line = f"- {fact.at[:10]} {join_lines(fact.fact)}"
     others = {each for each in (fact.source_entity_id, fact.target_entity_id) if each and each != own}
     line += "".join(f" [[{links[other]}]]" for other in sorted(others) if other in links)
     if fact.said:
@@ -222,7 +223,7 @@ def _fact(fact: Fact, own: str, links: dict[str, str]) -> str:
     elif fact.written:
         line += _source(fact.written.at, fact.written.by)
     if fact.replaced_by:
-        line += f"\n    - {_line(fact.replaced_by.note)}"
+        line += f"\n    - {join_lines(fact.replaced_by.note)}"
     return line
 
 
@@ -245,10 +246,6 @@ def _quote(content: str) -> list[str]:
 
 def _day(at: str) -> str:
     return f"timeline/{at[:4]}/{at[:10]}"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _words(kind: str) -> str:

@@ -11,13 +11,15 @@ import email.parser
 import email.utils
 import hashlib
 import importlib
+import json
 import re
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, Final, cast
+from zoneinfo import ZoneInfo
 
 _MOST_HEADERS: Final = 1_000
 _LONGEST_HEADER: Final = 20_000
@@ -403,6 +405,159 @@ def read_appointment(data: bytes) -> Appointment | None:
         replaced_start=None if recurrence is None else _iso(recurrence.dt),
         written_at=None if stamp is None else _iso(stamp.dt),
     )
+
+
+_MOST_TIMES: Final = 400
+_MOST_EXCEPTIONS: Final = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    """One event of a calendar with all its instances. Times are ISO-8601, as in `Appointment`."""
+
+    appointment: Appointment
+    end: str
+    is_cancelled: bool
+    organizer: str
+    moved: tuple[tuple[str, str, str], ...]
+    """Of each instance that takes place at another time: when it would, and its beginning and end."""
+    called_off: tuple[str, ...]
+    """When the instances that don't take place would begin."""
+    times: tuple[tuple[str, str], ...]
+    """Beginning and end of what takes place between the two days; of a single event, whenever it does."""
+
+
+def read_series(data: bytes) -> Series | None:
+    """Read a calendar with one event: two days in a line, then the iCalendar text; None if nothing begins.
+
+    It may raise anything, or not end.
+    """
+    days, _, text = data.partition(b"\n")
+    library: Any = importlib.import_module("icalendar")
+    calendar: Any = library.Calendar.from_ical(text.decode("utf-8", "replace"))
+    events: list[Any] = [each for each in calendar.walk("VEVENT") if each.get("DTSTART") is not None]
+    if not events:
+        return None
+    first = next((each for each in events if each.get("RECURRENCE-ID") is None), events[0])
+    appointment = read_appointment(first.to_ical())
+    if appointment is None:
+        return None
+    others = [each for each in events if each is not first]
+    off = [each for each in others if str(each.get("STATUS") or "").upper() == "CANCELLED"]
+    moved = [
+        (_iso(each["RECURRENCE-ID"].dt), _iso(each["DTSTART"].dt), _end(each))
+        for each in others
+        if each not in off and each.get("RECURRENCE-ID") is not None
+    ]
+    given: object = first.get("EXDATE") or []
+    listed = cast("list[Any]", given if isinstance(given, list) else [given])
+    skipped: list[Any] = [each.dt for dates in listed for each in dates.dts]
+    skipped += [each["RECURRENCE-ID"].dt for each in off if each.get("RECURRENCE-ID") is not None]
+    is_cancelled = str(first.get("STATUS") or "").upper() == "CANCELLED"
+    found: list[Any] = [] if is_cancelled else [first]
+    if not is_cancelled and (others or first.get("RRULE") or first.get("RDATE")):
+        expand: Any = importlib.import_module("recurring_ical_events")
+        begin, end = (date.fromisoformat(day) for day in days.decode().split())
+        instances = expand.of(calendar).between(begin, end)
+        found = [each for each in instances if each.get("STATUS") != "CANCELLED"]
+    times = sorted((_iso(each["DTSTART"].dt), _end(each)) for each in found)
+    return Series(
+        appointment=appointment,
+        end=_end(first),
+        is_cancelled=is_cancelled,
+        organizer=str(first.get("ORGANIZER") or ""),
+        moved=tuple(sorted(each for each in moved if each[0] != each[1])[-_MOST_EXCEPTIONS:]),
+        called_off=tuple(sorted(map(_iso, skipped))[-_MOST_EXCEPTIONS:]),
+        times=tuple(times[:_MOST_TIMES]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Edited:
+    """The text of a calendar after a change."""
+
+    text: str
+
+
+def edit_series(data: bytes) -> Edited:
+    """Change an event: what is to be different as JSON in a line, then the iCalendar text; none: a new event.
+
+    With `instance`, a day, only what takes place then is changed, or with `cancel` called off. It may raise
+    anything, or not end.
+    """
+    given, _, text = data.partition(b"\n")
+    change: dict[str, Any] = json.loads(given)
+    library: Any = importlib.import_module("icalendar")
+    zone = ZoneInfo(change["zone"])
+    now = datetime.fromisoformat(change["now"])
+    if text:
+        calendar: Any = library.Calendar.from_ical(text.decode("utf-8", "replace"))
+    else:
+        calendar = library.Calendar()
+        calendar.add("VERSION", "2.0")
+        calendar.add("PRODID", "-//Nexus//EN")
+        event: Any = library.Event()
+        event.add("UID", change["uid"])
+        calendar.add_component(event)
+    events: list[Any] = list(calendar.walk("VEVENT"))
+    event = next((each for each in events if each.get("RECURRENCE-ID") is None), events[0])
+    if day := change.get("instance"):
+        original, own = _find_instance(event, events, date.fromisoformat(day))
+        if change.get("cancel"):
+            event.add("EXDATE", original)
+            calendar.subcomponents = [each for each in calendar.subcomponents if each is not own]
+        else:
+            if own is None:
+                own = event.copy(recursive=True)
+                for name in ("RRULE", "RDATE", "EXDATE", "DTEND", "DURATION", "DTSTART"):
+                    own.pop(name, None)
+                own.add("DTSTART", original)
+                own.add("DTEND", original + (datetime.fromisoformat(_end(event)) - event["DTSTART"].dt))
+                own.add("RECURRENCE-ID", original)
+                calendar.add_component(own)
+            event = own
+    sequence = int(event.pop("SEQUENCE", 0)) + 1 if text else 0
+    for name, value in (("DTSTAMP", now), ("LAST-MODIFIED", now), ("SEQUENCE", sequence)):
+        event.pop(name, None)
+        event.add(name, value)
+    for name, key in (("SUMMARY", "title"), ("LOCATION", "place"), ("DESCRIPTION", "notes")):
+        if key in change:
+            event.pop(name, None)
+            event.add(name, change[key])
+    for name, key in (("DTSTART", "start"), ("DTEND", "end")):
+        if key in change:
+            event.pop(name, None)
+            event.pop("DURATION", None)
+            whole = "T" in change[key]
+            moment = datetime.fromisoformat(change[key]) if whole else date.fromisoformat(change[key])
+            event.add(name, moment.replace(tzinfo=zone) if isinstance(moment, datetime) else moment)
+    if rule := change.get("repeat"):
+        event.pop("RRULE", None)
+        event.add("RRULE", {"FREQ": rule})
+    calendar.add_missing_timezones()
+    return Edited(text=calendar.to_ical().decode())
+
+
+def _find_instance(event: Any, events: list[Any], day: date) -> tuple[Any, Any]:
+    """Return when the instance of a day begins by the rule, and the event that stands for it, if one does."""
+    for each in events:
+        given = each.get("RECURRENCE-ID")
+        if given is not None and day.isoformat() in {_iso(given.dt)[:10], _iso(each["DTSTART"].dt)[:10]}:
+            return given.dt, each
+    expand: Any = importlib.import_module("recurring_ical_events")
+    for each in expand.of(event).at(day):
+        return each["DTSTART"].dt, None
+    raise LookupError
+
+
+def _end(event: Any) -> str:
+    """When an event ends: a whole day with the next one, another one without an end as it begins."""
+    if event.get("DTEND") is not None:
+        return _iso(event["DTEND"].dt)
+    start = event["DTSTART"].dt
+    if event.get("DURATION") is not None:
+        return _iso(start + event["DURATION"].dt)
+    return _iso(start if isinstance(start, datetime) else start + timedelta(days=1))
 
 
 def _iso(given: object) -> str:

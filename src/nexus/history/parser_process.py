@@ -6,19 +6,21 @@ process. Where no sandbox can be had, the limits remain.
 """
 
 import atexit
+import json
 import queue
 import subprocess
 import threading
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from pydantic import TypeAdapter
 
-from nexus import bubblewrap
+from nexus import bubblewrap, extras
 from nexus.errors import SandboxError, UsageError
 from nexus.history import mime, parser_program
 
@@ -67,12 +69,26 @@ class ParserProcess:
         """Read an entry of a calendar; None if it has no beginning."""
         return self._read("appointment", data)[0]
 
+    def read_series(self, data: bytes, begin: date, end: date) -> mime.Series | None:
+        """Read an event of a calendar with its instances between two days; None without a beginning."""
+        return self._read("calendar", b"%b %b\n%b" % (*(f"{day}".encode() for day in (begin, end)), data))[0]
+
+    def edit_series(self, data: bytes, change: dict[str, Any]) -> bytes:
+        """Change an event of a calendar, or make one of nothing; returns its text."""
+        edited: mime.Edited = self._read("change", json.dumps(change).encode() + b"\n" + data)[0]
+        return edited.text.encode()
+
     def close(self) -> None:
         """End the process, if it runs."""
         with self._lock:
             self._stop()
 
     def _read(self, kind: str, data: bytes) -> tuple[Any, list[bytes]]:
+        library = parser_program.READERS[kind][1].partition(".")[0]
+        if library == "recurring_ical_events":
+            extras.require("calendar", "Reading calendars", modules=("icalendar", library))
+        else:
+            extras.require("import", "Reading mail, contacts and calendars", modules=(library,))
         with self._lock:
             answer, status = self._ask(kind, data), None
             if answer is None and (status := self._stop(_END_S)) == 0:
@@ -123,7 +139,13 @@ class ParserProcess:
 @cache
 def _adapter(kind: str) -> TypeAdapter[Any]:
     # When it is first needed: a home starts sooner without them.
-    types = {"mail": mime.Mail, "contact": mime.Card, "appointment": mime.Appointment}
+    types = {
+        "mail": mime.Mail,
+        "contact": mime.Card,
+        "appointment": mime.Appointment,
+        "calendar": mime.Series,
+        "change": mime.Edited,
+    }
     return TypeAdapter(types[kind] if kind == "mail" else types[kind] | None)
 
 
@@ -185,4 +207,6 @@ close = _SHARED.close
 read_mail = _SHARED.read_mail
 read_card = _SHARED.read_card
 read_appointment = _SHARED.read_appointment
+read_series = _SHARED.read_series
+edit_series = _SHARED.edit_series
 atexit.register(close)

@@ -20,16 +20,18 @@ from typing import Any, Final, cast
 READY: Final = b"ready\n"
 # Decoding a large attachment takes its time on a slow machine; a small mail never does.
 _CPU_MS_PER_MIB: Final = 50
-_READERS: Final = {
+READERS: Final = {
     "mail": ("read_mail", "lxml.etree"),
     "contact": ("read_card", "vobject"),
     "appointment": ("read_appointment", "icalendar"),
+    "calendar": ("read_series", "recurring_ical_events"),
+    "change": ("edit_series", "recurring_ical_events"),
 }
 
 
 def _load(kind: str) -> Callable[[bytes], Any]:
     """Return the function that reads a kind, with the library that it needs: importing that doesn't count."""
-    function, library = _READERS[kind]
+    function, library = READERS[kind]
     if "mime" not in sys.modules:
         path = Path(__file__).with_name("mime.py")
         spec = cast("Any", importlib.util.spec_from_file_location("mime", path))

@@ -27,6 +27,7 @@ from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.events.imports import Import
 from nexus.memory.operations import Memory
+from nexus.text import join_lines
 
 _UNFINISHED: Final = ".unfinished"
 _CHOICES: Final = ".choices.json"
@@ -160,7 +161,7 @@ def file_name(given: str) -> str:
     """Return the last part of a name, without what a file name may not hold."""
     last = re.split(r"[/\\]", given)[-1]
     plain = "".join(character if character.isprintable() else " " for character in last)
-    plain = " ".join(plain.split()).lstrip(". ")
+    plain = join_lines(plain).lstrip(". ")
     stem, dot, ending = plain.rpartition(".")
     if dot and len(ending) <= 10:
         return f"{_cut(stem, _NAME_BYTES - len(ending.encode()))}.{ending}"

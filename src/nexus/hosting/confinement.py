@@ -65,6 +65,10 @@ def drop_rights(config: Config, home: Home) -> Confined:
         f"`[python_tools.{name}]`: a host runs tools of packages in the sandbox and grants them no more."
         for name in config.python_tools.keys() - python_tools.keys()
     ]
+    left_out += [
+        f"`[calendar.{name}]`: a host reads no files of its own for homes, and no servers of its network."
+        for name in config.calendar
+    ]
     if config.tools.network:
         left_out.append("`[tools] network`: the network of a host reaches its other homes.")
     kept = replace(
@@ -72,6 +76,7 @@ def drop_rights(config: Config, home: Home) -> Confined:
         mcp=mcp,
         channels=channels,
         python_tools=python_tools,
+        calendar={},
         tools=replace(config.tools, directories=directories, network=False),
         automations=replace(config.automations, sandbox_all=True),
     )

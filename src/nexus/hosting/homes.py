@@ -13,7 +13,7 @@ from nexus.ledgers import attach
 
 def make(home: Home, settings: str | None) -> None:
     """Make the folder of a home, as `nexus init` does. Waits for the disk."""
-    home.create()
+    home.create_files()
     if settings is not None:
         home.config_file.write_text(settings, encoding="utf-8")
         home.config_file.chmod(PRIVATE_FILE)

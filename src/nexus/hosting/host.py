@@ -259,11 +259,6 @@ class Host:
         if self._serving is not None:
             self._serving.tell(url)
 
-    async def wait_until_recovered(self) -> None:
-        """When this returns, the homes that a crash left open have handed over what they accepted."""
-        if self._recovery is not None:
-            await self._recovery
-
     @asynccontextmanager
     async def _use_engine(self, home_id: str, work: str) -> AsyncGenerator[HomeEngine]:
         """The engine of a home, for one execution."""

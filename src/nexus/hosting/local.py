@@ -53,9 +53,6 @@ class LocalRegistry(Registry):
             connection.wal_autocheckpoint(0)
         connection.pragma("foreign_keys", True)
         connection.execute((_HERE / "local_schema.sql").read_text(encoding="utf-8")).fetchall()
-        columns = {row[0] for row in connection.execute("SELECT name FROM pragma_table_info('homes')")}
-        if "copied_at" not in columns:  # a table from before homes were evicted
-            connection.execute("ALTER TABLE homes ADD COLUMN copied_at TEXT")
         self._connection = connection
         return self
 

@@ -129,7 +129,7 @@ class OpenHome:
 
     @property
     def is_idle(self) -> bool:
-        return not (self.leases or self.keeps_open or self.closing) and (
+        return not (self.leases or self.keeps_open or self.opening or self.closing) and (
             self._app is not None and self._app.is_idle
         )
 
@@ -211,9 +211,6 @@ class Pool:
             self._reaper.cancel()
             with suppress(asyncio.CancelledError):
                 await self._reaper
-        for opened in list(self._homes.values()):
-            if opened.opening is not None:
-                await asyncio.wait({opened.opening})
         await asyncio.gather(*(self._wait_closed(each) for each in list(self._homes.values())))
 
     @asynccontextmanager
@@ -311,7 +308,9 @@ class Pool:
                         "The host has left its fleet", hint="Try again in a moment."
                     ) from None
                 raise
-            return opened
+            if opened.closing is None:
+                return opened
+            opened.leases -= 1
 
     async def _open(self, opened: OpenHome) -> None:
         began = time.perf_counter()
@@ -602,7 +601,8 @@ class Pool:
             if opened.opening is not None:
                 opened.opening.cancel()
                 await asyncio.wait({opened.opening})
-            if opened.id in self._homes:
+            # Whoever waited may have begun to open the home anew.
+            if self._homes.get(opened.id) is opened:
                 await self._engine.stop_home(opened.id)
                 await self._wait_closed(opened)
                 # As after the loss of a host: the ledgers say what is to be done.
@@ -691,6 +691,10 @@ class Pool:
         return opened.closing
 
     async def _close(self, opened: OpenHome) -> None:
+        if opened.opening is not None:
+            await asyncio.wait({opened.opening})
+            if self._homes.get(opened.id) is not opened:
+                return  # it could not be opened
         try:
             next_wake, is_behind = None, opened.app.embedding.is_behind
             try:
@@ -722,24 +726,30 @@ class Pool:
         evicting_at = time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_S)
-            now = time.monotonic()
-            closing = [
-                self._closing(each)
-                for each in self._homes.values()
-                if each.is_idle and now - each.used_at >= self._bounds.idle_s
-            ]
-            if closing:
-                await asyncio.wait(closing)
-                await asyncio.to_thread(heap.give_back)
-            if now >= evicting_at:
-                evicting_at = now + _EVICT_EVERY_S
-                try:
+            try:
+                await self._close_idle()
+                if time.monotonic() >= evicting_at:
+                    evicting_at = time.monotonic() + _EVICT_EVERY_S
                     await self.evict_cold()
-                except (HomeAwayError, OSError) as error:
-                    _log.warning("cold homes were not evicted: %s", error)
-            for opened in list(self._homes.values()):
-                if opened.opening is None and now - opened.measured_at >= _MEASURE_EVERY_S:
-                    await self.measure(opened)
+                for opened in list(self._homes.values()):
+                    if opened.opening is None and time.monotonic() - opened.measured_at >= _MEASURE_EVERY_S:
+                        await self.measure(opened)
+            except HomeAwayError as error:
+                _log.warning("cold homes were not evicted: %s", error)
+            except Exception:
+                # Without it nothing would be closed any more.
+                _log.exception("the host's homes could not be looked after")
+
+    async def _close_idle(self) -> None:
+        now = time.monotonic()
+        closing = [
+            self._closing(each)
+            for each in self._homes.values()
+            if each.is_idle and now - each.used_at >= self._bounds.idle_s
+        ]
+        if closing:
+            await asyncio.wait(closing)
+            await asyncio.to_thread(heap.give_back)
 
     async def measure(self, opened: OpenHome) -> None:
         """Look how much of the disk a home takes. One with too much of it waits."""

@@ -325,8 +325,14 @@ class Replicas:
         while True:
             await asyncio.sleep(_PACK_EVERY_S)
             for home_id, home in list(self._open.items()):
-                with contextlib.suppress(OSError):  # it is being closed; then it is packed once more
+                try:
                     await asyncio.to_thread(self._pack, home_id, home)
+                except FileNotFoundError:
+                    pass  # It is being closed; then it is packed once more.
+                except (OSError, apsw.Error) as error:
+                    _log.warning(
+                        "the files of a home could not be packed: %s", error, extra={"home": home_id}
+                    )
 
     async def _register(self, home_id: str, home: Home, copy: str = "") -> None:
         for name, path in self._databases(home_id, home).items():

@@ -22,6 +22,7 @@ _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 _LONGEST_WAIT_MS = 5
 # With names as URIs a second ledger can be attached read-only, beside a transaction on the first.
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+_READ_FLAGS = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 
 def connect(
@@ -91,9 +92,14 @@ def refuse_unknown(data: Path) -> None:
     for name in LEDGERS:
         # A file that is missing or damaged is reported when it is used.
         with suppress(apsw.Error, LedgerCorruptError):
-            connection = apsw.Connection(str(data / f"{name}.db"), flags=apsw.SQLITE_OPEN_READWRITE)
-            try:
+            path = data / f"{name}.db"
+            if path.with_name(f"{path.name}-wal").exists():
+                connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
                 keep_wal(connection)
+            else:
+                # Nobody has it open: it can be read where it lies, and nothing is written beside it.
+                connection = apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=_READ_FLAGS)
+            try:
                 migrate.known_version(connection, name)
             finally:
                 connection.close()

@@ -110,6 +110,14 @@ def remove(tree: Path) -> None:
     shutil.rmtree(tree, ignore_errors=True)
 
 
+def list_backups(home: Home) -> list[str]:
+    """Return the folders of the backups that were made of a home, the oldest first."""
+    try:
+        return home.backups_file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
 def reason(error: OSError | LedgerFullError) -> str:
     """Why something could not be written, in few words."""
     if isinstance(error, LedgerFullError):

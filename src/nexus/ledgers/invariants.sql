@@ -28,7 +28,7 @@ WITH turns AS (
   SELECT t.execution_id, s.label, t.session_id, t.position, t.started_at,
          t.status = 'done' AND NOT EXISTS (
            SELECT 1 FROM memory.processing_log AS p WHERE p.processor = 'memory-writer'
-             -- Older versions marked the request.
+             -- In homes imported from before 0.1.0 the request is marked.
              AND (p.target_type, p.target_id) IN (('execution', t.execution_id), ('request', t.request_id))
          ) AS is_unmarked,
          (SELECT CASE WHEN max(i.status NOT IN ('done', 'flagged')

@@ -161,9 +161,10 @@ def create(home: Home) -> list[str]:
     """
     # A look into a file leaves traces beside it: a complete home is left as it is.
     while not all(home.ledger(name).exists() for name in LEDGERS):
-        # An old file of hooks in the place of a ledger is no ledger: it is imported later.
         exists = [_is_used(home.ledger(name), "schema_migrations") for name in LEDGERS]
         missing = [name for name, there in zip(LEDGERS, exists, strict=True) if not there and name != REBUILT]
+        # An old file of hooks in the place of a ledger is not lost: it becomes one when it is opened.
+        missing = [name for name in missing if not _is_used(home.ledger(name), "hooks")]
         # They are made in order, so an interrupted `nexus init` leaves none behind a missing one.
         is_lost = bool(missing) and (
             any(exists[LEDGERS.index(missing[0]) :])

@@ -1,8 +1,8 @@
 """How a ledger's file gets its schema, and keeps up with the program.
 
-A new file is built beside its place and moved there when it is complete. An older file is migrated
-one numbered step at a time, each committed together with the record that it ran. So at every moment,
-also after a crash, a file is at exactly one version.
+A new file is built beside its place and moved there when it is complete. A file of an earlier release is
+migrated one numbered step at a time, each committed together with the record that it ran. So at every
+moment, also after a crash, a file is at exactly one version. The numbers begin with the schema of 0.1.0.
 """
 
 import os
@@ -29,10 +29,20 @@ def latest(ledger: str) -> int:
 
 
 def version(connection: apsw.Connection, ledger: str) -> int:
-    """Return the schema version of an open file; 0 for one that is empty or was made before migrations."""
+    """Return the schema version of an open file; 0 for one that is empty or has the table `hooks`.
+
+    SchemaError if a checkout from before 0.1.0 wrote it.
+    """
     application_id = connection.pragma("application_id")
     if application_id == APPLICATION_IDS[ledger]:
-        return int(connection.pragma("user_version"))
+        found = int(connection.pragma("user_version"))
+        if found < sql.BASELINE:
+            raise SchemaError(
+                f"The home is from before Nexus 0.1.0: its {ledger} ledger has schema {found}",
+                hint="Run `nexus export home.jsonl.gz` with the checkout that wrote it, move the home away, "
+                "and run `nexus import home.jsonl.gz` with this program.",
+            )
+        return found
     other = next((name for name, number in APPLICATION_IDS.items() if number == application_id), None)
     if other is not None:
         raise LedgerCorruptError(
@@ -46,6 +56,10 @@ def version(connection: apsw.Connection, ledger: str) -> int:
             hint="Move it away and run `nexus doctor --fix`, or restore a backup.",
         )
     return 0
+
+
+def _steps(ledger: str, at_version: int) -> list[tuple[int, str, str]]:
+    return [step for step in sql.migrations(ledger) if step[0] <= at_version]
 
 
 def known_version(connection: apsw.Connection, ledger: str) -> int:
@@ -83,7 +97,7 @@ def _difference(connection: apsw.Connection, ledger: str, found: int) -> str:
         return ""
     rows = connection.execute("SELECT version, name FROM schema_migrations").fetchall()
     taken = dict(cast("list[tuple[int, str]]", rows))
-    for number, name, _ in sql.migrations(ledger)[:found]:
+    for number, name, _ in _steps(ledger, found):
         if taken.get(number) != name:
             return f"its migration {number} is {taken.get(number, 'missing')}, ours is {name}"
     if found == latest(ledger):
@@ -97,7 +111,7 @@ def _difference(connection: apsw.Connection, ledger: str, found: int) -> str:
 def _replay(ledger: str, at_version: int) -> dict[str, frozenset[str]]:
     connection = apsw.Connection(":memory:")
     try:
-        for _, _, script in sql.migrations(ledger)[:at_version]:
+        for _, _, script in _steps(ledger, at_version):
             connection.execute(script)
         return _columns(connection)
     finally:
@@ -151,7 +165,7 @@ def build(path: Path, ledger: str, at_version: int | None = None) -> None:
                 for number, name, _ in sql.migrations(ledger):
                     _record(connection, ledger, number, name)
             else:
-                for number, name, script in sql.migrations(ledger)[:at_version]:
+                for number, name, script in _steps(ledger, at_version):
                     connection.execute(script)
                     _record(connection, ledger, number, name)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -163,7 +177,8 @@ def build(path: Path, ledger: str, at_version: int | None = None) -> None:
 
 def record_history(connection: apsw.Connection, ledger: str, at_version: int) -> None:
     """Record the steps by which a file was built here, whatever the rows that it was filled with say."""
-    for number, name, _ in sql.migrations(ledger)[:at_version]:
+    connection.execute("DELETE FROM schema_migrations WHERE version < ?", (sql.BASELINE,))
+    for number, name, _ in _steps(ledger, at_version):
         connection.execute(
             f"{_RECORD} ON CONFLICT (version) DO UPDATE SET name = excluded.name", (number, name)
         )
@@ -190,6 +205,8 @@ def _step(connection: apsw.Connection, ledger: str, number: int, name: str, scri
             connection.execute("ROLLBACK")
             return False
         connection.execute(script)
+        if number == sql.BASELINE and connection.table_exists("main", "hooks"):
+            connection.execute(sql.text(ledger, "hooks.sql"))
         broken = connection.execute("PRAGMA foreign_key_check").fetchall()
         if broken:
             raise SchemaError(

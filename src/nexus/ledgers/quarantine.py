@@ -4,6 +4,7 @@ A backup or an export may come from anybody, and a home is more than data: scrip
 settings start programs and name the servers that keys are sent to. Without `--trust` these arrive off:
 
 - automations are disabled and `HOOK.md` folders are registered as disabled;
+- skills are disabled;
 - settings that run, send or open something are moved from config.toml to `state/imported.toml`;
 - git settings of workspaces, which can name programs, are written anew;
 - links that leave the home, or stand where the program looks for code, are left out;
@@ -30,6 +31,7 @@ from nexus.ledgers import files, sql
 from nexus.ledgers.connection import connect
 from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.runtime import automations
+from nexus.text import join_lines
 
 _IN_PROCESS: Final = "python:"
 _PROGRAMS: Final = "SELECT name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view')"
@@ -43,7 +45,7 @@ class Held:
     """Something that arrived switched off."""
 
     kind: str
-    """`automation`, `hook`, `setting`, `link` or `git settings`."""
+    """`automation`, `hook`, `skill`, `setting`, `link` or `git settings`."""
     name: str
     sha256: str | None = None
     detail: str = ""
@@ -69,7 +71,14 @@ def imported_hooks(home: Home) -> Path:
 def hold(place: Home) -> tuple[Held, ...]:
     """Switch off what could run in a home that is being built, and say what that is."""
     _refuse_programs(place)
-    held = [*_links(place), *_settings(place), *_git(place), *_hooks(place), *_automations(place)]
+    held = [
+        *_links(place),
+        *_settings(place),
+        *_git(place),
+        *_hooks(place),
+        *_skills(place),
+        *_automations(place),
+    ]
     return tuple(held)
 
 
@@ -92,11 +101,11 @@ def _refuse_programs(place: Home) -> None:
 
 def _programs(connection: apsw.Connection) -> set[tuple[str, str]]:
     rows = connection.execute(_PROGRAMS)
-    return {(str(name), " ".join(str(text).split())) for name, text in rows}
+    return {(str(name), join_lines(str(text))) for name, text in rows}
 
 
 def _known_programs(ledger: str) -> set[tuple[str, str]]:
-    """Return those of every schema version, because a backup may be older than this program."""
+    """Return those of every release's schema, because a backup may be older than this program."""
     known: set[tuple[str, str]] = set()
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute(sql.text(ledger, "schema.sql"))
@@ -198,6 +207,17 @@ def _hooks(place: Home) -> Iterator[Held]:
         _write(listing, "".join(f"{folder.name}\n" for folder in folders))
     for folder in folders:
         yield Held(kind="hook", name=folder.name, sha256=files.sha256(folder / "HOOK.md"))
+
+
+def _skills(place: Home) -> Iterator[Held]:
+    """What was enabled is a file with the hash of the skill."""
+    pins = place.skills / ".enabled"
+    for pin in sorted(pins.rglob("*")):
+        if pin.is_file() and not pin.is_symlink():
+            sha256 = pin.read_text(encoding="utf-8", errors="replace").strip()
+            above = pin.relative_to(pins).parts[1:]
+            yield Held(kind="skill", name="/".join(above), sha256=sha256)
+    _clear(pins)
 
 
 def _automations(place: Home) -> Iterator[Held]:

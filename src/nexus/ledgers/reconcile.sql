@@ -85,6 +85,9 @@ FROM events AS v JOIN last
 WHERE v.direction = 'inbound' AND v.kind = 'message'
   AND (v.seq > last.seq OR v.created_at BETWEEN strftime('%Y-%m-%dT%H:%M:%fZ', last.at, '-60 seconds') AND last.at)
   AND NOT EXISTS (SELECT 1 FROM requests AS r WHERE r.event_id = v.id)
+  -- A voice note that was transcribed: its request goes by the transcript.
+  AND NOT EXISTS (SELECT 1 FROM events AS t JOIN requests AS r ON r.event_id = t.id
+                  WHERE t.channel = v.channel AND t.external_id = v.id || ':transcript')
   AND NOT EXISTS (SELECT 1 FROM events AS o WHERE o.reply_to_event_id = v.id AND o.direction = 'outbound')
   AND NOT EXISTS (SELECT 1 FROM import_ranges AS i WHERE v.seq BETWEEN i.first_seq AND i.last_seq)
 ORDER BY v.seq

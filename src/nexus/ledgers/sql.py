@@ -6,12 +6,14 @@ A query file holds named statements: a line `-- name: append_event` starts each 
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import apsw
 
 T = TypeVar("T")
 
+BASELINE: Final = 100
+"""The number of the schema of 0.1.0. Files of earlier checkouts have lower ones."""
 _HERE = Path(__file__).parent
 
 
@@ -40,8 +42,13 @@ def queries(ledger: str) -> dict[str, str]:
 
 @cache
 def migrations(ledger: str) -> tuple[tuple[int, str, str], ...]:
-    """Return every migration of a ledger in order: its number, its name, its statements."""
+    """Return the steps to a ledger's schema in order: number, name, statements.
+
+    The first is the schema of 0.1.0. That is `schema.sql`, until the first migration keeps a copy of it.
+    """
     names = sorted(file.name for file in (_HERE / ledger / "migrations").glob("*.sql"))
+    if not names:
+        return ((BASELINE, f"{BASELINE:04}_baseline", text(ledger, "schema.sql")),)
     return tuple(
         (int(name[:4]), name.removesuffix(".sql"), text(ledger, f"migrations/{name}")) for name in names
     )

@@ -1,15 +1,16 @@
 """Building a home's new content beside the old, from a consistent snapshot, and putting it in place."""
 
+import fcntl
 import os
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import apsw
 
 from nexus import clock, ids
-from nexus.errors import CareError, LedgerFullError
+from nexus.errors import CareError, HomeBusyError, LedgerFullError
 from nexus.home import PRIVATE_DIRECTORY, Home, HomeLock
 from nexus.ledgers import files
 from nexus.ledgers.connection import keep_wal
@@ -69,7 +70,7 @@ def move_in(place: Home, home: Home) -> Path | None:
     _move(moves)
     for folder in (home.root, home.root.parent, *([kept] if kept else [])):
         files.sync_file(folder)
-    home.create()
+    home.create_files()
     return kept
 
 
@@ -93,6 +94,34 @@ def _kept_beside(home: Home) -> Path:
     kept = beside if same_disk and os.access(home.root.parent, os.W_OK) else home.root / name
     kept.mkdir(mode=PRIVATE_DIRECTORY)
     return kept
+
+
+@contextmanager
+def hold_trial(home: Home) -> Generator[Home]:
+    """Hold the place in which a change is tried out on a copy; what is there is deleted before and after."""
+    home.require().run.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+    place = Home(home.run / "preview")
+    held = os.open(home.run, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HomeBusyError(
+                f"Another preview of {home.root} is running", hint="Wait until it has ended."
+            ) from None
+        files.remove(place.root)
+        try:
+            yield place
+        finally:
+            files.remove(place.root)
+    finally:
+        os.close(held)
+
+
+def remove_left_trial(home: Home) -> None:
+    """Delete the copy that a killed process left; one that is in use deletes itself."""
+    with suppress(HomeBusyError), hold_trial(home):
+        pass
 
 
 @contextmanager

@@ -142,16 +142,19 @@ class Memory:
         """
         return self._run(self._memory.correct(memory_id, text, scope=scope, how=how))
 
-    def forget(self, memory_id: str, *, scope: str | None = None) -> None:
-        """Erase a fact, or a message and what was learned from it, from every file. This can't be undone."""
-        self._run(self._memory.forget(memory_id, scope=scope))
+    def forget(self, memory_id: str, *, scope: str | None = None) -> Path | None:
+        """Erase a fact, or a message and what was learned from it, from every file. This can't be undone.
 
-    def forget_scope(self, scope: str) -> None:
+        Returns the file of the receipt, which `nexus forget verify` checks; None if nothing was there.
+        """
+        return self._run(self._memory.forget(memory_id, scope=scope))
+
+    def forget_scope(self, scope: str) -> Path | None:
         """Erase everything that was written with a scope, from every file. This can't be undone.
 
-        The record of the forgetting keeps the scope's name.
+        Returns the file of the receipt. The home's record of the forgetting keeps the scope's name.
         """
-        self._run(self._memory.forget_scope(scope))
+        return self._run(self._memory.forget_scope(scope))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:

@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import json
-import threading
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, nullcontext, suppress
@@ -15,11 +14,11 @@ from typing import Any, Final, Self, cast
 
 import apsw
 
-from nexus import clock, hosted, ids, ledgers
+from nexus import clock, hosted, ids
 from nexus.config import load
 from nexus.errors import MissingError, ModelFileError, UsageError
 from nexus.home import Home, locate
-from nexus.ledgers import Ledgers, attach, events, forgetting, sql
+from nexus.ledgers import Ledgers, events, forgetting, sql
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.forgetting import Beside, Target
 from nexus.ledgers.memory import find_fact
@@ -48,7 +47,6 @@ _PAUSE_S: Final = 0.2
 # How long a batch that is to be embedded waits at most where calls follow each other without a pause.
 _LET_PASS_S: Final = 1.0
 _LONGEST_SCOPE: Final = 200
-_creating = threading.Lock()
 
 
 class AsyncMemory:
@@ -73,7 +71,7 @@ class AsyncMemory:
 
     async def __aenter__(self) -> Self:
         if self._creates:
-            await asyncio.to_thread(_create_home, self.home)
+            await asyncio.to_thread(self.home.create)
         config = await asyncio.to_thread(load, self.home.require().config_file)
         if hosted.has_copies(self.home) and serving(self.home) is not None:
             self.home = replace(self.home, is_copied=True)
@@ -248,20 +246,22 @@ class AsyncMemory:
             answer = await self._memory.correct(memory_id, text, by, how=how)
         return str(answer["id"])
 
-    async def forget(self, memory_id: str, *, scope: str | None = None) -> None:
-        """Erase a fact, or a message and what was learned from it, from every file. This can't be undone."""
+    async def forget(self, memory_id: str, *, scope: str | None = None) -> Path | None:
+        """Erase a fact, or a message and what was learned from it, from every file. This can't be undone.
+
+        Returns the file of the receipt, which `nexus forget verify` checks; None if nothing was there.
+        """
         await self._require_memories([memory_id], scope)
         if memory_id.startswith("evt_"):
-            await self._erase(await forgetting.find(self._ledgers, forgetting.event, wanted=memory_id))
-        else:
-            await self._erase(await forgetting.find(self._ledgers, forgetting.fact, wanted=memory_id))
+            return await self._erase(await forgetting.find(self._ledgers, forgetting.event, wanted=memory_id))
+        return await self._erase(await forgetting.find(self._ledgers, forgetting.fact, wanted=memory_id))
 
-    async def forget_scope(self, scope: str) -> None:
+    async def forget_scope(self, scope: str) -> Path | None:
         """Erase everything that was written with a scope, from every file. This can't be undone.
 
-        The record of the forgetting keeps the scope's name.
+        Returns the file of the receipt. The home's record of the forgetting keeps the scope's name.
         """
-        await self._erase(forgetting.scope(_channel_of(scope)))
+        return await self._erase(forgetting.scope(_channel_of(scope)))
 
     async def _write_facts(
         self,
@@ -344,7 +344,7 @@ class AsyncMemory:
         visible = EVERYTHING if scope is None else Visibility(channels=frozenset({_channel_of(scope)}))
         return Recall(self._ledgers, vectors, visible=visible, reranker=reranker)
 
-    async def _erase(self, target: Target) -> None:
+    async def _erase(self, target: Target) -> Path | None:
         beside: Beside = forgetting.Nothing()
         if self._config.engine.database or self.home.engine_file.is_file():
             # An agent has worked in this home: what its engine keeps goes as well.
@@ -357,7 +357,8 @@ class AsyncMemory:
         async with self._erasing:
             with undisturbed:
                 await forgetting.resume(self._ledgers, beside=beside)
-                await forgetting.forget(self._ledgers, target, actor=_ACTOR, beside=beside)
+                report = await forgetting.forget(self._ledgers, target, actor=_ACTOR, beside=beside)
+        return report.file if report else None
 
     @contextmanager
     def _hold_embedding(self) -> Generator[None]:
@@ -388,14 +389,6 @@ class AsyncMemory:
             self._wanted.clear()
             await self._embedding.catch_up(None)
             self._is_behind = self._wanted.is_set()
-
-
-def _create_home(home: Home) -> None:
-    """Complete a home as `nexus init` does. What exists is not touched."""
-    with _creating:
-        home.create()
-        ledgers.create(home)
-        attach.ensure(home)
 
 
 def _make_event(message: Message, channel: str, thread_id: str, speaker: str) -> NewEvent:

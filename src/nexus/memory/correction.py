@@ -16,6 +16,7 @@ from nexus.ledgers.memory.reviews import Decision, State
 from nexus.memory.profile import OwnerProfile, newest, versions
 from nexus.memory.recall.reading import SQL as RECALL
 from nexus.memory.writing import Provenance
+from nexus.text import join_lines
 
 SPEAKER: Final = "the owner"
 """Who said what the owner wrote by hand, as prompts name it."""
@@ -56,7 +57,7 @@ async def make_correction(
 
     It is about the same subject. Others stay tied to it if the new statement still names them.
     """
-    old, text = await load_fact(ledgers, fact_id), " ".join(statement.split())
+    old, text = await load_fact(ledgers, fact_id), join_lines(statement)
     if old.replaced_by is not None:
         raise UsageError(
             f"{fact_id} was replaced already", hint=f"Correct the fact that replaced it: {old.replaced_by}."

@@ -24,6 +24,7 @@ from nexus.memory.languages import DEFAULT, detect
 from nexus.memory.languages.cues import compile_cue
 from nexus.memory.languages.speech import sentences
 from nexus.memory.references import find_called
+from nexus.text import join_lines
 
 _EPISODES_A_ROUND: Final = 200
 _EVENTS_AN_EPISODE: Final = 200
@@ -178,7 +179,7 @@ def _join(chosen: Sequence[_Sentence]) -> str:
 
 def _shorten(text: str, most: int) -> str:
     """Shorten a text to its first clauses, or else its first words."""
-    text = " ".join(text.split())
+    text = join_lines(text)
     if len(text) <= most:
         return text
     end = 0
@@ -271,7 +272,7 @@ def _without_words(episode: _Blank, heard: Sequence[Message]) -> Digest:
     names = list(dict.fromkeys(each.speaker for each in heard if each.speaker and not each.is_agent))
     with_whom = f" with {', '.join(names[:3])}" if names else ""
     day = clock.parse(episode.start_time)
-    text = " ".join(" ".join(each.text.split()) for each in heard if each.text.strip())
+    text = " ".join(join_lines(each.text) for each in heard if each.text.strip())
     count = "1 message" if len(heard) == 1 else f"{len(heard)} messages"
     return Digest(
         title=f"Conversation{with_whom} on {episode.channel}, {day:%Y-%m-%d}",

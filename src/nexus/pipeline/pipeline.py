@@ -20,16 +20,19 @@ from nexus.attachments import Attachment
 from nexus.automations.hook_points import BEFORE_DELIVERY
 from nexus.automations.returned import Returned, collect_contexts
 from nexus.automations.runner import Runner
+from nexus.broker import pace
 from nexus.broker.agent_run import Failure
+from nexus.broker.attached import mark_recording
 from nexus.broker.broker import Broker
 from nexus.broker.tools import send_file
 from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.context.assemble import describe_situation
 from nexus.context.wrapping import wrapped
-from nexus.errors import AccessError, NexusError
+from nexus.errors import AccessError, NexusError, UsageError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import tool_calls
+from nexus.ledgers.database import without_yielding
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
@@ -51,6 +54,10 @@ UNREAD: Final = "unread_files"
 _APOLOGY: Final = "Sorry, I could not answer this."
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+Tell = Callable[[str], None]
+"""Is told what is being done."""
+Transcribe = Callable[[Attachment, Tell], Awaitable[str]]
+"""Turns a recording into words. UsageError where it can't."""
 
 
 class Pipeline:
@@ -66,6 +73,7 @@ class Pipeline:
         *,
         run_command: Callable[[Request], Awaitable[str | None]],
         sends_files: Callable[[str], bool],
+        transcribe: Transcribe,
     ) -> None:
         """`run_command` answers what is a command; `sends_files` says whether a channel can send files."""
         self._ledgers = ledgers
@@ -75,6 +83,7 @@ class Pipeline:
         self._delivery = delivery
         self._run_command = run_command
         self._sends_files = sends_files
+        self._transcribe = transcribe
 
     async def receive(self, incoming: Incoming) -> Journey:
         """The first half, up to the queued run; or the whole way, where no agent is to answer."""
@@ -89,7 +98,7 @@ class Pipeline:
             journey.needs_no_agent = incoming.is_group and incoming.is_verified and not incoming.wants_answer
             if not journey.is_over:
                 await self._stage(journey, "resolveAccess", self._resolve_access(journey))
-                await self._decide(journey)
+                await self._let_automations_deny(journey)
                 journey.needs_no_agent = not incoming.wants_answer
             if not journey.is_over:
                 await self._stage(journey, "runAutomations", self._run_automations(journey))
@@ -107,23 +116,28 @@ class Pipeline:
             await self._fail(journey, "failed", str(error))
             raise
         except BaseException:
-            # The client disconnected. A run that is on record goes on; without one the request is over.
+            # The program stops. A run that is on record goes on; without one the request is over.
             with suppress(NexusError):
                 await finish(self._fail(journey, "cancelled", "Cancelled before its run began."))
             raise
         await self._record(journey)
         return journey
 
-    async def before_run(self, request: Request, context: AssembledContext, execution: Execution) -> None:
+    async def before_run(
+        self, request: Request, context: AssembledContext, execution: Execution, tell: Tell
+    ) -> None:
         """Put together what an agent is shown, and record it with the run that begins.
 
         After a crash before that it is done again, under the same ids: nothing is asked for or sent twice.
         """
-        is_message = request.depth == 0
+        is_message, started = request.depth == 0, _Started()
+        is_spoken = is_message and await self._write_down_recordings(request, context, tell)
         # An automation may have changed what was said; the ledger keeps the original.
         said = context.current_message if is_message else request.event.content
         journey = _journey(replace(request, event=replace(request.event, content=said)))
         journey.idempotency_key = execution.id
+        if is_spoken:
+            self._note(journey, "transcribe", started, "ok")
         if not is_message:
             journey.assembled = context
         if await self._ledgers.runtime.read_now(executions.is_first, execution=execution):
@@ -203,6 +217,45 @@ class Pipeline:
         if root is not None and root.access.level == "owner" and self._is_on_channel(root):
             text = self._broker.approvals.question(approval, in_company=_is_in_company(root))
             await self._delivery.deliver_response(root, text, ids.derived("evt", approval.id, "asked"))
+
+    async def _write_down_recordings(self, request: Request, context: AssembledContext, tell: Tell) -> bool:
+        """Put what was said in the recordings of a message in their place. False where it has none.
+
+        It is recorded as an event of its own, once, and the request goes by that from then on: the ledger
+        keeps the message as it came.
+        """
+        recordings = [
+            (each, mark)
+            for each in context.attachments
+            if each.is_audio and (mark := mark_recording(each)) in request.event.content
+        ]
+        heard = await self._ledgers.events.read(events.get, event_id=request.event.id or "")
+        if not recordings or heard is None:
+            return False
+        said = await self._ledgers.events.read(events.find_transcript, heard)
+        message = context.current_message if said is None else said.content
+        content, is_any_heard = heard.content, False
+        for each, mark in recordings if said is None else ():
+            try:
+                with pace.waiting(), without_yielding():
+                    words = await self._transcribe(each, tell)
+                is_any_heard = True
+            except UsageError as error:
+                # How to install what is missing is the owner's business.
+                hint = f". {error.hint}" if error.hint and request.access.level == "owner" else ""
+                reason = f"{each.name}: {error.message}{hint}".rstrip(".")
+                request.enrichment.setdefault(UNREAD, []).append(reason)
+                words = f"[Voice note not transcribed: {reason}]"
+            content, message = content.replace(mark, words, 1), message.replace(mark, words, 1)
+        if said is None and is_any_heard:
+            await self._ledgers.events.write(events.transcribe, heard, content)
+            said = await self._ledgers.events.read(events.find_transcript, heard)
+        context.current_message = message
+        if said is not None:
+            request.event.id, request.event.content, context.event_id = said.id, said.content, said.id
+            known = {"content": said.content, "external_id": said.external_id}
+            context.message = {**(context.message or {}), **known}
+        return True
 
     async def _apologize(self, request: Request, execution: Execution) -> None:
         """Tell whoever wrote on a channel that there is no answer. Why is in the trace, for the owner."""
@@ -399,7 +452,7 @@ class Pipeline:
         """Whether it came by a channel of the settings, and not by a screen of the home."""
         return self._config.channels.get(request.event.channel or "") is not None
 
-    async def _decide(self, journey: Journey) -> None:
+    async def _let_automations_deny(self, journey: Journey) -> None:
         """Automations may deny what was allowed, never allow what was denied."""
         if journey.denied is None:
             returned = await self._fire("after:resolveAccess", journey)
@@ -551,7 +604,10 @@ def _log_end(request: Request, status: str, execution_id: str | None = None) -> 
 
 
 def _journey(request: Request) -> Journey:
-    """A journey that goes on where another process left it."""
+    """A journey that goes on behind the queue, perhaps in another process.
+
+    Of how the message came in, only what the request knows is left: the stages from here on read no more.
+    """
     event = request.event
     incoming = Incoming(
         channel=event.channel or "",

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
-from datetime import datetime
 from typing import Any, Final
 
 from nexus import clock, ids
@@ -175,7 +174,7 @@ class Reminding:
         text = str(given["text"])
         late = ""
         if ctx.request.enrichment.get(LATE):
-            due = when.format_moment(_due(ctx), str(triggers.get("zone", "UTC")))
+            due = when.format_moment(clock.parse(ctx.request.event.content), str(triggers.get("zone", "UTC")))
             late = f"due {due}, delivered late because Nexus was not running"
         if not given.get("asks"):
             return {"response": f"{text}\n\n({late[:1].upper()}{late[1:]}.)" if late else text}
@@ -202,7 +201,3 @@ class Reminding:
             )
         )
         return None
-
-
-def _due(ctx: AutomationContext) -> datetime:
-    return clock.parse(ctx.request.event.content)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from nexus.automations.loading import Plugin
-from nexus.roles import memory_injection, memory_reader, memory_writer
+from nexus.roles import calendar, daily_brief, follow_ups, memory_injection, memory_reader, memory_writer
 
 if TYPE_CHECKING:
     from nexus.config import Config
@@ -17,6 +17,9 @@ def bundled_plugins(services: "Services | None" = None, config: "Config | None" 
         *memory_injection.plugins(services),
         memory_writer.plugin(services, settings),
         memory_reader.plugin(services),
+        follow_ups.plugin(services, settings),
+        daily_brief.plugin(services, settings),
+        *calendar.plugins(services, settings),
     )
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class OpenRecall(Protocol):
-    """Gives the memory, ready to be asked, as far as it may be seen."""
+    """Gives the memory, ready to be asked, as far as it may be seen, without some messages."""
 
-    def __call__(self, visible: "Visibility" = ...) -> "Awaitable[Recall]": ...
+    def __call__(self, visible: "Visibility" = ..., without: frozenset[str] = ...) -> "Awaitable[Recall]": ...
 
 
 class OpenMemorySocket(Protocol):

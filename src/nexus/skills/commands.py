@@ -6,7 +6,6 @@ home runs or not.
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final, cast, get_args
 
@@ -16,10 +15,11 @@ from nexus.ledgers import Ledgers
 from nexus.memory.conclusions import mental_models
 from nexus.memory.gate import Rules
 from nexus.memory.operations import BATCH, BATCH_EXAMPLE, OPERATIONS, Memory
-from nexus.memory.recall.item import KIND_NAMES, PATIENT_MS, Budget, Kind, Match, Query
+from nexus.memory.recall.item import KIND_NAMES, PATIENT_MS, Budget, Kind, Query
 from nexus.memory.recall.question import entities_named, understand
 from nexus.memory.recall.recall import Recall
 from nexus.memory.references import UnknownEntityError
+from nexus.memory.views.matches import describe_match
 from nexus.memory.writing import Provenance
 from nexus.request import EVERYTHING, Visibility
 
@@ -108,35 +108,9 @@ async def search(ledgers: Ledgers, recall: Recall, query: Query) -> dict[str, An
     return {
         "query": query.text,
         "entities": named,
-        "results": [_match_document(result) for result in answer.results],
+        "results": [describe_match(result) for result in answer.results],
         "took_ms": round(answer.timings_ms["total"]),
     }
-
-
-def _match_document(result: Match) -> dict[str, Any]:
-    item, reasons = result.item, result.reasons
-    plain = {
-        "type": item.kind,
-        "id": item.id,
-        "strength": result.strength,
-        "score": round(result.probability, 3),
-        "text": item.text,
-        "at": item.at,
-        "speaker": item.speaker,
-        "thread_id": item.thread_id,
-        "source_event_id": item.source_event_id,
-        "entity_ids": list(item.entity_ids),
-        "note": item.note,
-        "stale_since": item.stale_since,
-        "replaced_by": asdict(item.replaced_by) if item.replaced_by else None,
-        "found_by": sorted(reasons.arms),
-        "matched_words": list(reasons.matched_words),
-        "matched_names": list(reasons.matched_names),
-        "neighbour_of": reasons.neighbour_of,
-        "caused_by": [asdict(link) for link in item.caused_by],
-        "leads_to": [asdict(link) for link in item.leads_to],
-    }
-    return {name: value for name, value in plain.items() if value not in (None, [], "")}
 
 
 def _read_kinds(given: str | list[str] | None) -> frozenset[Kind]:

@@ -8,7 +8,8 @@ from click.testing import CliRunner
 from nexus import Answer, Context, automation
 from nexus.automations.kit import Kit
 from nexus.cli import program
-from nexus.errors import AutomationError, ScriptError, UnknownHookPointError
+from nexus.errors import AutomationError, ScriptError, UnknownHookPointError, UsageError
+from nexus.memory.recall.item import Item, Match, Reasons
 
 pytest_plugins = ["nexus.testing.pytest_plugin"]
 
@@ -34,14 +35,16 @@ def test_it_recalls_what_the_test_says_with_the_options_of_the_real_memory(kit: 
     script.write_text(
         "async def run(ctx):\n"
         "    found = await ctx.recall('tea', **ctx.config)\n"
-        "    return {'log': {'found': [(each['kind'], each['text']) for each in found]}}\n"
+        "    return {'log': {'found': [(each.item.kind, each.item.text) for each in found.results]}}\n"
     )
-    kit.memories += ["The tea is in the tin", {"kind": "episode", "text": "We had tea"}, "Clara likes tea"]
+    item = Item(kind="episode", id="epi_1", text="We had tea", at="2026-05-01T09:00:00.000Z")
+    episode = Match(item=item, score=1.0, probability=0.9, tokens=3, reasons=Reasons(arms={}))
+    kit.memories += [episode, "The tea is in the tin", "Clara likes tea"]
     kit.config = {"limit": 1, "kinds": ["fact"]}
     assert kit.run(script) == {"log": {"found": [("fact", "The tea is in the tin")]}}
     assert kit.questions == ["tea"]
     kit.config = {"limits": 1}
-    with pytest.raises(AutomationError, match="no option limits"):
+    with pytest.raises(UsageError, match="no option limits"):
         kit.run(script)
 
 

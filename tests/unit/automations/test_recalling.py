@@ -20,7 +20,7 @@ async def asked(opened: Ledgers, question: str, **options: Any) -> list[str]:
         return Recall(opened, None)
 
     found = await find_matches(by_words_alone, OWNER, question, {"deadline_ms": 30_000, **options})
-    return [each["text"] for each in found]
+    return [each.item.text for each in found.results]
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ async def filled(opened: Ledgers) -> Ledgers:
 
 
 async def test_a_question_can_be_kept_to_a_time_and_to_kinds(filled: Ledgers) -> None:
-    assert await asked(filled, "tea", since="2031-04-01") == ["Tea of 05"]
-    assert await asked(filled, "tea", until="2031-04-01T00:00Z", kinds=["fact"]) == ["Tea of 01"]
+    assert await asked(filled, "tea", after="2031-04-01") == ["Tea of 05"]
+    assert await asked(filled, "tea", before="2031-04-01T00:00Z", kinds=["fact"]) == ["Tea of 01"]
     assert await asked(filled, "tea", kinds=["episode"]) == []
 
 
@@ -46,9 +46,10 @@ async def test_the_best_come_back_however_little_they_say(filled: Ledgers) -> No
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"since": "soon"}, "'soon' is not a moment"),
-        ({"until": 7}, "7 is not a moment"),
+        ({"after": "soon"}, "'soon' is not a moment"),
+        ({"before": 7}, "7 is not a moment"),
         ({"kinds": ["tea", "fact"]}, "tea is no kind"),
+        ({"limit": "many"}, "limit is not a number: 'many'"),
         ({"colour": 1}, "recall has no option colour"),
     ],
 )

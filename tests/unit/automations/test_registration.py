@@ -254,7 +254,7 @@ async def test_a_row_without_code_of_an_installed_package_runs_nothing(stage: St
 
 async def test_an_old_hook_without_a_hash_fires_after_the_upgrade(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    home.create()
+    home.create_files()
     script = home.scripts / "old.py"
     script.write_text(_V1)
     row = list(OLD_ROWS[0])

@@ -14,6 +14,7 @@ import pytest
 from nexus.automations.scripts.host import Host
 from nexus.context import AssembledContext
 from nexus.ledgers import Ledgers
+from nexus.memory.recall.item import Item, Match, Matches, Reasons
 from nexus.request import Access, Request
 from unit.automations.stage import Stage, staged
 
@@ -189,6 +190,7 @@ class _Echo:
     def __init__(self) -> None:
         self.started: list[tuple[str, AssembledContext, str | None]] = []
         self.cancelled: list[str] = []
+        self.asked: list[dict[str, Any]] = []
 
     async def assemble_context(
         self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
@@ -233,18 +235,28 @@ class _Echo:
 
         return Run()
 
-    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        return [{"fact": f"about {question}", **options}]
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> Matches:
+        item = Item(kind="fact", id="fact_1", text=f"about {question}", at="2026-05-01T09:00:00.000Z")
+        match = Match(
+            item=item, score=1.0, probability=0.9, tokens=3, reasons=Reasons(arms={"graph": (1, 0.5)})
+        )
+        self.asked.append(options)
+        return Matches(results=(match,))
 
 
 _MEESEEKS = """
+from datetime import datetime
+
 async def run(ctx):
     session = f"meeseeks:{ctx.automation.name}:{ctx.request.agent.session_label}"
     assembled = await ctx.assemble_context(session_label=session, task=ctx.request.event.content)
     assembled.role_context = ctx.workspace.role + ctx.workspace.skills
     run = await ctx.start_execution(assembled)
     result = await run.result()
-    return {"enrich": {"memories": result.response.content, "recalled": await ctx.recall("tea", limit=1)}}
+    found = await ctx.recall("tea", limit=1, after=datetime(2026, 5, 1))
+    match = found.results[0]
+    told = {"text": match.item.text, "arms": match.reasons.arms}
+    return {"enrich": {"memories": result.response.content, "recalled": told}}
 """
 
 
@@ -254,7 +266,8 @@ async def test_a_script_reaches_the_broker_through_its_context(opened: Ledgers, 
         await stage.script("reader", _MEESEEKS, workspace_dir="x/reader/", description="Finds things.")
         enrich = (await stage.fire(content="where is the tea?")).enrich
     assert enrich["memories"] == "# reader\n\nFinds things.\n# Skills\n|where is the tea?"
-    assert enrich["recalled"] == [{"fact": "about tea", "limit": 1}]
+    assert enrich["recalled"] == {"text": "about tea", "arms": {"graph": [1, 0.5]}}
+    assert echo.asked == [{"limit": 1, "after": "2026-05-01T00:00:00+00:00"}]
     ((_, assembled, execution_id),) = echo.started
     assert assembled.session_label == "meeseeks:reader:main"
     assert (execution_id or "").startswith("exe_")

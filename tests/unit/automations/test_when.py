@@ -31,6 +31,15 @@ BERLIN = "Europe/Berlin"
         ("on Friday at 17:30 leave", "Friday 2026-11-20 17:30", "leave"),
         ("on December 1 at 8 pay", "Tuesday 2026-12-01 08:00", "pay"),
         ("the 3rd of March at 10am see Jo", "Wednesday 2027-03-03 10:00", "see Jo"),
+        ("next Sat at 8 pay", "Saturday 2026-11-21 08:00", "pay"),
+        ("next Tuesday pay", "Tuesday 2026-11-24 09:00", "pay"),
+        ("this Tuesday pay", "Tuesday 2026-11-17 09:00", "pay"),
+        ("on Monday pay", "Monday 2026-11-23 09:00", "pay"),
+        ("this Monday at 11 pay", "Monday 2026-11-16 11:00", "pay"),
+        ("on 29 February pay", "Tuesday 2028-02-29 09:00", "pay"),
+        ("next month pay", "Wednesday 2026-12-16 09:00", "pay"),
+        ("in 1 year, 2 months and 3 days pay", "Wednesday 2028-01-19 10:00", "pay"),
+        ("2 hours from now pay", "Monday 2026-11-16 12:00", "pay"),
         ("1.12. at 10 pay", "Tuesday 2026-12-01 10:00", "pay"),
         ("2026-12-01 08:00 pay", "Tuesday 2026-12-01 08:00", "pay"),
         ("2026-12-01T08:00Z pay", "Tuesday 2026-12-01 09:00", "pay"),
@@ -133,3 +142,9 @@ def test_hours_pass_and_days_keep_their_time_over_a_change_of_the_clocks() -> No
 def test_a_draft_tells_what_is_said_from_what_is_asked(words: str, text: str, asks: bool) -> None:
     made = reminders.read_draft(words, NOW, BERLIN)
     assert (made.text, made.asks) == (text, asks)
+
+
+@pytest.mark.parametrize("said", ["on 30 February", "2026-13-01", "in 99999 years", "32 November"])
+def test_a_day_that_does_not_exist_is_refused(said: str) -> None:
+    with pytest.raises(when.TimeError):
+        when.read(said, NOW, BERLIN)

@@ -1,7 +1,6 @@
 """What was accepted runs, whatever happens between the ledger and the engine; what was refused never does."""
 
 import asyncio
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from apps import app_on, send, settings
+from apps import app_on, give_up, send, settings
 from memory_writers import quiet, rows
 from nexus.app import App
 from nexus.broker import broker as broker_module
@@ -458,6 +457,28 @@ async def test_a_process_that_takes_over_while_it_starts_ends_what_the_owner_lef
                 await asyncio.sleep(0.01)
 
 
+async def test_a_message_that_a_run_took_on_which_crashed_too_often_is_answered(
+    home: Home, server: ModelServer
+) -> None:
+    slow = Turn("", [send("status")], faults=[Hold(gate="slow")])
+    server.script(slow, Turn("Never", faults=[Hold(gate="never")]))
+    async with app_on(home, server) as app:
+        asked = await app.send("First")
+        await server.until(lambda: server.gate("slow").waiting, 30_000)
+        steered = await app.send("And this", mode="steer")
+        server.gate("slow").open()
+        await server.until(lambda: server.gate("never").waiting, 30_000)
+        assert (await app.queue.run(steered.id).state()).taken_by == asked.id
+    give_up(home, asked.id)
+    server.reset()
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        assert (await app.broker.run(steered.id).result()).response.content == "Hi"
+        await quiet(app)
+        states = await rows(app, "runtime", "SELECT status FROM requests ORDER BY rowid")
+    assert states == [("failed",), ("done",)]
+
+
 async def test_a_message_that_crashed_too_often_is_settled_and_can_be_retried(
     home: Home, server: ModelServer
 ) -> None:
@@ -465,13 +486,7 @@ async def test_a_message_that_crashed_too_often_is_settled_and_can_be_retried(
     async with app_on(home, server) as app:
         asked = await app.send("Hello")
         await server.until(lambda: server.gate("never").waiting, 30_000)
-    with sqlite3.connect(home.engine_file) as engine:
-        # As `Leases` leaves it after the last crash.
-        given_up = (
-            "UPDATE workflow_status SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' WHERE workflow_uuid = ?"
-        )
-        engine.execute(given_up, (asked.id,))
-    engine.close()
+    give_up(home, asked.id)
     server.reset()
     server.always("Hi")
     async with app_on(home, server) as app:

@@ -86,6 +86,15 @@ async def test_who_waits_for_a_model_keeps_no_place() -> None:
     await asyncio.wait_for(asyncio.gather(*(answer(number) for number in range(10))), 60)
 
 
+async def test_whoever_waits_gives_up_every_place_that_it_holds() -> None:
+    paced = Pace()
+    async with paced.reception(is_direct=True):
+        with paced.ahead():
+            assert paced._direct._value == 1  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+            with waiting():
+                assert paced._direct._value == 2  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+
+
 async def test_a_message_that_waits_for_something_gives_up_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "_HELD_S", 0.001)
     paced, answered = Pace(), asyncio.Event()

@@ -45,6 +45,31 @@ async def test_a_run_that_has_ended_takes_no_more_messages(opened: Ledgers, is_o
     assert await opened.runtime.write(taken) == ([] if is_over else ["exe_2"])
 
 
+@pytest.mark.parametrize(
+    ("context", "joins"),
+    [
+        ({"model": ""}, True),
+        ({"model": "openai/gpt-4.1"}, True),
+        ({"model": "openai/other"}, False),
+        ({"has_tools": False}, False),
+        ({"replaces": "exe_0"}, False),
+    ],
+)
+@pytest.mark.parametrize("mode", ["steer", "collect"])
+async def test_what_asks_for_another_answer_has_a_run_of_its_own(
+    opened: Ledgers, mode: executions.Mode, context: dict[str, Any], joins: bool
+) -> None:
+    def taken(connection: apsw.Connection) -> list[Any]:
+        _ask(connection)
+        first = replace(_run("exe_1"), input={"context": {"model": "openai/gpt-4.1", "has_tools": True}})
+        run = executions.enqueue(connection, first)
+        executions.begin(connection, "exe_1")
+        executions.enqueue(connection, replace(_run("exe_2", mode), input={"context": context}))
+        return executions.take(connection, run, mode)
+
+    assert await opened.runtime.write(taken) == (["exe_2"] if joins else [])
+
+
 async def test_the_first_answer_of_a_model_stands(opened: Ledgers) -> None:
     def said(role: messages.Role, text: str, model: str | None = None) -> NewMessage:
         return NewMessage(role=role, content=text, parts_json=f'["{text}"]', model=model)

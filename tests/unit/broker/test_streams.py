@@ -57,6 +57,16 @@ async def test_a_subscriber_sees_every_delta_until_the_end(streams: Streams) -> 
     assert await seen == [*ANSWER, Delta(kind="end")]
 
 
+async def test_a_run_goes_on_though_nobody_can_watch_it(tmp_path: Path) -> None:
+    (tmp_path / "streams").write_text("no folder")
+    streams = Streams(tmp_path)
+    stream = streams.open(ID)
+    stream.publish(Delta(kind="begin"))
+    stream.publish(Delta(kind="text", text="Once"))
+    assert stream.partial == "Once"
+    streams.finish(ID, stream)
+
+
 async def test_a_late_subscriber_sees_everything_from_the_start(streams: Streams) -> None:
     stream = streams.open(ID)
     for delta in ANSWER:

@@ -8,7 +8,8 @@ from typing import Any
 import apsw
 import pytest
 
-from apps import app_on, dispatching, granted, heard, send
+from apps import app_on, dispatching, give_up, granted, heard, send
+from memory_writers import quiet
 from nexus.app import App
 from nexus.broker.tools import Context, Tool
 from nexus.broker.tools.tool import parameters
@@ -335,3 +336,29 @@ async def test_what_a_worker_leaves_running_is_stopped(home: Home, server: Model
         [left] = await given_by(app, worker.worker_session_label)
     assert "A book." in result.response.content
     assert left.status == "cancelled"
+
+
+async def test_the_result_of_a_worker_whose_dispatcher_crashed_too_often_is_told(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(last_user="Find a train").script(Turn("The 9:15", faults=[Hold(gate="train")]))
+    server.when(from_manager).script(Turn("", [send("dispatch", text="Find a train", wait=True)]))
+    async with app_on(home, server) as app:
+        asked = await app.send("Plan the trip")
+        await server.until(lambda: server.gate("train").waiting, 30_000)
+    give_up(home, asked.id)
+    server.reset()
+    server.when(last_user="Find a train").always("The 9:15")
+    server.always("You take the 9:15.")
+    async with app_on(home, server) as app:
+        with pytest.raises(WorkFailedError, match="crashed each time"):
+            await app.broker.run(asked.id).result()
+        await quiet(app)
+        (given,) = await given_by(app)
+        assert given.delivered_to not in {None, asked.id}
+        told = await app.queue.run(given.delivered_to or "").state()
+        root = await app.ledgers.runtime.read(requests.get, request_id=given.parent_request_id)
+    assert (given.status, told.status) == ("done", "done")
+    assert "The 9:15" in str(told.input)
+    assert root is not None
+    assert root.status == "done", "it was answered by the run that heard of it"

@@ -545,6 +545,34 @@ async def test_a_note_that_a_dead_process_left_is_removed_by_the_next_one(
     assert (second.removed, third.removed) == ([("t", "note")], [])
 
 
+class _Marking(_Typing):
+    """Marks a message that is worked on; the mark stays until it is taken off."""
+
+    capabilities: frozenset[Capability] = frozenset({"reactions"})
+
+
+async def test_a_mark_that_a_dead_process_left_is_taken_off_by_the_next_one(
+    ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_SHOWN_S", 0.01)
+    first, second, third = _Marking(_HELLO), _Marking(), _Marking()
+
+    async def working() -> str | None:
+        return "reading 1,100 tokens"
+
+    async def receive(name: str, message: Message) -> Any:
+        return working
+
+    async with _running(ledgers, first, receive):
+        await _until(lambda: first.shown)
+    assert first.shown == [("t", "1", False)]
+    async with _running(ledgers, second):
+        await _until(lambda: second.shown)
+    async with _running(ledgers, third):
+        await _connected(ledgers)
+    assert (second.shown, third.shown) == ([("t", "1", True)], [])
+
+
 async def test_what_takes_too_long_is_no_longer_shown(
     ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from nexus.cli import conversation as module
 from nexus.cli.conversation import Conversation
 from nexus.cli.place import user_name
 from nexus.cli.screen import Screen
-from nexus.cli.talk import Recalled, There
+from nexus.cli.talk import There
 from nexus.cli.talking_here import Here
 from nexus.client import Client
 from nexus.config import LedgersConfig
@@ -27,6 +27,7 @@ from nexus.home import Home
 from nexus.ledgers import events, sql
 from nexus.ledgers.database import Database
 from nexus.ledgers.runtime.trace import Node
+from nexus.memory.recall.item import Item
 from nexus.testing import ModelServer
 
 
@@ -224,11 +225,11 @@ class _Remembering:
 
     where = ""
 
-    async def recall(self, text: str) -> list[Recalled]:
+    async def recall(self, text: str) -> list[Item]:
         return [
-            Recalled(kind="event", id="evt_1", at="2031-05-05", speaker="owner", text="Hello " * 100),
-            Recalled(kind="fact", id="fact_2", at="2031-05-04", speaker=None, text="Ben is a cook"),
-            Recalled(kind="fact", id="fact_1", at="2031-05-04", speaker=None, text="Ben lives in Bern"),
+            Item(kind="event", id="evt_1", at="2031-05-05", speaker="owner", text="Hello " * 100),
+            Item(kind="fact", id="fact_2", at="2031-05-04", speaker=None, text="Ben is a cook"),
+            Item(kind="fact", id="fact_1", at="2031-05-04", speaker=None, text="Ben lives in Bern"),
         ]
 
     async def trace(self, request_id: str) -> Node:

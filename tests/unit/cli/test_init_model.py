@@ -226,7 +226,7 @@ def test_a_model_file_of_ones_own_is_used_without_a_download(
             _SETTINGS, Wishes(provider="builtin", models={"manager": given}), person, test=False
         )
         assert choice is not None
-        assert choice.models["manager"] == f"builtin/{file}"
+        assert choice.models["manager"] == choice.models["writer"] == f"builtin/{file}"
         assert not any("Download" in question for question in person.asked)
     wrong = Wishes(provider="builtin", models={"manager": str(tmp_path / "other.gguf")})
     with pytest.raises(ConfigError, match="No model at"):

@@ -44,7 +44,7 @@ def test_what_a_model_cannot_do_is_said(home: Home, server: ModelServer) -> None
     server.always("I would rather talk about something else, such as the weather of the last few days.")
     shown = CliRunner().invoke(models, ["test", "cellar/small"], obj=str(home.root)).output
     assert "no tool calls, no JSON answers" in shown
-    assert "It didn't call a tool when asked to." in shown
+    assert "It didn't call a tool when asked to, so" in shown
 
 
 def test_a_model_that_does_not_answer_is_told_with_what_to_do(

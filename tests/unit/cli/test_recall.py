@@ -46,16 +46,22 @@ def _explain(reasons: Reasons, capsys: pytest.CaptureFixture[str], **more: Any) 
 
 
 def test_arms_and_steps_are_shown_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    arms = {"keyword_facts": (1, 9.0), "semantic": (2, 0.5), "graph": (1, 1.0), "mine": (1, 1.0)}
+    arms = {
+        "keyword_facts": (1, 9.0),
+        "semantic": (2, 0.5),
+        "gist": (3, 0.4),
+        "graph": (1, 1.0),
+        "mine": (1, 1.0),
+    }
     shown = _explain(
-        Reasons(arms=arms),
+        Reasons(arms=arms, matched_names=("Clara", "Jonas")),
         capsys,
-        late_arms=("keyword_events", "fetch"),
-        timings_ms={"total": 9.0, "embed": 5.0},
+        late_arms=("keyword_events", "keyword_facts", "fetch"),
+        timings_ms={"total": 9.0, "embed": 5.0, "keyword_facts": 3.0, "keyword_events": 3.0},
     )
-    assert "found by  words in facts (#1), meaning (#2), people and things, mine\n" in shown
-    assert "Missed the deadline: words in messages, loading the matches\n" in shown
-    assert "embedding the question 5." in shown
+    assert "found by  same words (#1), same meaning (#2), linked to Clara and Jonas, mine\n" in shown
+    assert "Missed the deadline: same words, loading the matches\n" in shown
+    assert "same words 6, embedding the question 5." in shown
     assert "found by  next to evt_1" in _explain(
         Reasons(arms={NEIGHBOUR_ARM: (0, 0.0)}, neighbour_of="evt_1"), capsys
     )

@@ -7,11 +7,15 @@ from typing import Any
 
 import apsw
 import pytest
+from pydantic_ai.messages import TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 
 from nexus import clock, ids
 from nexus.broker.agent.message_json import load_message
+from nexus.broker.agent.records import ToolCall
 from nexus.config import Config
+from nexus.demo.answers import dump_turn
 from nexus.demo.filling import Demo, fill
+from nexus.demo.month import load_cast
 from nexus.demo.place import prepare
 from nexus.errors import HomeError
 from nexus.gateway.views import usage
@@ -178,3 +182,24 @@ async def test_a_folder_that_is_no_home_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters" / "first.txt").write_text("Dear")
     with pytest.raises(HomeError, match="not an empty folder"):
         await prepare(Home(tmp_path / "letters"), Config())
+
+
+def test_a_turn_reads_as_the_agent_library_writes_it() -> None:
+    at = datetime(2026, 5, 1, 9, tzinfo=UTC)
+    call = ToolCall(call_id="c1", tool="recall", arguments_json='{"query": "trams"}')
+
+    said, called, gave, answered = map(load_message, dump_turn("Trams?", [(call, "69")], "69 trams.", at))
+
+    assert said.parts == [UserPromptPart("Trams?", timestamp=at)]
+    assert called.parts == [ToolCallPart("recall", call.arguments_json, "c1")]
+    assert gave.parts == [ToolReturnPart("recall", "69", "c1", timestamp=at)]
+    assert answered.parts == [TextPart("69 trams.")]
+    assert {each.timestamp for each in (said, called, gave, answered)} == {at}
+
+
+def test_first_names_are_names_of_the_people() -> None:
+    for each in load_cast():
+        name = each["name"].split()[0]
+        # There are two Brams in the story.
+        if each["type"] == "Person" and name != "Bram":
+            assert name in each["alias"]

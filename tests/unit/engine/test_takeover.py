@@ -184,6 +184,36 @@ def test_work_that_crashes_its_process_each_time_becomes_a_dead_letter(
     assert records.list_dead_letters(database) == []
 
 
+def test_a_restart_begins_a_new_count_of_crashes(database: Database, settings: Settings) -> None:
+    record(database)
+    for _ in range(2):
+        for _ in range(_MOST - 1):
+            claim_and_die(database, settings)
+            recover(database, settings)
+        Claims(database, settings.lane("chat")).take(f"exr_{uuid.uuid4()}", 1)
+        store.requeue(database)
+    assert records.states(database, ["exe_1"]) == {"exe_1": "queued"}
+
+
+async def test_a_stop_is_on_record_before_the_code_has_stopped(settings: Settings) -> None:
+    engine, begun, goes_on = Engine(settings), asyncio.Event(), asyncio.Event()
+
+    async def work(context: WorkContext, payload: Any) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await goes_on.wait()
+
+    engine.register("work", work)
+    async with engine:
+        handle = await engine.start("work", None, key="k", lane="chat")
+        await begun.wait()
+        await handle.cancel()
+        assert store.waiting(engine.database, ["chat"])[1] == [handle.id]
+        goes_on.set()
+
+
 def test_a_crash_after_a_further_step_begins_a_new_count(database: Database, settings: Settings) -> None:
     step = database.sql(
         """INSERT INTO {t}operation_outputs (workflow_uuid, function_id, function_name)

@@ -31,3 +31,17 @@ def test_what_passes_is_503_with_the_time_to_try_again(error: NexusError, status
 
     assert answer.status_code == status
     assert ("retry-after" in answer.headers) == (status == 503)
+
+
+def test_a_method_that_is_not_allowed_is_answered_with_those_that_are() -> None:
+    server = FastAPI()
+    errors.install(server)
+
+    @server.get("/things/{name}")
+    @server.delete("/things/{name}")
+    async def act(name: str) -> None:  # pyright: ignore[reportUnusedFunction]
+        return None
+
+    answer = TestClient(server).post("/things/one")
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET")

@@ -14,6 +14,7 @@ import pytest
 from hosts import host_on, make_homes, write_settings
 from memory_writers import quiet
 from nexus.broker.tools import sandbox
+from nexus.channels.http import ssl_context
 from nexus.channels.webhook import Webhook
 from nexus.gateway.hosted import TOKENS, Address, HostGateway
 from nexus.gateway.listener import bind_socket
@@ -51,7 +52,10 @@ class Scene:
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
         return httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{self.gateway.port}", headers=headers, timeout=60
+            base_url=f"http://127.0.0.1:{self.gateway.port}",
+            headers=headers,
+            verify=ssl_context(),
+            timeout=60,
         )
 
     def token(self, home: str, scope: TokenScope = "full") -> str:

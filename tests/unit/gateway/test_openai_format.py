@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from gateways import app_for_gateway, client_of, gateway_on
 from memory_writers import rows
 from nexus.app import App
+from nexus.channels.http import ssl_context
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
 from nexus.gateway.listener import bind_socket
@@ -48,7 +49,10 @@ async def http(app: App) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 async def client(http: httpx.AsyncClient, app: App) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(
-        base_url=f"{http.base_url}/v1", api_key=app.home.token(), max_retries=0
+        base_url=f"{http.base_url}/v1",
+        api_key=app.home.token(),
+        max_retries=0,
+        http_client=openai.DefaultAsyncHttpxClient(verify=ssl_context()),
     ) as client:
         yield client
 
@@ -541,6 +545,7 @@ async def test_every_error_is_told_as_openai_does(http: httpx.AsyncClient) -> No
         assert error["message"]
     refused = answers[0][2]
     assert "nexus login --token" in refused.json()["error"]["message"]
+    assert answers[6][2].headers["allow"] == "POST"
     assert refused.headers["www-authenticate"].startswith("Bearer")
     assert (await http.get("/api/nothing")).headers["content-type"] == "application/problem+json"
 

@@ -68,7 +68,7 @@ async def test_a_chatgpt_archive_brings_its_pictures_once(opened: Ledgers, tmp_p
     digest = hashlib.sha256(PNG).hexdigest()
     found = await rows(opened, _FILES)
     assert found[0] == ("cat.png", "image/png", 48, digest, f"state/attachments/{digest[:2]}/{digest}")
-    assert found[1][:3] == ("file_0a1b.wav", "audio/unknown", 12)
+    assert found[1][:3] == ("file_0a1b.wav", "audio/wav", 12)
     assert set(_kept(opened).values()) == {PNG, b"RIFF1234WAVE"}
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import apsw
@@ -151,6 +151,32 @@ async def test_a_home_is_never_closed_under_who_just_got_it(
                 await until(lambda: ids["ada"] not in host.pool)
 
 
+async def test_a_home_that_is_abandoned_while_it_opens_can_be_opened_at_once(
+    tmp_path: Path, root: Path
+) -> None:
+    with ModelServer() as server:
+        ids = make_homes(root, write_settings(tmp_path, server), "ada")
+        async with host_on(root) as host:
+
+            async def read() -> int:
+                async with host.pool.use(ids["ada"]) as opened:
+                    return await opened.app.ledgers.events.read(events.last_seq)
+
+            async def insist() -> int:
+                while True:
+                    with suppress(HomeAwayError):
+                        return await read()
+
+            for steps in range(5, 30, 8):
+                asking = [asyncio.create_task(insist()) for _ in range(2)]
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                await host.pool.abandon()
+                await asyncio.gather(*asking)
+                await host.pool.abandon()
+                assert ids["ada"] not in host.pool
+
+
 def opening(embedder: Callable[[], Hashes]) -> Callable[[MemoryConfig], Callable[[str | None], Hashes]]:
     """Stands for `embedding.opener`."""
 
@@ -192,7 +218,6 @@ async def test_a_home_with_texts_that_wait_is_opened_at_the_next_start(
             await opened.app.remember("The canary is yellow.")
         found.append(Hashes())
         async with host_on(root) as host:
-            await host.wait_until_recovered()
             await until(lambda: "The canary is yellow." in found[-1].embedded)
 
 
@@ -363,15 +388,17 @@ async def test_what_a_killed_host_had_accepted_and_not_handed_over_is_answered(
 async def test_only_what_was_open_is_opened_at_the_next_start(tmp_path: Path, root: Path) -> None:
     with ModelServer() as server:
         ids = make_homes(root, write_settings(tmp_path, server), "ada", "bob", "eve")
-        async with host_on(root) as host, host.pool.use(ids["ada"]):
+        async with host_on(root) as host, host.pool.use(ids["ada"]) as ada:
             assert host.registry.find_left_open() == [ids["ada"]]
+            # What is being embedded, or handed over, when it closes is looked after at the next start.
+            await until(lambda: ada.app.is_settled and not ada.app.embedding.is_behind)
         # What it may still have had to do would open it.
         remove_scope(Settings(database=root / "engine.db", scope=ids["ada"]))
         with LocalRegistry(root) as registry:
             assert registry.find_left_open() == []
             registry.note_opening(ids["bob"])
         async with host_on(root) as host:
-            await host.wait_until_recovered()
+            await until(lambda: ids["bob"] in host.pool)
             assert [id_ in host.pool for id_ in ids.values()] == [False, True, False]
 
 

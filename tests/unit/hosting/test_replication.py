@@ -326,7 +326,7 @@ async def test_forgetting_in_a_hosted_home_reaches_its_copy(server: ModelServer,
     root, copies = tmp_path / "host", tmp_path / "copies"
     (id_,) = make_homes(root, write_settings(tmp_path, server), "anna").values()
     async with host_on(root, copies=f"file://{copies}") as host, host.pool.use(id_) as opened:
-        fact = (await opened.app.remember("The cat is called Minka."))["id"]
+        fact = (await opened.app.remember("The cat is called Minka.")).id
         assert opened.following is not None
         await opened.following
         kept = [file.open("rb") for file in (copies / id_).rglob("*.ltx")]
@@ -345,7 +345,7 @@ async def test_forgetting_that_was_interrupted_is_finished_when_the_home_is_open
     root, copies = tmp_path / "host", tmp_path / "copies"
     (id_,) = make_homes(root, write_settings(tmp_path, server), "anna").values()
     async with host_on(root, copies=f"file://{copies}") as host, host.pool.use(id_) as opened:
-        fact = (await opened.app.remember("The cat is called Minka."))["id"]
+        fact = (await opened.app.remember("The cat is called Minka.")).id
         with monkeypatch.context() as patched:
             # It dies once its plan is written down.
             patched.setattr(removal, "remove", AsyncMock(side_effect=asyncio.CancelledError))

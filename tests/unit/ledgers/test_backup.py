@@ -248,10 +248,10 @@ def test_a_folder_without_a_manifest_is_an_unfinished_backup(copy: Path) -> None
 
 def test_a_backup_of_a_newer_nexus_is_refused(furnished: Home, tmp_path: Path) -> None:
     connection = writing(furnished, "identity")
-    connection.pragma("user_version", 99)
+    connection.pragma("user_version", 999)
     connection.close()
     backup.make(furnished, tmp_path / "copy")
-    with pytest.raises(CareError, match="schema 99, newer than this program's"):
+    with pytest.raises(CareError, match="schema 999, newer than this program's"):
         backup.restore(tmp_path / "copy", Home(tmp_path / "new"))
 
 

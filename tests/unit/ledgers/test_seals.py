@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from nexus.home import Home
-from nexus.ledgers import Ledgers, backup, forgetting, guards, health, memory, migrate, sql, transfer
+from nexus.ledgers import Ledgers, backup, forgetting, guards, health, memory, sql, transfer
 from nexus.ledgers.forgetting import Target
 from nexus.ledgers.memory import NewFact, seals
 
@@ -166,21 +166,6 @@ async def test_copies_of_a_home_match_their_seals(told: Ledgers, tmp_path: Path)
             assert seals.head(connection) == await told.memory.read(seals.head)
         finally:
             connection.close()
-
-
-def test_facts_of_an_older_home_are_sealed_when_it_is_used(tmp_path: Path) -> None:
-    file = tmp_path / "memory.db"
-    migrate.build(file, "memory", 7)
-    connection = apsw.Connection(str(file))
-    connection.execute("INSERT INTO facts (id, fact) VALUES ('fact_1', 'old')")
-    migrate.upgrade(connection, "memory")
-    assert seals.count_unsealed(connection) == 1
-
-    memory.append_facts(connection, [NewFact(fact="new")])
-
-    assert seals.count_unsealed(connection) == 0
-    assert not list(seals.breaks(connection))
-    connection.close()
 
 
 def _ada(connection: apsw.Connection) -> None:

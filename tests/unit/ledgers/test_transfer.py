@@ -12,10 +12,9 @@ import apsw
 import pytest
 
 from contents import execute, files, furnish, rows, writing
-from migration.old_hooks import OLD_COLUMNS, OLD_ROWS
 from nexus.errors import CareError, HomeMissingError, LedgerCorruptError
 from nexus.home import LEDGERS, Home
-from nexus.ledgers import events, health, migrate, transfer
+from nexus.ledgers import events, health, sql, transfer
 from nexus.ledgers.events.search import search
 from nexus.ledgers.transfer.format import Header, Tally
 
@@ -114,7 +113,13 @@ def test_numbers_that_were_used_are_not_used_again(home: Home, new: Home) -> Non
 def test_a_counter_that_is_none_is_refused(new: Home, counter: tuple[Any, Any]) -> None:
     row = dict(zip(("name", "seq"), counter, strict=True))
     with pytest.raises(CareError, match="a counter"):
-        imported(_sealed(header(events=1), {"ledger": "events", "table": "sqlite_sequence", "row": row}), new)
+        imported(
+            _sealed(
+                header(events=sql.BASELINE),
+                {"ledger": "events", "table": "sqlite_sequence", "row": row},
+            ),
+            new,
+        )
     assert not new.root.exists()
 
 
@@ -183,17 +188,6 @@ def test_what_is_not_nexus_own_is_left_out_and_told(home: Home, new: Home) -> No
     )
     imported(stream.getvalue(), new)
     assert not (new.state / "link").exists()
-
-
-def test_an_export_at_an_older_schema_is_brought_up_to_date(new: Home) -> None:
-    columns = [name.strip() for name in OLD_COLUMNS.split(",")]
-    old = [dict(zip(columns, row, strict=True)) for row in OLD_ROWS]
-    hooks = [{"ledger": "runtime", "table": "hooks", "row": row} for row in old]
-    migration = {"version": 1, "name": "0001_hooks", "applied_at": "2026-01-01T00:00:00.000Z"}
-    recorded = {"ledger": "runtime", "table": "schema_migrations", "row": migration}
-    imported(_sealed(header(runtime=1), recorded, *hooks), new)
-    assert execute(new, "runtime", "SELECT count(*) FROM automations") == len(OLD_ROWS)
-    assert execute(new, "runtime", "PRAGMA user_version") == migrate.latest("runtime")
 
 
 def test_a_file_may_be_compressed(furnished: Home, new: Home, tmp_path: Path) -> None:
@@ -303,7 +297,7 @@ def test_a_changed_value_or_a_lost_line_is_noticed(furnished: Home, new: Home) -
 )
 def test_a_hostile_line_is_refused_with_its_number(new: Home, line: bytes, reason: str) -> None:
     with pytest.raises(CareError) as caught:
-        imported(lines(header(events=1)) + line + b"\n" + lines(DIRECTORY), new)
+        imported(lines(header(events=sql.BASELINE)) + line + b"\n" + lines(DIRECTORY), new)
     assert "Line 2" in caught.value.message
     assert reason in caught.value.message
     assert "Nothing changed" in caught.value.hint
@@ -313,7 +307,7 @@ def test_a_hostile_line_is_refused_with_its_number(new: Home, line: bytes, reaso
 def test_the_line_that_a_table_refuses_is_found_among_many(new: Home) -> None:
     many = [bus_event(seq=number) for number in [*range(1, 500), 400, *range(501, 600)]]
     with pytest.raises(CareError, match=r"Line 501 .*UNIQUE"):
-        imported(lines(header(events=1), *many, DIRECTORY), new)
+        imported(lines(header(events=sql.BASELINE), *many, DIRECTORY), new)
 
 
 def test_rows_that_contradict_each_other_are_refused(new: Home) -> None:
@@ -321,7 +315,7 @@ def test_rows_that_contradict_each_other_are_refused(new: Home) -> None:
               "metadata_json": "{}", "created_at": "", "updated_at": ""}  # fmt: skip
     twice = [{"ledger": "events", "table": "threads", "row": {**thread, "id": name}} for name in "ab"]
     with pytest.raises(CareError, match="contradict each other"):
-        imported(_sealed(header(events=1), *twice), new)
+        imported(_sealed(header(events=sql.BASELINE), *twice), new)
 
 
 @pytest.mark.parametrize(
@@ -336,7 +330,7 @@ def test_files_that_stand_in_each_others_place_are_refused(
     new: Home, second: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(CareError, match=reason):
-        imported(lines(header(events=1), FILE, second), new)
+        imported(lines(header(events=sql.BASELINE), FILE, second), new)
     assert not new.root.exists()
 
 
@@ -352,7 +346,7 @@ def test_a_file_of_a_newer_nexus_is_refused(new: Home) -> None:
     with pytest.raises(CareError, match="newer Nexus"):
         imported(lines({**header(), "nexus_export": 2}), new)
     with pytest.raises(CareError, match="schema 99"):
-        imported(lines(header(events=99)), new)
+        imported(lines(header(events=999)), new)
     with pytest.raises(CareError, match="does not exist"):
         imported(lines(header(secrets=1)), new)
 

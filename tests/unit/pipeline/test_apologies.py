@@ -1,13 +1,12 @@
 """What somebody on a channel is told whose message is not answered: once, or nothing."""
 
 import asyncio
-import sqlite3
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from apps import settings
+from apps import give_up, settings
 from memory_writers import quiet, rows
 from nexus.app import App
 from nexus.automations.context import Context, Handler
@@ -112,14 +111,6 @@ async def test_a_message_that_its_sender_changes_is_answered_once(home: Home, se
         await quiet(app)
         assert await said(app) == ["It is noon."]
         assert (await ended(app))[:2] == [("cancelled",), ("done",)]
-
-
-def give_up(home: Home, run: str) -> None:
-    """As the engine leaves a run after its last crash."""
-    statement = "UPDATE workflow_status SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' WHERE workflow_uuid = ?"
-    with sqlite3.connect(home.engine_file) as engine:
-        engine.execute(statement, (run,))
-    engine.close()
 
 
 @pytest.mark.parametrize("serve", [True, False])

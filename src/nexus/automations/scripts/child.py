@@ -34,8 +34,10 @@ from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
 from nexus.errors import AutomationError, NexusError, ScriptError
 from nexus.ledgers.runtime.automations import Automation
+from nexus.memory.recall.item import Matches
 from nexus.request import Access, Request
 from nexus.runs import Result
+from nexus.serialization import decode
 
 ENTRY = "run"
 _MOST_BYTES = 4 * 1024 * 1024
@@ -148,8 +150,8 @@ class _RemoteServices:
     ) -> _RemoteRun:
         return _RemoteRun(self._wire, await self._wire.call("start_execution", assembled=assembled.to_json()))
 
-    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        return await self._wire.call("recall", question=question, options=options)
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> Matches:
+        return decode(Matches, await self._wire.call("recall", question=question, options=options))
 
 
 async def _run_script(given: int, answers: int) -> None:

@@ -143,18 +143,23 @@ class Answering:
             if self.asked.known.streams is False:
                 answer = await self._whole(model.request(prepared, settings, parameters))
             else:
-                limit = asyncio.timeout(self._first_ms / 1000)
+                limit, has_begun = asyncio.timeout(self._first_ms / 1000), False
                 try:
                     async with limit, model.request_stream(prepared, settings, parameters) as response:
                         self._response = response
                         async for event in response:
                             await pace.let_pass()
+                            has_begun = True
                             limit.reschedule(loop.time() + self._stall_ms / 1000)
                             self._publish(event)
                             if self._repeating is not None:
                                 break
                 except TimeoutError as error:
-                    reason = self._waited_for() if limit.expired() else str(error) or "timed out"
+                    reason = (
+                        self._waited_for(has_begun=has_begun)
+                        if limit.expired()
+                        else str(error) or "timed out"
+                    )
                     raise ModelConnectionError(model.model_name, reason) from None
                 answer = response.get()
                 if self._repeating is not None:
@@ -166,6 +171,7 @@ class Answering:
                 return replace(answer, state="complete", usage=self._paused + answer.usage)
             # The provider pauses amid a long search with a tool of its own.
             self._paused += answer.usage
+            self._response = None
             earlier = [answer]
 
     async def _whole(self, request: Awaitable[ModelResponse]) -> ModelResponse:
@@ -285,8 +291,8 @@ class Answering:
         thinking = [part for part in answer.parts if isinstance(part, ThinkingPart)]
         return replace(answer, parts=[*thinking, TextPart(text)], state="complete", finish_reason="length")
 
-    def _waited_for(self) -> str:
-        if self._first_delta_ms is None:
+    def _waited_for(self, *, has_begun: bool) -> str:
+        if not has_begun:
             return f"no answer within {self._first_ms} ms"
         return f"the answer stalled for more than {self._stall_ms} ms"
 

@@ -96,6 +96,7 @@ class Asking:
     _advice: dict[str, None] = field(default_factory=dict[str, None], init=False)
     """What to do about them, each once."""
     _refusals: int = field(default=0, init=False)
+    """How many models have refused in this round."""
     _outages: list["_Outage"] = field(default_factory=list["_Outage"], init=False)
     """Of the models that are out of reach in this round."""
 
@@ -108,11 +109,11 @@ class Asking:
         """
         self._failures.clear()
         self._advice.clear()
-        self._refusals = 0
         self.stream.publish(Delta(kind="begin"))
         rounds = 0
         while True:
             self._outages.clear()
+            self._refusals = 0
             for candidate in list(self.candidates):
                 retries = 0 if rounds else candidate.config.max_retries
                 conversation = model_requests.Conversation(

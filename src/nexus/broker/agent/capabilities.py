@@ -28,7 +28,7 @@ def facts(known: Capabilities) -> Iterator[str]:
 def concerns(known: Capabilities) -> Iterator[str]:
     """What of that limits the agent, and what to do."""
     if known.calls_tools is False:
-        yield "It didn't call a tool when asked to. It may not reach files, the memory or workers."
+        yield "It didn't call a tool when asked to, so it may be unable to use files, the memory or workers."
     if known.writes_json is False:
         yield "It gave no valid JSON when asked to. If the memory stays empty, choose another `writer`."
 

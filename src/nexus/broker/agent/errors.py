@@ -25,6 +25,7 @@ from pydantic_ai.exceptions import (
 
 from nexus.broker.agent.models import Candidate
 from nexus.errors import NexusError
+from nexus.text import join_lines
 
 _STATUSES: Final = frozenset({400, 413, 422, 500})
 _NUMBER: Final = r"([\d][\d,._]*)"
@@ -115,7 +116,7 @@ def _excerpt(text: str) -> str:
     """A text for a line of a message; call it after secrets are masked, for it may cut one in two."""
     if _HTML.match(text):
         text = html.unescape(_TAG.sub(" ", _UNSEEN.sub(" ", text)))
-    text = " ".join(text.split())
+    text = join_lines(text)
     if len(text) <= _MOST_CHARACTERS:
         return text
     return f"{text[:_MOST_CHARACTERS]}… ({len(text):,} characters)"

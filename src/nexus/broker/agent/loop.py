@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pydantic_ai
 from pydantic_ai import Agent, ModelRequestNode, RunContext
 from pydantic_ai.capabilities import NativeTool
 from pydantic_ai.exceptions import AgentRunError, ToolFailed
@@ -51,6 +52,9 @@ from nexus.errors import AgentError, LimitError, NexusError, ToolError
 from nexus.ledgers.agents.history import Turn
 from nexus.runs import Delta
 from nexus.watch import finish
+
+# In a terminal, the library would print a banner of its own into the chat.
+pydantic_ai.BANNER_ENABLED = False
 
 Steered = Callable[[int | None], Awaitable[list[str]]]
 """What was said into the run since it was last asked.

@@ -5,7 +5,6 @@ The instructions are left out: they are the system prompt, which is built anew f
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import cached_property
 from itertools import chain
 
@@ -17,19 +16,16 @@ from pydantic_ai.messages import (
     ModelRequestPart,
     ModelResponse,
     TextPart,
-    ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
     repair_messages,
 )
 
 from nexus.broker.agent import fitting, images, text_calls
-from nexus.broker.agent.records import Message, ToolCall
+from nexus.broker.agent.records import Message
 from nexus.broker.agent.short_ids import ShortIds
 from nexus.ledgers.agents.history import Turn
 
-Step = tuple[ToolCall, str]
-"""A call and what it gave."""
 _ADAPTER: TypeAdapter[ModelMessage] = TypeAdapter(ModelMessage)
 
 
@@ -59,18 +55,6 @@ def dump_question(text: str) -> str:
 def dump_note(text: str) -> str:
     """The exact form of a message that no model gave, in the place where its answer would stand."""
     return _dump(ModelResponse(parts=[TextPart(text)]))
-
-
-def exchange(said: str, steps: Sequence[Step], answer: str, at: datetime) -> list[str]:
-    """The exact forms of a whole turn: what was said, calls and what they gave, the answer. For records
-    that no run has made, such as an imported conversation."""
-    messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(said, timestamp=at)], timestamp=at)]
-    for call, result in steps:
-        part = ToolCallPart(call.tool, call.arguments_json, call.call_id)
-        given = ToolReturnPart(call.tool, result, call.call_id, timestamp=at)
-        messages += [ModelResponse(parts=[part], timestamp=at), ModelRequest(parts=[given], timestamp=at)]
-    messages.append(ModelResponse(parts=[TextPart(answer)], timestamp=at))
-    return [_dump(message) for message in messages]
 
 
 def text_of(response: ModelResponse) -> str:

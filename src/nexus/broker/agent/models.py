@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from nexus import secrets
+from nexus import extras, secrets
 from nexus.broker.agent import library
 from nexus.broker.agent.clients.client import Client, Connect, Opening
 from nexus.broker.agent.knowledge import Knowledge
@@ -189,7 +189,7 @@ class Models:
         except ImportError as error:
             raise ConfigError(
                 f"The package for providers of kind `{config.kind}` is not installed",
-                hint=f"Run `pip install 'nexus-runtime[{config.kind}]'`.",
+                hint=extras.hint(extras.extra_of_provider(config.kind)),
             ) from error
         # What is imported by now stays. A full garbage collection that looks through all of it would stop the
         # event loop for longer than anybody who watches an answer being written should notice. Once: what is

@@ -141,6 +141,8 @@ def _reason(error: Exception) -> str:
     import httpx
 
     match error:
+        case httpx.HTTPStatusError() if error.response.status_code == 401:
+            return "401, the server refuses this API key or needs one"
         case httpx.HTTPStatusError():
             return f"{error.response.status_code} {error.response.reason_phrase}".strip()
         case httpx.ConnectError() | httpx.TimeoutException() | httpx.InvalidURL():

@@ -6,11 +6,13 @@ and a run that is resumed reads it there.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from nexus.broker.tools import Tool
 from nexus.errors import LimitError
 
+AGENT_WORK: Final = "agent"
+"""What the ledger knows the runs of agents as: it must outlive an upgrade."""
 Approve = Callable[[Tool, Mapping[str, Any], str, bool], Awaitable[bool]]
 """Waits for the owner, where a call needs that; told whether a crash interrupted the call.
 

@@ -39,10 +39,6 @@ class Outcome:
     duration_ms: int
     killed_by: Reason | None
 
-    @property
-    def timed_out(self) -> bool:
-        return self.killed_by == "timeout"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sandbox:

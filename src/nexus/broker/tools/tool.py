@@ -94,6 +94,8 @@ class Tool:
     # Whether it returns memories by their ids, which tell whose words they rest on.
     reads_memory: bool = False
     preview: Callable[[Arguments, Context], Awaitable[Preview]] | None = None
+    # Why the owner is asked before every call, whatever the settings say.
+    asks: str = ""
     # False: only the provider's own tool does it, so other models are not offered it.
     is_local: bool = True
 

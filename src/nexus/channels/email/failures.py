@@ -11,6 +11,7 @@ import imap_tools
 
 from nexus.channels.adapter import THIS_MACHINE, DeliveryError
 from nexus.channels.email.mailbox import Login, Server
+from nexus.text import join_lines
 
 Protocol = Literal["IMAP", "SMTP"]
 _PORTS: Final = {"IMAP": "993 (TLS) or 143 (STARTTLS)", "SMTP": "465 (TLS) or 587 (STARTTLS)"}
@@ -105,7 +106,7 @@ def _server_words(error: Exception) -> str:
     elif isinstance(error, aiosmtplib.SMTPResponseException):
         said = f"{error.code} {error.message}"
     text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
-    return " ".join(text.split())
+    return join_lines(text)
 
 
 def _walk_causes(error: BaseException | None) -> Iterator[BaseException]:

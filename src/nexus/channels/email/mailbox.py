@@ -83,7 +83,7 @@ class Mailbox:
         if login.token:
             box.xoauth2(login.user, login.token, initial_folder=None)
         else:
-            log_in = box.login if _is_ascii(login) else box.login_utf8
+            log_in = box.login if login.user.isascii() and login.password.isascii() else box.login_utf8
             log_in(login.user, login.password, initial_folder=None)
         _, told = box.client.capability()
         self.can_idle = b"IDLE" in b" ".join(cast("list[bytes]", told)).upper().split()
@@ -191,10 +191,6 @@ def _connect(server: Server) -> imap_tools.BaseMailBox:
     if not server.starttls:
         return imap_tools.MailBox(server.host, server.port, timeout=_TIMEOUT_S, ssl_context=context)
     return _StartTls(server, context)
-
-
-def _is_ascii(login: Login) -> bool:
-    return login.user.isascii() and login.password.isascii()
 
 
 def _today() -> str:

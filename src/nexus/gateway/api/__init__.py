@@ -14,13 +14,14 @@ from nexus.gateway.api import (
     memory,
     messages,
     recall,
+    reflections,
     reminders,
     requests,
     sessions,
 )
 
 _ROOMS = (
-    *(messages, executions, sessions, requests, memory, recall),
+    *(messages, executions, sessions, requests, memory, recall, reflections),
     *(approvals, automations, channels, reminders, imports, backfill, home, login),
 )
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from nexus.broker.approvals import Decision
 from nexus.broker.questions import NOT_A_BOUNDARY, code_of, describe_rule
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import ServedApp, api_router
 from nexus.ledgers.runtime import approvals
 
 router = api_router("approvals", "/approvals")
@@ -57,18 +57,18 @@ class Decided(BaseModel):
 
 @router.get("")
 async def list_approvals(
-    home: Home,
+    app: ServedApp,
     session: Annotated[str | None, Query(max_length=200, description="Only of this session.")] = None,
 ) -> Approvals:
     """List tool calls that wait for your approval."""
-    found = await home.broker.approvals.waiting(session)
+    found = await app.broker.approvals.waiting(session)
     return Approvals(approvals=[_describe(each) for each in found])
 
 
 @router.post("/{approval_id}")
-async def decide_approval(home: Home, approval_id: ApprovalId, decided: Decided) -> Approval:
+async def decide_approval(app: ServedApp, approval_id: ApprovalId, decided: Decided) -> Approval:
     """Allow or deny a tool call. The first decision counts."""
-    return _describe(await home.broker.approvals.decide(approval_id, decided.decision, decided.call_hash))
+    return _describe(await app.broker.approvals.decide(approval_id, decided.decision, decided.call_hash))
 
 
 def _describe(found: approvals.Approval) -> Approval:

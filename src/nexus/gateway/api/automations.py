@@ -8,14 +8,15 @@ from typing import Annotated, Any, Literal
 from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from nexus import home as homes
+from nexus.app import App
 from nexus.automations import changes, registration, registry
 from nexus.automations.changes import Changes
 from nexus.automations.scripts.script import HOOK_FILE
 from nexus.errors import MissingError, UsageError
-from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
+from nexus.gateway.dependencies import Cursor, Limit, ServedApp, api_router
 from nexus.gateway.views import automations as views
 from nexus.gateway.views.automations import AutomationView, Place
+from nexus.home import Home
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.invocations import Invocation
 from nexus.memory.views.page import Page
@@ -124,102 +125,102 @@ class RollingBack(BaseModel):
 
 
 @router.get("")
-async def list_automations(home: Home) -> tuple[Place, ...]:
+async def list_automations(app: ServedApp) -> tuple[Place, ...]:
     """List hook points and their automations in execution order."""
-    return await views.list_by_hook_point(home.ledgers)
+    return await views.list_by_hook_point(app.ledgers)
 
 
 @router.get("/{name}")
-async def get_automation(home: Home, name: Name) -> AutomationView:
+async def get_automation(app: ServedApp, name: Name) -> AutomationView:
     """Show an automation: settings, state, script, versions and workspace."""
-    return await views.get(home.ledgers, name)
+    return await views.get(app.ledgers, name)
 
 
 @router.put("/{name}")
-async def register_automation(home: Home, name: Name, new: Registering) -> AutomationView:
+async def register_automation(app: ServedApp, name: Name, new: Registering) -> AutomationView:
     """Register a script, or a new version of one.
 
     It runs with your rights, unless you set `sandbox`. An unchanged script with unchanged settings keeps its
     version.
     """
-    write = registration.writer(home.ledgers)
-    await asyncio.to_thread(_register, home.home, write, name, new)
-    return await _reload(home, name)
+    write = registration.writer(app.ledgers)
+    await asyncio.to_thread(_register, app.home, write, name, new)
+    return await _reload(app, name)
 
 
 @router.patch("/{name}")
-async def update_automation(home: Home, name: Name, settings: AutomationSettings) -> AutomationView:
+async def update_automation(app: ServedApp, name: Name, settings: AutomationSettings) -> AutomationView:
     """Change settings of an automation; its script stays, and a disabled one stays disabled."""
-    write = registration.writer(home.ledgers)
-    await asyncio.to_thread(changes.update, home.home, write, name, settings.changes())
-    return await _reload(home, name)
+    write = registration.writer(app.ledgers)
+    await asyncio.to_thread(changes.update, app.home, write, name, settings.changes())
+    return await _reload(app, name)
 
 
 @router.delete("/{name}")
-async def remove_automation(home: Home, name: Name) -> AutomationView:
+async def remove_automation(app: ServedApp, name: Name) -> AutomationView:
     """Remove an automation. Its history, script and workspace are kept; a rollback brings it back."""
-    if await home.ledgers.runtime.read(rows.get, name=name) is None:
+    if await app.ledgers.runtime.read(rows.get, name=name) is None:
         raise registration.unknown_automation(name)
-    await home.ledgers.runtime.write(rows.remove, name=name)
-    return await _reload(home, name)
+    await app.ledgers.runtime.write(rows.remove, name=name)
+    return await _reload(app, name)
 
 
 @router.post("/{name}/run")
-async def run_automation(home: Home, name: Name, running: Running) -> Invocation:
+async def run_automation(app: ServedApp, name: Name, running: Running) -> Invocation:
     """Run an automation now, for real, with a message of the owner's. Waits until it has ended."""
-    return await home.run_automation(name, running.content)
+    return await app.run_automation(name, running.content)
 
 
 @router.get("/{name}/runs")
-async def list_runs(home: Home, name: Name, cursor: Cursor = None, limit: Limit = 50) -> Page[Invocation]:
+async def list_runs(app: ServedApp, name: Name, cursor: Cursor = None, limit: Limit = 50) -> Page[Invocation]:
     """List the runs of an automation, newest first."""
-    return await views.load_runs(home.ledgers, name, cursor=cursor, limit=limit)
+    return await views.load_runs(app.ledgers, name, cursor=cursor, limit=limit)
 
 
 @router.post("/{name}/enable")
-async def enable_automation(home: Home, name: Name) -> AutomationView:
+async def enable_automation(app: ServedApp, name: Name) -> AutomationView:
     """Enable an automation and close its circuit breaker."""
-    found = await views.get(home.ledgers, name)
+    found = await views.get(app.ledgers, name)
     registration.check_approved(found.automation)
-    await home.ledgers.runtime.write(rows.enable, automation_id=found.automation.id)
-    return await _reload(home, name)
+    await app.ledgers.runtime.write(rows.enable, automation_id=found.automation.id)
+    return await _reload(app, name)
 
 
 @router.post("/{name}/disable")
-async def disable_automation(home: Home, name: Name, disabling: Disabling) -> AutomationView:
+async def disable_automation(app: ServedApp, name: Name, disabling: Disabling) -> AutomationView:
     """Disable an automation."""
-    found = await views.get(home.ledgers, name)
-    await home.ledgers.runtime.write(rows.disable, automation_id=found.automation.id, reason=disabling.reason)
-    return await _reload(home, name)
+    found = await views.get(app.ledgers, name)
+    await app.ledgers.runtime.write(rows.disable, automation_id=found.automation.id, reason=disabling.reason)
+    return await _reload(app, name)
 
 
 @router.post("/{name}/rollback")
-async def roll_back_automation(home: Home, name: Name, to: RollingBack) -> AutomationView:
+async def roll_back_automation(app: ServedApp, name: Name, to: RollingBack) -> AutomationView:
     """Restore an older version as the newest one."""
-    write = registration.writer(home.ledgers)
-    await asyncio.to_thread(registration.roll_back, home.home, write, name, to.version)
-    return await _reload(home, name)
+    write = registration.writer(app.ledgers)
+    await asyncio.to_thread(registration.roll_back, app.home, write, name, to.version)
+    return await _reload(app, name)
 
 
 @router.post("/{name}/runs/{invocation_id}/retry", status_code=202)
-async def retry_run(home: Home, name: Name, invocation_id: InvocationId) -> Invocation:
+async def retry_run(app: ServedApp, name: Name, invocation_id: InvocationId) -> Invocation:
     """Retry an async run that failed every attempt."""
-    return await views.retry(home.ledgers, home.automations.queue, name, invocation_id)
+    return await views.retry(app.ledgers, app.automations.queue, name, invocation_id)
 
 
 @router.post("/{name}/runs/{invocation_id}/rerun", status_code=202)
-async def rerun_run(home: Home, name: Name, invocation_id: InvocationId) -> Invocation:
+async def rerun_run(app: ServedApp, name: Name, invocation_id: InvocationId) -> Invocation:
     """Run an automation again on what an earlier run was given. Returns the new run, which is queued."""
-    return await views.rerun(home.ledgers, home.automations.runner, name, invocation_id)
+    return await views.rerun(app.ledgers, app.automations.runner, name, invocation_id)
 
 
 @router.post("/{name}/runs/{invocation_id}/dismiss")
-async def dismiss_run(home: Home, name: Name, invocation_id: InvocationId) -> Invocation:
+async def dismiss_run(app: ServedApp, name: Name, invocation_id: InvocationId) -> Invocation:
     """Dismiss an async run that failed at every attempt: its input is deleted, and it can't be retried."""
-    return await views.dismiss(home.ledgers, name, invocation_id)
+    return await views.dismiss(app.ledgers, name, invocation_id)
 
 
-def _register(home: homes.Home, write: registration.Write, name: str, new: Registering) -> None:
+def _register(home: Home, write: registration.Write, name: str, new: Registering) -> None:
     if (new.script is None) == (new.path is None):
         raise UsageError(
             "Registering needs either `script` or `path`",
@@ -235,7 +236,7 @@ def _register(home: homes.Home, write: registration.Write, name: str, new: Regis
         raise UsageError(f"Registered {', '.join(names)}, as its HOOK.md says, and not {name}")
 
 
-def _find_script(home: homes.Home, given: str) -> FilePath:
+def _find_script(home: Home, given: str) -> FilePath:
     """A script below the home's hooks: what is registered is copied and can be read over the API."""
     hooks = (home.state / "hooks").resolve()
     try:
@@ -250,6 +251,6 @@ def _find_script(home: homes.Home, given: str) -> FilePath:
     return path
 
 
-async def _reload(home: Any, name: str) -> AutomationView:
-    registry.touch(home.home)
-    return await views.get(home.ledgers, name)
+async def _reload(app: App, name: str) -> AutomationView:
+    registry.touch(app.home)
+    return await views.get(app.ledgers, name)

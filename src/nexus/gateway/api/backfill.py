@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import ServedApp, api_router
 from nexus.ledgers.memory import backfills
 from nexus.ledgers.memory.backfills import Limits
 from nexus.runs import MICRO
@@ -115,49 +115,49 @@ class Backfill(BaseModel):
 
 
 @router.get("")
-async def get_backfill(home: Home) -> Backfill | None:
+async def get_backfill(app: ServedApp) -> Backfill | None:
     """The last backfill; null if there is none."""
-    found = await home.backfill.latest()
+    found = await app.backfill.latest()
     return _describe(found) if found else None
 
 
 @router.post("", status_code=201)
-async def start_backfill(home: Home, start: Start) -> Backfill:
+async def start_backfill(app: ServedApp, start: Start) -> Backfill:
     """Start reading one import, or all of them."""
-    return _describe(await home.backfill.start(start.import_id, sort=start.order, limits=start.limits()))
+    return _describe(await app.backfill.start(start.import_id, sort=start.order, limits=start.limits()))
 
 
 @router.post("/estimate")
-async def estimate_backfill(home: Home, what: What) -> Expected:
+async def estimate_backfill(app: ServedApp, what: What) -> Expected:
     """Estimate episodes, tokens, cost and time. No model is called."""
-    found = await home.backfill.estimate(what.import_id, what.limits())
+    found = await app.backfill.estimate(what.import_id, what.limits())
     return Expected(**found.to_json())
 
 
 @router.post("/sample")
-async def sample_backfill(home: Home, sample: Sample) -> list[Sampled]:
+async def sample_backfill(app: ServedApp, sample: Sample) -> list[Sampled]:
     """Show what the model would store of a few random episodes. Nothing is stored."""
-    found = await home.backfill.sample(sample.import_id, sample.count)
+    found = await app.backfill.sample(sample.import_id, sample.count)
     return [Sampled(**asdict(each)) for each in found]
 
 
 @router.post("/pause")
-async def pause_backfill(home: Home) -> Backfill:
+async def pause_backfill(app: ServedApp) -> Backfill:
     """Pause after the episodes that are being read."""
-    return _describe(await home.backfill.pause())
+    return _describe(await app.backfill.pause())
 
 
 @router.post("/resume")
-async def resume_backfill(home: Home, pace: Pace | None = None) -> Backfill:
+async def resume_backfill(app: ServedApp, pace: Pace | None = None) -> Backfill:
     """Resume, and retry what failed. Given limits replace all earlier ones."""
     limits = pace.limits() if pace and not pace.is_empty() else None
-    return _describe(await home.backfill.resume(limits))
+    return _describe(await app.backfill.resume(limits))
 
 
 @router.post("/cancel")
-async def cancel_backfill(home: Home) -> Backfill:
+async def cancel_backfill(app: ServedApp) -> Backfill:
     """End the backfill. What was learned stays."""
-    return _describe(await home.backfill.cancel())
+    return _describe(await app.backfill.cancel())
 
 
 def _describe(found: backfills.Backfill) -> Backfill:

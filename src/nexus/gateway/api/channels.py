@@ -2,8 +2,9 @@
 
 from pydantic import BaseModel, Field
 
+from nexus.app import App
 from nexus.errors import MissingError
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import ServedApp, api_router
 from nexus.ledgers.runtime import channels as ledger
 
 router = api_router("channels")
@@ -44,37 +45,37 @@ class Changed(BaseModel):
 
 
 @router.get("/channels")
-async def list_channels(home: Home) -> list[Channel]:
+async def list_channels(app: ServedApp) -> list[Channel]:
     """Every channel of the settings."""
-    return [await _load_channel(home, name) for name in home.config.channels]
+    return [await _load_channel(app, name) for name in app.config.channels]
 
 
 @router.post("/channels/{name}/pause")
-async def pause_channel(home: Home, name: str) -> Channel:
+async def pause_channel(app: ServedApp, name: str) -> Channel:
     """Disconnect a channel. What it has to send waits."""
-    await _require_channel(home, name).ledgers.runtime.write(ledger.pause, name=name, paused=True)
-    return await _load_channel(home, name)
+    await _require_channel(app, name).ledgers.runtime.write(ledger.pause, name=name, paused=True)
+    return await _load_channel(app, name)
 
 
 @router.post("/channels/{name}/resume")
-async def resume_channel(home: Home, name: str) -> Channel:
+async def resume_channel(app: ServedApp, name: str) -> Channel:
     """Connect a channel again."""
-    await _require_channel(home, name).ledgers.runtime.write(ledger.pause, name=name, paused=False)
-    return await _load_channel(home, name)
+    await _require_channel(app, name).ledgers.runtime.write(ledger.pause, name=name, paused=False)
+    return await _load_channel(app, name)
 
 
 @router.post("/channels/{name}/retry")
-async def retry_deliveries(home: Home, name: str) -> Changed:
+async def retry_deliveries(app: ServedApp, name: str) -> Changed:
     """Send again what could not be sent."""
-    count = await _require_channel(home, name).ledgers.runtime.write(ledger.retry, channel=name)
-    home.channels.wake(name)
+    count = await _require_channel(app, name).ledgers.runtime.write(ledger.retry, channel=name)
+    app.channels.wake(name)
     return Changed(count=count)
 
 
 @router.get("/set-aside")
-async def list_set_aside(home: Home) -> list[SetAside]:
+async def list_set_aside(app: ServedApp) -> list[SetAside]:
     """List messages that couldn't be processed."""
-    found = await home.ledgers.runtime.read(ledger.list_set_aside, channel=None)
+    found = await app.ledgers.runtime.read(ledger.list_set_aside, channel=None)
     return [
         SetAside(
             id=each.id,
@@ -89,33 +90,33 @@ async def list_set_aside(home: Home) -> list[SetAside]:
 
 
 @router.post("/set-aside/{id}/retry")
-async def retry_set_aside(home: Home, id: str) -> Changed:  # noqa: A002 - the name in the path
+async def retry_set_aside(app: ServedApp, id: str) -> Changed:  # noqa: A002 - the name in the path
     """Process a message again. If that fails, it stays set aside."""
-    if not await home.channels.retry(id):
+    if not await app.channels.retry(id):
         raise MissingError(f"No message {id} was set aside", hint="GET /api/set-aside lists them.")
     return Changed(count=1)
 
 
 @router.delete("/set-aside/{id}")
-async def dismiss_set_aside(home: Home, id: str) -> Changed:  # noqa: A002 - the name in the path
+async def dismiss_set_aside(app: ServedApp, id: str) -> Changed:  # noqa: A002 - the name in the path
     """Remove a message that was set aside."""
-    if not await home.ledgers.runtime.write(ledger.take, id_=id):
+    if not await app.ledgers.runtime.write(ledger.take, id_=id):
         raise MissingError(f"No message {id} was set aside", hint="GET /api/set-aside lists them.")
     return Changed(count=1)
 
 
-def _require_channel(home: Home, name: str) -> Home:
-    if name not in home.config.channels:
+def _require_channel(app: App, name: str) -> App:
+    if name not in app.config.channels:
         raise MissingError(f"Unknown channel {name}", hint="GET /api/channels lists them.")
-    return home
+    return app
 
 
-async def _load_channel(home: Home, name: str) -> Channel:
-    state = await home.ledgers.runtime.read(ledger.state, name=name)
-    counts = await home.ledgers.runtime.read(ledger.counts, name=name)
+async def _load_channel(app: App, name: str) -> Channel:
+    state = await app.ledgers.runtime.read(ledger.state, name=name)
+    counts = await app.ledgers.runtime.read(ledger.counts, name=name)
     return Channel(
         name=name,
-        kind=home.config.channels[name].kind,
+        kind=app.config.channels[name].kind,
         status=state.status,
         reason=state.reason,
         paused=state.paused,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from nexus.broker.run_handle import Run
 from nexus.engine.errors import EndedError
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import ServedApp, api_router
 from nexus.gateway.views import sessions as views
 from nexus.ledgers.runtime.executions import Status
 from nexus.runs import Result
@@ -59,8 +59,8 @@ class Dismissed(BaseModel):
     dismissed: bool = Field(description="False: it was not a dead letter.")
 
 
-async def _find_run(home: Home, execution_id: ExecutionId) -> Run:
-    run = home.broker.run(execution_id)
+async def _find_run(app: ServedApp, execution_id: ExecutionId) -> Run:
+    run = app.broker.run(execution_id)
     await run.state()
     return run
 
@@ -69,13 +69,13 @@ Known = Annotated[Run, Depends(_find_run)]
 
 
 @router.get("/{execution_id}")
-async def get_execution(home: Home, run: Known) -> Execution:
+async def get_execution(app: ServedApp, run: Known) -> Execution:
     """Show a run."""
     state = await run.state()
     return Execution(
         session=state.session_label,
-        workers_at_work=await home.broker.workers.at_work(run.id),
-        partial=await views.load_partial(home.ledgers, run.id) if state.status == "cancelled" else None,
+        workers_at_work=await app.broker.workers.at_work(run.id),
+        partial=await views.load_partial(app.ledgers, run.id) if state.status == "cancelled" else None,
         **{name: getattr(state, name) for name in _STORED},
     )
 
@@ -88,7 +88,7 @@ async def get_result(run: Known) -> Result:
 
 @router.get("/{execution_id}/stream", response_class=EventSourceResponse)
 async def stream_answer(
-    home: Home,
+    app: ServedApp,
     run: Known,
     last_event_id: Annotated[int, Header(ge=0, le=2**31, description="Last event received.")] = 0,
 ) -> AsyncIterable[ServerSentEvent]:
@@ -107,7 +107,7 @@ async def stream_answer(
         if number > last_event_id:
             said = {key: value for key, value in asdict(delta).items() if value}
             yield _event("delta", number, said)
-    async for event in _end(home, run, number + 1):
+    async for event in _end(app, run, number + 1):
         yield event
 
 
@@ -118,9 +118,9 @@ async def cancel_execution(run: Known) -> Cancelled:
 
 
 @router.post("/{execution_id}/retry", status_code=202)
-async def retry_execution(home: Home, run: Known) -> Retried:
+async def retry_execution(app: ServedApp, run: Known) -> Retried:
     """Run a finished run again, at the end of its session's queue."""
-    return Retried(execution_id=(await home.queue.retry(run.id)).id)
+    return Retried(execution_id=(await app.queue.retry(run.id)).id)
 
 
 class Regeneration(BaseModel):
@@ -132,24 +132,24 @@ class Regeneration(BaseModel):
 
 
 @router.post("/{execution_id}/regenerate", status_code=202)
-async def regenerate_execution(home: Home, run: Known, wanted: Regeneration) -> Retried:
+async def regenerate_execution(app: ServedApp, run: Known, wanted: Regeneration) -> Retried:
     """Answer the message of a finished run again. The new answer replaces the old one."""
-    return Retried(execution_id=(await home.regenerate(run.id, wanted.model)).id)
+    return Retried(execution_id=(await app.regenerate(run.id, wanted.model)).id)
 
 
 @router.post("/{execution_id}/dismiss")
-async def dismiss_execution(home: Home, run: Known) -> Dismissed:
+async def dismiss_execution(app: ServedApp, run: Known) -> Dismissed:
     """Take a run that crashed its process too often off the dead letters, without another attempt."""
-    return Dismissed(dismissed=await home.engine.close_letter(run.id))
+    return Dismissed(dismissed=await app.engine.close_letter(run.id))
 
 
-async def _end(home: Home, run: Run, number: int) -> AsyncIterator[ServerSentEvent]:
+async def _end(app: ServedApp, run: Run, number: int) -> AsyncIterator[ServerSentEvent]:
     try:
         yield _event("result", number, (await run.result()).to_json())
     except EndedError as error:
         status = (await run.state()).status
         said = {"status": status, "message": error.message, "hint": error.hint}
-        if status == "cancelled" and (text := await views.load_partial(home.ledgers, run.id)):
+        if status == "cancelled" and (text := await views.load_partial(app.ledgers, run.id)):
             said["partial"] = text
         yield _event("failed", number, said)
 

@@ -7,7 +7,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 
 from nexus import __version__
-from nexus.gateway.dependencies import Home, HomeMetrics, api_router
+from nexus.gateway.dependencies import HomeMetrics, ServedApp, api_router
 from nexus.gateway.metrics import TYPE as METRICS_TYPE
 from nexus.gateway.views import settings, usage
 from nexus.gateway.views.settings import Section
@@ -24,28 +24,28 @@ class Standing(BaseModel):
 
 
 @router.get("/home")
-async def get_home(home: Home) -> Standing:
+async def get_home(app: ServedApp) -> Standing:
     """Show the home and the version of Nexus."""
-    return Standing(home=home.home.identity(), version=__version__)
+    return Standing(home=app.home.identity(), version=__version__)
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def get_metrics(home: Home, metrics: HomeMetrics) -> Response:
+async def get_metrics(app: ServedApp, metrics: HomeMetrics) -> Response:
     """Metrics in Prometheus text format."""
-    return Response(await metrics.text(home), media_type=METRICS_TYPE)
+    return Response(await metrics.text(app), media_type=METRICS_TYPE)
 
 
 @router.get("/usage")
 async def get_usage(
-    home: Home,
+    app: ServedApp,
     days: Annotated[int, Query(ge=1, le=366, description="Number of days, including today.")] = 30,
     messages: Annotated[int, Query(ge=1, le=100, description="Number of most expensive messages.")] = 10,
 ) -> Report:
     """Show cost by day, model, automation and message, budgets, and refusals."""
-    return await usage.load_report(home.ledgers, home.config, days=days, messages=messages)
+    return await usage.load_report(app.ledgers, app.config, days=days, messages=messages)
 
 
 @router.get("/settings")
-async def get_settings(home: Home) -> tuple[Section, ...]:
+async def get_settings(app: ServedApp) -> tuple[Section, ...]:
     """List all settings. Secrets are only reported as set or not set."""
-    return settings.list_sections(home.config)
+    return settings.list_sections(app.config)

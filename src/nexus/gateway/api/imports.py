@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from nexus import history
 from nexus.errors import MissingError
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import ServedApp, api_router
 from nexus.history.uploads import Upload
 from nexus.ledgers.events import imports
 
@@ -92,10 +92,10 @@ class HowToRead(BaseModel):
 
 
 @router.get("/uploads")
-async def list_uploads(home: Home) -> list[Uploaded]:
+async def list_uploads(app: ServedApp) -> list[Uploaded]:
     """Every upload that is not imported yet."""
     return [
-        _describe_upload(home, each) for each in await asyncio.to_thread(home.imports.uploads.list_complete)
+        _describe_upload(app, each) for each in await asyncio.to_thread(app.imports.uploads.list_complete)
     ]
 
 
@@ -107,56 +107,56 @@ async def list_uploads(home: Home) -> list[Uploaded]:
     },
 )
 async def upload_export(
-    home: Home, request: Request, name: Annotated[str, Query(min_length=1, max_length=500)]
+    app: ServedApp, request: Request, name: Annotated[str, Query(min_length=1, max_length=500)]
 ) -> Uploaded:
     """Upload an export. The body is the file; it is written to disk as it comes."""
     given = request.headers.get("content-length", "")
     expected = int(given) if given.isdecimal() and len(given) < 16 else None
-    upload = await home.imports.uploads.receive(name, _stream_body(request), expected)
-    return _describe_upload(home, upload)
+    upload = await app.imports.uploads.receive(name, _stream_body(request), expected)
+    return _describe_upload(app, upload)
 
 
 @router.get("/uploads/{upload_id}")
-async def get_upload(home: Home, upload_id: UploadId) -> Uploaded:
+async def get_upload(app: ServedApp, upload_id: UploadId) -> Uploaded:
     """An upload with the progress and the result of what is done with it. After its import, it is deleted."""
-    job = home.imports.job(upload_id)
+    job = app.imports.job(upload_id)
     return _describe_upload(
-        home, job.upload if job else await asyncio.to_thread(home.imports.uploads.get, upload_id)
+        app, job.upload if job else await asyncio.to_thread(app.imports.uploads.get, upload_id)
     )
 
 
 @router.delete("/uploads/{upload_id}", status_code=204)
-async def discard_upload(home: Home, upload_id: UploadId) -> None:
+async def discard_upload(app: ServedApp, upload_id: UploadId) -> None:
     """Delete an upload without importing it."""
-    await home.imports.discard(upload_id)
+    await app.imports.discard(upload_id)
 
 
 @router.post("/uploads/{upload_id}/preview", status_code=202)
-async def preview_upload(home: Home, upload_id: UploadId, how: HowToRead) -> Uploaded:
+async def preview_upload(app: ServedApp, upload_id: UploadId, how: HowToRead) -> Uploaded:
     """Count what an upload would bring. Nothing is recorded."""
-    job = await home.imports.preview(upload_id, how.choices())
-    return _describe_upload(home, job.upload)
+    job = await app.imports.preview(upload_id, how.choices())
+    return _describe_upload(app, job.upload)
 
 
 @router.post("/uploads/{upload_id}/import", status_code=202)
-async def import_upload(home: Home, upload_id: UploadId, how: HowToRead) -> Uploaded:
+async def import_upload(app: ServedApp, upload_id: UploadId, how: HowToRead) -> Uploaded:
     """Import an upload in the background. A restart of the home doesn't end it."""
-    job = await home.imports.start(upload_id, how.choices())
-    return _describe_upload(home, job.upload)
+    job = await app.imports.start(upload_id, how.choices())
+    return _describe_upload(app, job.upload)
 
 
 @router.get("/imports")
-async def list_imports(home: Home) -> list[Import]:
+async def list_imports(app: ServedApp) -> list[Import]:
     """Every import, the oldest first."""
-    return [_describe_import(each) for each in await home.ledgers.events.read(imports.list_imports)]
+    return [_describe_import(each) for each in await app.ledgers.events.read(imports.list_imports)]
 
 
 @router.delete("/imports/{import_id}", status_code=204)
-async def undo_import(home: Home, import_id: ImportId) -> None:
+async def undo_import(app: ServedApp, import_id: ImportId) -> None:
     """Undo an import: what it recorded, the people known only from it, and what was learned from it."""
-    if import_id not in {each.id for each in await home.ledgers.events.read(imports.list_imports)}:
+    if import_id not in {each.id for each in await app.ledgers.events.read(imports.list_imports)}:
         raise MissingError("No import has this id", hint="See GET /api/imports.")
-    await home.forget_import(import_id)
+    await app.forget_import(import_id)
 
 
 async def _stream_body(request: Request) -> AsyncGenerator[bytes]:
@@ -164,9 +164,9 @@ async def _stream_body(request: Request) -> AsyncGenerator[bytes]:
         yield piece
 
 
-def _describe_upload(home: Home, upload: Upload) -> Uploaded:
+def _describe_upload(app: ServedApp, upload: Upload) -> Uploaded:
     shown: dict[str, Any] = {"id": upload.id, "name": upload.name, "size_bytes": upload.size_bytes}
-    job = home.imports.job(upload.id)
+    job = app.imports.job(upload.id)
     if job is None:
         return Uploaded(**shown)
     return Uploaded(

@@ -4,7 +4,7 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 
 from nexus.gateway.browsers import LINK_S
-from nexus.gateway.dependencies import Home, HomeKeys, api_router
+from nexus.gateway.dependencies import HomeKeys, ServedApp, api_router
 from nexus.gateway.guard import LOGIN, public_address
 
 router = api_router("login")
@@ -18,9 +18,9 @@ class Link(BaseModel):
 
 
 @router.post("/login-links", status_code=201)
-async def make_login_link(request: Request, home: Home, keys: HomeKeys) -> Link:
+async def make_login_link(request: Request, app: ServedApp, keys: HomeKeys) -> Link:
     """Create a login link that works once, within ten minutes."""
-    public = public_address(home.config.gateway.public_url)
+    public = public_address(app.config.gateway.public_url)
     base = public.origin if public else str(request.base_url)
     return Link(url=login_url(base, keys.new_code()), valid_s=LINK_S)
 

@@ -9,7 +9,7 @@ from fastapi import Header
 from pydantic import Base64Bytes, BaseModel, Field
 
 from nexus.attachments import File
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import ServedApp, api_router
 from nexus.ledgers.runtime.executions import Mode
 
 router = api_router("messages")
@@ -48,7 +48,7 @@ class NewMessage(BaseModel):
         ),
     )
     attachments: list[NewAttachment] = Field(
-        default=[], max_length=100, description="Files to include: images, PDFs and text."
+        default=[], max_length=100, description="Files to include: images, recordings, PDFs and text."
     )
     replaces: str | None = Field(
         default=None,
@@ -73,7 +73,7 @@ class Accepted(BaseModel):
 
 @router.post("/messages", status_code=202)
 async def send_message(
-    home: Home,
+    app: ServedApp,
     message: NewMessage,
     idempotency_key: Annotated[
         str | None,
@@ -86,9 +86,10 @@ async def send_message(
 ) -> Accepted:
     """Send a message. Returns the ids of its request and run immediately.
 
-    The agent gets the text of attached PDFs and text files, and sees images if its model reads them.
+    The agent gets the text of attached PDFs and text files and the words of recordings, and sees images if
+    its model reads them.
     """
-    receipt = await home.receive(
+    receipt = await app.receive(
         message.text,
         session_label=message.session,
         channel=message.channel,

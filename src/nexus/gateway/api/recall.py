@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Query
 
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import ServedApp, api_router
 from nexus.memory.recall import item
 from nexus.memory.recall.item import Budget, Matches, kinds
 
@@ -14,7 +14,7 @@ router = api_router("recall")
 
 @router.get("/recall")
 async def recall(
-    home: Home,
+    app: ServedApp,
     text: Annotated[str, Query(min_length=1, max_length=2_000, description="Question or search words.")],
     scope: Annotated[
         str | None,
@@ -32,6 +32,9 @@ async def recall(
     budget: Annotated[Budget, Query(description="Time and effort.")] = "mid",
     limit: Annotated[int, Query(ge=1, le=200, description="Maximum number of results.")] = 10,
     max_tokens: Annotated[int, Query(ge=1, le=100_000, description="Maximum total tokens.")] = 4_000,
+    deadline_ms: Annotated[
+        int, Query(ge=1, le=60_000, description="How long it may take.")
+    ] = item.PATIENT_MS,
 ) -> Matches:
     """Search the memory, best matches first, with reasons.
 
@@ -48,9 +51,9 @@ async def recall(
         max_results=limit,
         max_tokens=max_tokens,
         budget=budget,
-        deadline_ms=item.PATIENT_MS,
+        deadline_ms=deadline_ms,
     )
-    return await (await home.open_recall()).find(query)
+    return await (await app.open_recall()).find(query)
 
 
 def _in_utc(moment: datetime | None) -> datetime | None:

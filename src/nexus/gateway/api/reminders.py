@@ -12,7 +12,7 @@ from nexus.automations.reminders import Draft, Reminder, build_draft
 from nexus.automations.when import When
 from nexus.errors import UsageError
 from nexus.gateway.api.messages import Channel
-from nexus.gateway.dependencies import Home, api_router
+from nexus.gateway.dependencies import ServedApp, api_router
 
 router = api_router("reminders", "/reminders")
 Name = Annotated[str, Path(max_length=200, description="The reminder's name: `reminder-1`.")]
@@ -48,15 +48,15 @@ class Drafted(BaseModel):
 
 
 @router.get("")
-async def list_reminders(home: Home) -> list[Reminder]:
+async def list_reminders(app: ServedApp) -> list[Reminder]:
     """Every reminder, in the order in which they were made."""
-    return await home.reminders.load_all()
+    return await app.reminders.load_all()
 
 
 @router.post("/draft")
-async def draft_reminder(home: Home, words: Words) -> Drafted:
+async def draft_reminder(app: ServedApp, words: Words) -> Drafted:
     """What a reminder in words would be. Nothing is saved."""
-    draft = await home.reminders.draft(words.words)
+    draft = await app.reminders.draft(words.words)
     at = draft.when.at and clock.timestamp(draft.when.at)
     return Drafted(
         text=draft.text,
@@ -64,30 +64,28 @@ async def draft_reminder(home: Home, words: Words) -> Drafted:
         at=at,
         cron=draft.when.cron,
         zone=draft.when.zone,
-        described=draft.describe(home.reminders.now()),
+        described=draft.describe(app.reminders.now()),
     )
 
 
 @router.post("", status_code=201)
-async def add_reminder(home: Home, new: NewReminder) -> Reminder:
+async def add_reminder(app: ServedApp, new: NewReminder) -> Reminder:
     """Save a reminder of the owner's. It arrives in its session, on its channel."""
-    return await home.remind(
-        _draft(new, home.reminders.now()), session_label=new.session, channel=new.channel
-    )
+    return await app.remind(_draft(new, app.reminders.now()), session_label=new.session, channel=new.channel)
 
 
 @router.post("/{name}/{to}")
-async def change_reminder(home: Home, name: Name, to: Literal["pause", "resume"]) -> list[Reminder]:
+async def change_reminder(app: ServedApp, name: Name, to: Literal["pause", "resume"]) -> list[Reminder]:
     """Pause or resume a reminder; returns all of them."""
-    await home.reminders.change(name, to)
-    return await home.reminders.load_all()
+    await app.reminders.change(name, to)
+    return await app.reminders.load_all()
 
 
 @router.delete("/{name}")
-async def delete_reminder(home: Home, name: Name) -> list[Reminder]:
+async def delete_reminder(app: ServedApp, name: Name) -> list[Reminder]:
     """Delete a reminder; returns those that are left. Its log stays."""
-    await home.reminders.change(name, "delete")
-    return await home.reminders.load_all()
+    await app.reminders.change(name, "delete")
+    return await app.reminders.load_all()
 
 
 def _draft(new: NewReminder, now: datetime) -> Draft:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from fastapi import Path, Query
 from pydantic import BaseModel, Field
 
-from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
+from nexus.gateway.dependencies import Cursor, Limit, ServedApp, api_router
 from nexus.gateway.views import requests as views
 from nexus.gateway.views.requests import RequestLine
 from nexus.ledgers.events import ChangedAnswer
@@ -64,25 +64,25 @@ class Trace(BaseModel):
 
 @router.get("")
 async def list_requests(
-    home: Home,
+    app: ServedApp,
     status: Annotated[Status | None, Query(description="Filter by status.")] = None,
     channel: Annotated[str | None, Query(max_length=200, description="Filter by channel.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[RequestLine]:
     """List requests, newest first, with total cost."""
-    return await views.load_page(home.ledgers, status=status, channel=channel, cursor=cursor, limit=limit)
+    return await views.load_page(app.ledgers, status=status, channel=channel, cursor=cursor, limit=limit)
 
 
 @router.get("/{request_id}")
 async def get_request(
-    home: Home,
+    app: ServedApp,
     request_id: Annotated[
         str, Path(max_length=100, description="Id of the request, or of one of its events, runs or spans.")
     ],
 ) -> Trace:
     """Show a request, its answer and its trace."""
-    found = await views.load_trace(home.ledgers, request_id)
+    found = await views.load_trace(app.ledgers, request_id)
     return Trace(
         asked=found.asked,
         answered=found.answered,

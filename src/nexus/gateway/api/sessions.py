@@ -6,7 +6,7 @@ from fastapi import Path, Query
 from pydantic import BaseModel
 
 from nexus.gateway.api.messages import Channel
-from nexus.gateway.dependencies import Cursor, Home, Limit, api_router
+from nexus.gateway.dependencies import Cursor, Limit, ServedApp, api_router
 from nexus.gateway.views import sessions as views
 from nexus.gateway.views.answers import LastMessage, load_last_message
 from nexus.gateway.views.sessions import Kind, Message, SessionLine
@@ -51,26 +51,28 @@ class Left(BaseModel):
 
 @router.get("")
 async def list_sessions(
-    home: Home,
+    app: ServedApp,
     role: Annotated[str | None, Query(max_length=100, description="Filter by role.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
     kind: Annotated[Kind | None, Query(description="Filter by whose session it is.")] = None,
 ) -> Page[SessionLine]:
     """List sessions by last use."""
-    return await views.load_page(home.ledgers, role=role, cursor=cursor, limit=limit, kind=kind)
+    return await views.load_page(app.ledgers, role=role, cursor=cursor, limit=limit, kind=kind)
 
 
 @router.get("/{label:path}/transcript")
-async def get_transcript(home: Home, label: Label, cursor: Cursor = None, limit: Limit = 50) -> Page[Message]:
+async def get_transcript(
+    app: ServedApp, label: Label, cursor: Cursor = None, limit: Limit = 50
+) -> Page[Message]:
     """Show the latest messages of a session in order; the next page is older."""
-    session = await views.get(home.ledgers, label)
-    return await views.load_transcript(home.ledgers, session.id, cursor=cursor, limit=limit)
+    session = await views.get(app.ledgers, label)
+    return await views.load_transcript(app.ledgers, session.id, cursor=cursor, limit=limit)
 
 
 @router.get("/{label:path}/executions")
 async def list_executions(
-    home: Home,
+    app: ServedApp,
     label: Label,
     after: Annotated[str, Query(description="Only runs after this one.")] = "",
     unfinished: Annotated[bool, Query(description="Only unfinished ones.")] = False,
@@ -78,56 +80,54 @@ async def list_executions(
 ) -> Runs:
     """List the runs of a session, without canceled ones."""
     if newest:
-        last = await home.ledgers.runtime.read(executions.newest_in, session_label=label)
+        last = await app.ledgers.runtime.read(executions.newest_in, session_label=label)
         return Runs(ids=[last] if last else [])
-    found = await (home.active_runs(label) if unfinished else home.runs_after(label, after))
+    found = await (app.active_runs(label) if unfinished else app.runs_after(label, after))
     return Runs(ids=[run.id for run in found])
 
 
 @router.get("/{label:path}/last-message")
-async def get_last_message(home: Home, label: Label) -> LastMessage | None:
+async def get_last_message(app: ServedApp, label: Label) -> LastMessage | None:
     """Show what a person last said in a session, on any channel, and the run that answers it."""
-    return await load_last_message(home.ledgers, label)
+    return await load_last_message(app.ledgers, label)
 
 
 @router.get("/{label:path}/said")
 async def list_said(
-    home: Home,
+    app: ServedApp,
     label: Label,
     channel: Channel = "api",
     limit: Annotated[int, Query(ge=1, le=1_000, description="Maximum number of texts.")] = 100,
 ) -> Texts:
     """List messages sent to a session on a channel."""
     return Texts(
-        texts=await home.ledgers.events.read(
-            events.list_said, channel=channel, external_id=label, limit=limit
-        )
+        texts=await app.ledgers.events.read(events.list_said, channel=channel, external_id=label, limit=limit)
     )
 
 
 @router.get("/{label:path}/unasked")
 async def list_unasked(
-    home: Home,
+    app: ServedApp,
     label: Label,
     channel: Channel = "api",
     after: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="Only after this `seq`.")] = None,
 ) -> Sent:
     """List messages that automations sent to a session, by default since your last message."""
     return Sent(
-        messages=await home.ledgers.events.read(
+        messages=await app.ledgers.events.read(
             events.list_unasked, channel=channel, external_id=label, after=after
         )
     )
 
 
 @router.get("/{label:path}/usage")
-async def get_session_usage(home: Home, label: Label) -> Totals:
+async def get_session_usage(app: ServedApp, label: Label) -> Totals:
     """Show the total cost of a session."""
-    return await home.ledgers.runtime.read(usage.of_session, session_label=label)
+    return await app.ledgers.runtime.read(usage.of_session, session_label=label)
 
 
 @router.post("/{label:path}/leave")
-async def leave_session(home: Home, label: Label, leaving: Leaving) -> Left:
+async def leave_session(app: ServedApp, label: Label, leaving: Leaving) -> Left:
     """Leave a session for a new one. Fires `command:new`."""
-    await home.new_session(label, channel=leaving.channel)
+    await app.new_session(label, channel=leaving.channel)
     return Left(session=label)

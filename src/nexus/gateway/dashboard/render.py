@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse
 from nexus import __version__
 from nexus.gateway.dashboard import parts, periods, words
 from nexus.memory.recall import item
+from nexus.text import pluralize
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 TEMPLATES: Final = Path(__file__).parent / "templates"
 # No script or style inside of a page, nothing from elsewhere, no frame around it, no form to elsewhere.
 POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store"}
 _FILTERS: Final = (
     "age", "amount", "argument_values", "code_spans", "count", "day", "link_citations", "markdown",
-    "plain_words", "plural", "preview", "records", "short", "shorten_times", "size", "status_word",
+    "plain_words", "preview", "records", "short", "shorten_times", "size", "status_word",
     "strip_citations", "tone", "took", "unit", "until", "when", "why",
 )  # fmt: skip
 _THEMES: Final = frozenset({"light", "dark"})
@@ -58,6 +59,7 @@ def environment() -> "Environment":
         most_calls=parts.MOST_CALLS, call_characters=parts.CALL_CHARACTERS, period_choices=periods.CHOICES
     )
     made.filters["label"] = item.label
+    cast("dict[str, Any]", made.filters)["plural"] = pluralize
     made.filters["segment"] = segment
     made.filters["pretty"] = pretty
     made.filters["outcome"] = outcome

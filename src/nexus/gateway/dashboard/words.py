@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 
 from nexus import clock
 from nexus.memory.recall.item import PIN, label
+from nexus.text import join_lines, shorten
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -81,7 +82,7 @@ def argument_values(arguments: str) -> str:
 
 def when(timestamp: str | None) -> str:
     """A moment to the second, in UTC."""
-    return (timestamp or "")[:19].replace("T", " ")
+    return clock.second(timestamp or "")
 
 
 def shorten_times(text: str) -> str:
@@ -139,8 +140,7 @@ def size(count_bytes: float) -> str:
 
 def short(text: str | None, length: int = 120) -> str:
     """The beginning of a text, in one line."""
-    line = " ".join((text or "").split())
-    return line if len(line) <= length else f"{line[: length - 1]}…"
+    return shorten(join_lines(text or ""), length)
 
 
 def unit(number: int, what: str) -> str:
@@ -148,17 +148,12 @@ def unit(number: int, what: str) -> str:
     return f"{what}{'s' * (number != 1)}"
 
 
-def plural(number: int, what: str) -> str:
-    """`1 fact`, `1,200 facts`."""
-    return f"{number:,} {unit(number, what)}"
-
-
 def amount(value: float, unit: str) -> str:
     """Money or tokens."""
     return f"${value:,.2f}" if unit == "usd" else f"{value:,.0f} tokens"
 
 
-_FOUND: Final = re.compile(r"^(.*?)(?: \(found by ([^()]*)\))?$")
+_FOUND: Final = re.compile(r"^(.*?)(?: \((?:found by )?([^()]*)\))?$")
 _WHY: Final = {
     "needed": "The task needs it",
     "pinned": "You pinned it to somebody or something that the message names",
@@ -178,9 +173,9 @@ def why(text: str) -> str:
     found = _FOUND.match(text.strip())
     reason, arms = (found[1], found[2] or "") if found else (text, "")
     said = _WHY.get(reason) or reason[:1].upper() + reason[1:]
-    listed = [label(arm) for arm in arms.split(", ") if arm not in ("", PIN)]
-    by = " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
-    return f"{said}. Found by {by}." if by else f"{said}."
+    ways = dict.fromkeys(label(arm) for arm in arms.split(", ") if arm)
+    ways.pop(label(PIN), None)
+    return f"{said} ({', '.join(ways)})." if ways else f"{said}."
 
 
 def strip_citations(text: str | None) -> str:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from nexus import extras
 from nexus.broker.agent import library
 from nexus.gateway.dependencies import served_by
 
@@ -28,6 +29,7 @@ class _Endpoint:
         served = served_by(Request(scope))
         async with served.making_mcp:
             if served.mcp is None:
+                extras.require("mcp", "Serving the memory over MCP")
                 module = await library.import_module(_SERVER)
                 served.mcp = await served.stack.enter_async_context(module.endpoint(served.app, _PATH))
         assert served.mcp is not None  # noqa: S101 - an invariant, for the reader and the type checker

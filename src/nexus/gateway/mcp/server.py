@@ -36,6 +36,9 @@ from nexus.memory.views.entities import EntityLine
 from nexus.serving import serving
 from nexus.skills.memory import schema
 
+# The SDK logs the arguments of calls, which may be a person's.
+logging.getLogger("mcp").setLevel(logging.WARNING)
+
 _INSTRUCTIONS = """\
 The memory of a person, kept by Nexus on their machine. Use `recall` before you answer something that may
 depend on what they, their people or their projects said or decided earlier. Use `remember` when you learn
@@ -279,7 +282,7 @@ def _format_fact(fact: Observation) -> str:
 def _format_episode(episode: Episode) -> str:
     says_it = episode.title in episode.summary
     about = episode.summary if says_it else f"{episode.title}: {episode.summary}"
-    return f"- {episode.start[:16].replace('T', ' ')} {about} ({episode.channel}, {episode.id})"
+    return f"- {clock.minute(episode.start)} {about} ({episode.channel}, {episode.id})"
 
 
 def client_of(ctx: Context[Any]) -> str:

@@ -15,6 +15,8 @@ from nexus.gateway.views.sessions import Message
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.agents import sessions as stored
 from nexus.ledgers.events import ChangedAnswer, Unasked
+from nexus.ledgers.memory import follow_ups
+from nexus.ledgers.memory.follow_ups import FollowUp
 from nexus.ledgers.runtime import dispatches, usage
 from nexus.ledgers.runtime.dispatches import Dispatch
 from nexus.runs import Totals
@@ -77,6 +79,8 @@ class Answer:
     """By the key of the call that dispatched each."""
     usage: Totals
     offered: tuple[Offer, ...] = ()
+    follow_ups: tuple[FollowUp, ...] = ()
+    """What the message and the answer promise."""
     change: ChangedAnswer | None = None
     """How an automation changed it, if one did: then the messages hold what was delivered."""
 
@@ -104,6 +108,7 @@ async def load_lines(ledgers: Ledgers, said: Sequence[Message], running: Iterabl
         _load_files, event_ids={each.event_id for each in said if each.role == "user"}
     )
     changes = await _load_changes(ledgers, said)
+    promised = await _load_follow_ups(ledgers, said)
     found: list[Line] = []
     left_out = set(running)
     for _, group in groupby(said, key=lambda each: each.turn_id):
@@ -114,7 +119,7 @@ async def load_lines(ledgers: Ledgers, said: Sequence[Message], running: Iterabl
             _describe_question(each, came.get(each.event_id, ())) for each in turn if each.role == "user"
         ]
         if turn[0].execution_id not in left_out and turn[0].turn_status != "running":
-            found.append(await _load_answer(ledgers, turn, spent, given, changes))
+            found.append(await _load_answer(ledgers, turn, spent, given, changes, promised))
     return found
 
 
@@ -138,7 +143,8 @@ async def load_answer(
             usage=spent.get(execution_id, Totals()),
         )
     given = await injections.load_of_requests(ledgers, [said[0].request_id])
-    return await _load_answer(ledgers, said, spent, given, await _load_changes(ledgers, said))
+    changes, promised = await _load_changes(ledgers, said), await _load_follow_ups(ledgers, said)
+    return await _load_answer(ledgers, said, spent, given, changes, promised)
 
 
 async def _load_changes(ledgers: Ledgers, said: Sequence[Message]) -> dict[str, ChangedAnswer]:
@@ -146,6 +152,15 @@ async def _load_changes(ledgers: Ledgers, said: Sequence[Message]) -> dict[str, 
     wanted = {each.request_id for each in said if each.request_id}
     found = await ledgers.events.read(events.changed_answers, request_ids=wanted)
     return {each.key: each for each in found}
+
+
+async def _load_follow_ups(ledgers: Ledgers, said: Sequence[Message]) -> dict[str, list[FollowUp]]:
+    """Load what was promised, by request."""
+    wanted = {each.request_id for each in said if each.request_id}
+    found: dict[str, list[FollowUp]] = {}
+    for each in await ledgers.memory.read(follow_ups.of_requests, wanted):
+        found.setdefault(each.source_request_id or "", []).append(each)
+    return found
 
 
 async def load_worker(ledgers: Ledgers, dispatch_id: str) -> Worker:
@@ -208,6 +223,7 @@ async def _load_answer(
     spent: dict[str, Totals],
     given: dict[str, tuple[Offer, ...]],
     changes: dict[str, ChangedAnswer],
+    promised: dict[str, list[FollowUp]],
 ) -> Answer:
     first, run_id = turn[0], turn[0].execution_id or turn[0].turn_id
     change = changes.get(run_id)
@@ -230,6 +246,7 @@ async def _load_answer(
         workers=await _load_workers(ledgers, dispatched),
         usage=spent.get(run_id, Totals()),
         offered=given.get(first.request_id or "", ()),
+        follow_ups=tuple(promised.get(first.request_id or "", ())),
         change=change,
     )
 

@@ -27,6 +27,7 @@ from nexus.memory.views.page import (
     parse_cursor,
     parse_position,
 )
+from nexus.text import join_lines
 
 # A transcript is read, not downloaded: what is longer is cut, and says so.
 MOST_CHARACTERS = 6_000
@@ -195,7 +196,7 @@ def _choose_title(label: str, source: str, given: str | None, people: str | None
     if given:
         return given
     if source != "nexus" or _MADE_UP.match(label):
-        return " ".join((first or "").split()) or label
+        return join_lines(first or "") or label
     if automation := _OF_AUTOMATION.match(label):
         return automation[1]
     return people or label

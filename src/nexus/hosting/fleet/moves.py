@@ -31,14 +31,10 @@ def choose_host(
         and not each.is_draining
         and each.name != but
         and each.schema >= schema
-        and _has_room(each)
+        and each.load.disk_free_mib >= LEAST_DISK_MIB
     ]
     drawn = (chance or random.Random()).sample(able, min(2, len(able)))  # noqa: S311 - no secret
     return min(drawn, key=_load, default=None)
-
-
-def _has_room(host: FleetHost) -> bool:
-    return host.load.disk_free_mib >= LEAST_DISK_MIB
 
 
 def _load(host: FleetHost) -> float:

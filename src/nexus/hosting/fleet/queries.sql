@@ -106,10 +106,6 @@ SELECT schema FROM hosts WHERE name = :me AND incarnation = :incarnation AND lea
 -- name: set_draining
 UPDATE hosts SET is_draining = :is_draining WHERE name = :host RETURNING name
 
--- name: forget_host
-DELETE FROM hosts AS h WHERE h.name = :host AND h.lease_until < clock_timestamp()
-  AND NOT EXISTS (SELECT 1 FROM homes AS o WHERE o.host = h.name) RETURNING name
-
 -- name: owner
 SELECT h.name, h.url, h.lease_until > clock_timestamp() FROM homes AS o JOIN hosts AS h ON h.name = o.host
 WHERE o.id = :id

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Any, Final, Self, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, SQLAlchemyError
@@ -47,7 +47,6 @@ from nexus.hosting.registry import (
 )
 from nexus.ledgers import migrate, sql
 
-T = TypeVar("T")
 _HERE: Final = Path(__file__).parent
 _VERSION: Final = 1
 _SCHEMA: Final = "nexus_fleet"
@@ -207,11 +206,6 @@ class FleetRegistry(Registry):
     def set_draining(self, host: str, is_draining: bool = True) -> None:
         if not self._run("set_draining", host=host, is_draining=is_draining):
             raise HomeError(f"No host named {host}", hint="See `nexus host hosts`.")
-
-    def forget_host(self, name: str) -> None:
-        """Remove a host that is gone and owns nothing."""
-        if not self._run("forget_host", host=name):
-            raise HomeError(f"{name} is alive, owns homes or doesn't exist", hint="See `nexus host hosts`.")
 
     def join(self, *, url: str, folder_id: str, lease_s: float) -> bool:
         """Take a lease under our name. False: another process has one, in another folder."""

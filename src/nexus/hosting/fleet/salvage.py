@@ -1,7 +1,7 @@
 """What a host accepted and could not copy before another host took its home: it is given to that host.
 
-Only messages: whatever was computed from them is computed again. A folder is deleted once its messages have
-arrived and a copy that has the rest was read back.
+Only messages: whatever was computed from them is computed again. They are given as soon as that host has the
+home, and again until its copy was read back: only then is the folder deleted.
 """
 
 import asyncio
@@ -56,9 +56,8 @@ async def salvage(registry: "FleetRegistry", copies: "Replicas", folder: Path) -
         if successor.events_seq is None:
             # It was handed over, and is closed there.
             await copies.check(f"{place.id}/{epoch}", home)
-        elif not successor.is_checked:
-            return False  # its owner may still fail, and need what is here or in our copy
         else:
+            # At once: this disk may be lost, too.
             try:
                 count = await _give(registry, place.id, home, successor.events_seq)
             except (httpx.HTTPError, HomeAwayError) as error:
@@ -66,6 +65,8 @@ async def salvage(registry: "FleetRegistry", copies: "Replicas", folder: Path) -
                 return False
             if count:
                 _log.warning("messages were salvaged", extra={"home": place.id, "messages": count})
+            if not successor.is_checked:
+                return False  # its owner may still fail, and need what is here or in our copy
             # Its owner has deleted it, but we may have written to it since.
             await copies.drop(f"{place.id}/{epoch}")
             await asyncio.to_thread(registry.note_dropped, place.id, epoch)
@@ -85,6 +86,7 @@ def _keep(root: Path, folder: Path) -> None:
 
 
 async def _give(registry: "FleetRegistry", home_id: str, home: Home, after: int) -> int:
+    """Give the messages after an event to the owner of their home; returns how many it did not have."""
     waiting = await asyncio.to_thread(list, salvaged.messages(home, after))
     if not waiting:
         return 0
@@ -92,8 +94,10 @@ async def _give(registry: "FleetRegistry", home_id: str, home: Home, after: int)
     if owner is None or not owner.is_alive:
         raise HomeAwayError("Its owner is not alive")
     headers = {"authorization": registry.authorization(owner.host)}
+    taken = 0
     async with httpx.AsyncClient(base_url=owner.url, headers=headers, timeout=_TIMEOUT_S) as client:
         for message in waiting:
             answer = await client.post(SALVAGED.format(id=home_id), json=message)
             answer.raise_for_status()
-    return len(waiting)
+            taken += bool(answer.json()["taken"])
+    return taken

@@ -1,6 +1,6 @@
 """Backups: made of a live home, checked, and brought back."""
 
-from nexus.ledgers.backup.copy import make
+from nexus.ledgers.backup.copy import make, private_copy
 from nexus.ledgers.backup.encryption import open_backup
 from nexus.ledgers.backup.manifest import Manifest, check
 from nexus.ledgers.backup.restore import (
@@ -22,6 +22,7 @@ __all__ = [
     "make",
     "newest",
     "open_backup",
+    "private_copy",
     "rebuild",
     "restore",
     "restore_ledger",

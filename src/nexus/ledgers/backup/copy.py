@@ -18,7 +18,7 @@ from nexus.ledgers import files
 from nexus.ledgers.backup import encryption
 from nexus.ledgers.backup.manifest import ENGINE, File, Ledger, Manifest, Tree, engine_problems, examine
 from nexus.ledgers.failures import translate_errors
-from nexus.ledgers.staging import as_it_is, snapshots
+from nexus.ledgers.staging import as_it_is, hold_trial, snapshots
 
 _BUSY_TIMEOUT_S = 30
 Progress = Callable[[int, int], None]
@@ -128,6 +128,42 @@ def _refuse_unusable(home: Home, destination: Path) -> None:
             )
 
 
+@contextmanager
+def private_copy(home: Home) -> Generator[Home]:
+    """Copy the ledgers as they are now into a home of their own, to try something out; deleted at the end.
+
+    Nothing of the home changes, not even a WAL that a crash left. There is one copy at a time.
+    """
+    with hold_trial(home) as place:
+        _copy_ledgers(home, place)
+        yield place
+
+
+def _copy_ledgers(home: Home, place: Home) -> None:
+    try:
+        place.create_files()
+        with snapshots(home, _open_untouched) as sources:
+            for name, source in sources.items():
+                for _ in _copy_ledger(source, place.ledger(name), name):
+                    pass
+    except (OSError, LedgerFullError) as error:
+        raise CareError(
+            f"Can't copy the ledgers to {place.root}: {files.reason(error)}",
+            hint="Nothing was changed. The disk needs room for a second copy of them.",
+        ) from error
+
+
+def _open_untouched(path: Path, ledger: str) -> apsw.Connection:
+    """Open a file and leave it as it is when closing, with its WAL or without one."""
+    if path.with_name(f"{path.name}-wal").exists():
+        connection = as_it_is(path, ledger)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        return connection
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
 def _fill(home: Home, building: Path, progress: Progress) -> Manifest:
     created_at = clock.timestamp(clock.now())
     # The engine refers to runs in the runtime ledger, so it is caught before: a run that it does not know
@@ -203,15 +239,7 @@ def _copy_tree(home: Home, building: Path) -> Tree:
 
 def record_backup(home: Home, folder: Path) -> None:
     """Remember where a backup was put."""
-    known = [line for line in list_backups(home) if line != str(folder)]
+    known = [line for line in files.list_backups(home) if line != str(folder)]
     with suppress(OSError):  # the backup is whole without it
         lines = "".join(f"{line}\n" for line in [*known, folder])
         home.backups_file.write_text(lines, encoding="utf-8")
-
-
-def list_backups(home: Home) -> list[str]:
-    """Return the folders of the backups that were made of a home, the oldest first."""
-    try:
-        return home.backups_file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []

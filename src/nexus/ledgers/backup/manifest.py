@@ -16,7 +16,7 @@ import apsw
 
 from nexus.errors import CareError, LedgerCorruptError, NexusError
 from nexus.home import LEDGERS
-from nexus.ledgers import files, migrate, tables
+from nexus.ledgers import files, migrate, sql, tables
 from nexus.ledgers.failures import translate_errors
 
 FORMAT: Final = "nexus-backup"
@@ -165,6 +165,12 @@ def require_intact(folder: Path) -> Manifest:
 def ledger_problems(path: Path, name: str, ledger: Ledger) -> list[str]:
     """Whether a ledger's file is sound and holds what its backup said."""
     recorded, newest = ledger.schema_version, migrate.latest(name)
+    if 0 < recorded < sql.BASELINE:
+        raise CareError(
+            f"The backup is from before Nexus 0.1.0: its {name} ledger has schema {recorded}",
+            hint="Restore it with the checkout that made it and run `nexus export home.jsonl.gz` there. Then "
+            "run `nexus import home.jsonl.gz` with this program.",
+        )
     if recorded > newest:
         return [f"the {name} ledger has schema {recorded}, newer than this program's {newest}: update Nexus"]
     try:

@@ -8,14 +8,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus.config import LedgersConfig
-from nexus.errors import CareError
+from nexus.errors import CareError, NexusError
 from nexus.home import LEDGERS, Home, HomeLock
 from nexus.ledgers import attach, events, files, migrate, quarantine, reconcile, staging
 from nexus.ledgers.backup import encryption
-from nexus.ledgers.backup.copy import Progress, list_backups
-from nexus.ledgers.backup.manifest import Manifest, engine_problems, ledger_problems, require_intact
+from nexus.ledgers.backup.copy import Progress
+from nexus.ledgers.backup.manifest import (
+    Manifest,
+    engine_problems,
+    ledger_problems,
+    require_intact,
+    require_sound,
+)
 from nexus.ledgers.connection import connect
 from nexus.ledgers.failures import translate_errors
+from nexus.ledgers.forgetting.planning import Nothing
+from nexus.ledgers.forgetting.receipts import Folder
+from nexus.ledgers.forgetting.restoring import (
+    OpenBeside,
+    Returned,
+    count_unreceipted,
+    find_folder,
+    remove_again,
+)
 from nexus.ledgers.ledgers import set_aside
 from nexus.ledgers.quarantine import Held
 
@@ -28,6 +43,12 @@ class Restored:
     kept: Path | None
     held: tuple[Held, ...]
     """What waits for the owner's approval."""
+    returned: tuple[Returned, ...] = ()
+    """What was forgotten since the backup."""
+    unreceipted: int = 0
+    """How often the replaced home forgot something without a receipt since: that is back."""
+    knows_receipts: bool = True
+    """Whether a place was known where receipts would be."""
 
 
 def restore(
@@ -38,10 +59,15 @@ def restore(
     trust: bool = False,
     identity: Path | None = None,
     progress: Progress = lambda done, total: None,
+    receipts: Path | None = None,
+    bring_back: bool = False,
+    open_beside: OpenBeside = lambda _: Nothing(),
 ) -> Restored:
     """Make a home's content what a backup holds. What was there is kept, and needs `replace`.
 
     Without `trust`, what could run arrives switched off. An encrypted backup needs the file of a private key.
+    What was forgotten since is removed again, by the receipts of the home, those beside the backup, and those
+    in the home or folder `receipts`; with `bring_back` it stays.
     """
     source = source.expanduser().resolve()
     if not source.is_file():
@@ -57,10 +83,25 @@ def restore(
         _lay(folder, manifest, place, progress)
         _check_again(place, manifest)
         held = () if trust else quarantine.hold(place)
+        sources = [Folder.of(home), Folder(folder / "receipts"), Folder.of(place)]
+        if receipts is not None:
+            sources.append(find_folder(receipts))
+        returned = remove_again(
+            place, sources, made_at=manifest.created_at, open_beside=open_beside, bring_back=bring_back
+        )
+        unreceipted = count_unreceipted(home, manifest.created_at)
+        knows = home.ledger("runtime").is_file() or any(each.load() for each in sources)
         _announce(place, manifest)
         kept = staging.move_in(place, home)
         attach.ensure(home)
-    return Restored(manifest=manifest, kept=kept, held=held)
+    return Restored(
+        manifest=manifest,
+        kept=kept,
+        held=held,
+        returned=tuple(returned),
+        unreceipted=unreceipted,
+        knows_receipts=knows,
+    )
 
 
 def _lay(source: Path, manifest: Manifest, place: Home, progress: Progress) -> None:
@@ -125,14 +166,19 @@ class Backup:
 def newest(home: Home) -> Backup | None:
     """Return the newest of the backups that were made of a home here and can be read."""
     found: list[Backup] = []
-    for line in list_backups(home):
+    for line in files.list_backups(home):
         with suppress(CareError, OSError):
             found.append(Backup(folder=Path(line), manifest=Manifest.read(Path(line))))
     return max(found, key=lambda backup: backup.manifest.created_at, default=None)
 
 
-def restore_ledger(home: Home, name: str, backup: Backup) -> None:
-    """Put the ledger of a backup into the place of one that is missing or damaged."""
+def restore_ledger(
+    home: Home, name: str, backup: Backup, open_beside: OpenBeside = lambda _: Nothing()
+) -> None:
+    """Put the ledger of a backup into the place of one that is missing or damaged.
+
+    What was forgotten since is removed again, once all ledgers are there.
+    """
     path, part = home.ledger(name), backup.manifest.ledgers[name]
     arriving = path.with_name(f".{path.name}.restored")
     with HomeLock(home, "alone"):
@@ -151,6 +197,16 @@ def restore_ledger(home: Home, name: str, backup: Backup) -> None:
         finally:
             arriving.unlink(missing_ok=True)
         reconcile.mark(home)
+    if all(home.ledger(each).is_file() and not _is_damaged(home, each) for each in LEDGERS):
+        remove_again(home, [Folder.of(home)], made_at=backup.manifest.created_at, open_beside=open_beside)
+
+
+def _is_damaged(home: Home, name: str) -> bool:
+    try:
+        require_sound(home.ledger(name), name)
+    except NexusError:
+        return True
+    return False
 
 
 def create_empty(home: Home, name: str) -> None:

@@ -13,6 +13,8 @@ from nexus.attachments import Attachment
 from nexus.ledgers import sql
 from nexus.ledgers.text import storable, storable_or_none
 
+TRANSCRIPT: Final = ":transcript"
+"""How the external id of what was said in a voice note ends, behind the id of its event."""
 Direction = Literal["inbound", "outbound", "internal"]
 ParticipantRole = Literal["sender", "recipient", "cc", "observer"]
 
@@ -134,6 +136,33 @@ def attach(connection: apsw.Connection, event_id: str, attachments: Iterable[Att
         for place, each in enumerate(attachments)
     ]
     connection.executemany(sql.queries("events")["attach"], rows)
+
+
+def transcribe(connection: apsw.Connection, recorded: Event, content: str) -> str:
+    """Record what was said in a voice note: an event of its own, with the sender and files of the note.
+
+    It is recorded once; returns its id.
+    """
+    said = NewEvent(
+        channel=recorded.channel,
+        content=content,
+        kind="transcript",
+        thread_id=recorded.thread_id,
+        external_id=f"{recorded.id}{TRANSCRIPT}",
+        sender=recorded.sender,
+        # What the channel calls the message, for the answer to it.
+        metadata={"edits": recorded.external_id, **recorded.metadata},
+        occurred_at=clock.parse(recorded.occurred_at),
+    )
+    [event_id] = append(connection, [said])
+    connection.execute(sql.queries("events")["copy_participants"], {"id": event_id, "recorded": recorded.id})
+    attach(connection, event_id, attachments_of(connection, recorded.id))
+    return event_id
+
+
+def find_transcript(connection: apsw.Connection, recorded: Event) -> Event | None:
+    """Return what was said in a voice note, if it was transcribed."""
+    return find_by_external_id(connection, channel=recorded.channel, external_id=f"{recorded.id}{TRANSCRIPT}")
 
 
 def thread(connection: apsw.Connection, thread_id: str) -> tuple[str, str] | None:

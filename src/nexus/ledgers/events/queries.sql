@@ -6,6 +6,15 @@ ON CONFLICT DO NOTHING
 -- name: thread_by_external_id
 SELECT id FROM threads WHERE channel = ? AND external_id = ?
 
+-- name: thread_metadata
+SELECT id, metadata_json FROM threads WHERE channel = ? AND external_id = ?
+
+-- name: thread_updated
+SELECT updated_at FROM threads WHERE channel = ? AND external_id = ?
+
+-- name: set_thread_metadata
+UPDATE threads SET metadata_json = :metadata, updated_at = :now WHERE id = :id
+
 -- name: recorded
 SELECT id FROM events WHERE channel = ? AND external_id = ?
 
@@ -168,7 +177,7 @@ SELECT seq, id, direction, sender, substr(content, 1, :most), length(content), o
 FROM events WHERE thread_id = :thread_id AND seq > :seq ORDER BY seq LIMIT :limit
 
 -- name: last_message
-SELECT content FROM events WHERE thread_id = ? AND direction = 'inbound' AND kind = 'message'
+SELECT content FROM events WHERE thread_id = ? AND direction = 'inbound' AND kind IN ('message', 'transcript')
 ORDER BY seq DESC LIMIT 1
 
 -- name: said_for_request
@@ -268,6 +277,10 @@ WHERE (e.occurred_at, e.seq) > (:at, :seq) ORDER BY e.occurred_at, e.seq LIMIT :
 SELECT count(DISTINCT event_id), min(occurred_at), max(occurred_at)
 FROM event_participants JOIN events ON events.id = event_id
 WHERE entity_id IN (SELECT value FROM json_each(?))
+
+-- name: copy_participants
+INSERT OR IGNORE INTO event_participants (event_id, role, identifier, display_name, contact_id, entity_id)
+SELECT :id, role, identifier, display_name, contact_id, entity_id FROM event_participants WHERE event_id = :recorded
 
 -- name: attach
 INSERT OR IGNORE INTO attachments (id, event_id, filename, media_type, size_bytes, sha256, path)

@@ -1,7 +1,7 @@
 """What a forgetting takes: the plan, its record in the runtime ledger, and the counts of a report."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Protocol, cast
@@ -64,6 +64,13 @@ class Entry:
         values = (self.forget_id, self.target.kind, self.target.value, self._counts_json(), actor)
         connection.execute(_QUERIES["begin_forget"], values)
         self._add_items(connection, sets)
+
+    def reopen(self, connection: apsw.Connection, items: Iterable[tuple[str, str]], actor: str) -> None:
+        """Plan again what was forgotten before: these items of it are back."""
+        values = (self.forget_id, self.target.kind, self.target.value, self._counts_json(), actor)
+        connection.execute(_QUERIES["reopen_forget"], values)
+        rows = ((self.forget_id, kind, key) for kind, key in items)
+        connection.executemany(_QUERIES["plan_item"], rows)
 
     def extend(self, connection: apsw.Connection, sets: Sets) -> None:
         """Write down what a later pass found."""
@@ -134,6 +141,11 @@ class Beside(Protocol):
         """Take the removed bytes out of its files; returns what could not be done."""
         ...
 
+    @property
+    def renews_copies(self) -> bool:
+        """Whether leaving `elsewhere` replaces the copies that a host has of the home."""
+        ...
+
     def elsewhere(self) -> AbstractAsyncContextManager[None]:
         """Entered once the plan is written down. When it is left, copies elsewhere have lost it, too."""
         ...
@@ -141,6 +153,8 @@ class Beside(Protocol):
 
 class Nothing:
     """Where the ledgers are all there is."""
+
+    renews_copies = False
 
     async def remove(self, execution_ids: Sequence[str], /) -> None:
         pass
@@ -249,6 +263,7 @@ def _follow_meaning(sets: Sets) -> None:
         sets.add("contacts", queries["contacts_without_an_entity"])
     if "events" in sets.new:
         sets.add("agent_turns", queries["turns_of_tool_events"])
+        sets.add("events", queries["recordings_and_transcripts"])
     if "agent_turns" in sets.new:
         sets.add("agent_turns", queries["turns_with_results_of_turns"])
         sets.add("agent_turns", queries["summaries_of_turns"])

@@ -56,6 +56,16 @@ JOIN agents.agent_messages AS message ON message.event_id = said.id
 WHERE gone.id IN new_events AND gone.kind = 'tool_call'
   AND rtrim(gone.external_id, '0123456789') LIKE '%/tool-'
 
+-- name: recordings_and_transcripts
+-- A voice note and what was said in it are two events of one message.
+SELECT said.id FROM events.events AS gone
+JOIN events.events AS said ON said.channel = gone.channel AND said.external_id = gone.id || ':transcript'
+WHERE gone.id IN new_events
+UNION
+SELECT note.id FROM events.events AS gone
+JOIN events.events AS note ON note.id = substr(gone.external_id, 1, length(gone.external_id) - 11)
+WHERE gone.id IN new_events AND gone.kind = 'transcript'
+
 -- name: turns_with_results_of_turns
 -- An imported result is kept with its call, which an earlier turn may have made. It has the result's time.
 WITH gone AS (
@@ -261,6 +271,16 @@ LIMIT 2000
 
 -- name: begin_forget
 INSERT INTO forgets (id, target_kind, target, counts_json, actor) VALUES (?, ?, ?, ?, ?)
+
+-- name: reopen_forget
+INSERT INTO forgets (id, target_kind, target, counts_json, actor) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET completed_at = NULL
+
+-- name: channels
+SELECT channel FROM events.events UNION SELECT channel FROM events.threads UNION SELECT scope FROM identity.entities
+
+-- name: completed_forgets
+SELECT id FROM forgets WHERE completed_at > :after
 
 -- name: plan_item
 INSERT OR IGNORE INTO forget_items (forget_id, kind, item_id) VALUES (?, ?, ?)

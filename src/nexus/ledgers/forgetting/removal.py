@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,12 +17,15 @@ import apsw
 from nexus import ids
 from nexus.errors import CareError, LedgerBusyError, LedgerFullError
 from nexus.home import LEDGERS, Home
-from nexus.ledgers import guards
+from nexus.ledgers import guards, staging
 from nexus.ledgers.attach import statement
 from nexus.ledgers.database import Database, Work
 from nexus.ledgers.events import imports
-from nexus.ledgers.forgetting import planning, tables
+from nexus.ledgers.forgetting import planning, recording, tables
+from nexus.ledgers.forgetting.inspection import Item
 from nexus.ledgers.forgetting.planning import Beside, Counts, Entry, Nothing, Plan
+from nexus.ledgers.forgetting.receipts import Receipt
+from nexus.ledgers.forgetting.recording import Sought
 from nexus.ledgers.forgetting.rules import Table
 from nexus.ledgers.forgetting.sets import (
     Sets,
@@ -59,6 +62,9 @@ class Report:
     kept: dict[str, int] = field(default_factory=dict[str, int])
     # Files of the home that name it, relative to the home.
     named_in: list[Path] = field(default_factory=list[Path])
+    receipt: Receipt
+    # Where the receipt is.
+    file: Path
 
 
 async def find(ledgers: Ledgers, resolve: Work[P, Target], /, *args: P.args, **kwargs: P.kwargs) -> Target:
@@ -94,9 +100,11 @@ async def forget(
             return None
         entry = Entry(forget_id=ids.new("fgt"), target=target, counts=Counts().and_those_of(plan))
         require_space(ledgers.home, _to_scrub(entry))
+        sought = Sought()
+        await asyncio.to_thread(sought.gather, sets)
         await ledgers.runtime.write(entry.begin, sets=sets, actor=actor)
     planned = time.perf_counter()
-    report = await _carry_out(ledgers, entry, tell, beside)
+    report = await _carry_out(ledgers, entry, tell, beside, sought)
     named_in = await asyncio.to_thread(files_naming, ledgers.home, target.names)
     seconds = {"plan": planned - began, **report.seconds}
     return replace(report, seconds=seconds, kept=plan.kept, named_in=named_in)
@@ -113,26 +121,56 @@ async def resume(ledgers: Ledgers, *, tell: Tell = lambda _: None, beside: Besid
     return [await _carry_out(ledgers, entry, tell, beside) for entry in await list_unfinished(ledgers)]
 
 
-async def _carry_out(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> Report:
+async def repeat(
+    ledgers: Ledgers, receipt: Receipt, target: Target, items: Sequence[Item], beside: Beside
+) -> Report:
+    """Remove again what a receipt names, where an older backup brought it back."""
+    await _bring_up_to_date(ledgers)
+    entry = Entry(forget_id=receipt.id, target=target, counts=Counts())
+    await ledgers.runtime.write(entry.reopen, items=items, actor="restore")
+    async with _plan(ledgers, target, entry.forget_id) as (sets, plan):
+        entry = replace(entry, counts=Counts().and_those_of(plan))
+        await ledgers.runtime.write(entry.extend, sets=sets)
+    return await _carry_out(ledgers, entry, lambda _: None, beside)
+
+
+async def _carry_out(
+    ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside, sought: Sought | None = None
+) -> Report:
     began = time.perf_counter()
     try:
+        draft = await recording.begin(ledgers, entry)
         async with beside.elsewhere():
-            entry = await _remove_all(ledgers, entry, tell, beside)
+            entry = await _remove_all(ledgers, entry, tell, beside, sought)
             removed = time.perf_counter()
             await ledgers.events.write(entry.publish)
-            await _drop_streams(ledgers)
+            await _drop_working_files(ledgers)
+            items = await recording.note_items(ledgers, entry, draft)
             await _scrub_all(ledgers, entry, tell, beside)
+        scrubbed = time.perf_counter()
+        tell("Writing the receipt")
+        receipt, file = await recording.finish(ledgers, entry, draft, items, sought, beside)
         await ledgers.runtime.write(entry.complete)
     except (LedgerBusyError, LedgerFullError) as error:
         raise CareError(
             f"The {entry.target.kind} {entry.target.value} was not deleted completely: {error.message}",
             hint=f"{error.hint} Then run `nexus forget resume`.",
         ) from error
-    seconds = {"remove": removed - began, "scrub": time.perf_counter() - removed}
-    return Report(forget_id=entry.forget_id, target=entry.target, counts=entry.counts, seconds=seconds)
+    ended = time.perf_counter()
+    seconds = {"remove": removed - began, "scrub": scrubbed - removed, "check": ended - scrubbed}
+    return Report(
+        forget_id=entry.forget_id,
+        target=entry.target,
+        counts=entry.counts,
+        seconds=seconds,
+        receipt=receipt,
+        file=file,
+    )
 
 
-async def _remove_all(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> Entry:
+async def _remove_all(
+    ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside, sought: Sought | None
+) -> Entry:
     await _follow_plan(ledgers, entry, tell, beside)
     for _ in range(_LATER_PASSES):
         tell("Checking for new data")
@@ -140,6 +178,8 @@ async def _remove_all(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside
             if plan.is_empty:
                 break
             entry = replace(entry, counts=entry.counts.and_those_of(plan))
+            if sought is not None:
+                await asyncio.to_thread(sought.gather, sets)
             await ledgers.runtime.write(entry.extend, sets=sets)
         await _follow_plan(ledgers, entry, tell, beside)
     return entry
@@ -198,14 +238,15 @@ def _delete_files(home: Home, paths: list[str]) -> None:
                 file.unlink()
 
 
-async def _drop_streams(ledgers: Ledgers) -> None:
-    """Remove what runs said while they ran, but for those under way that stay."""
+async def _drop_working_files(ledgers: Ledgers) -> None:
+    """Remove what runs said while they ran, but for those under way that stay; and what a preview left."""
     under_way = set(await ledgers.runtime.read(executions.list_unfinished))
 
     def remove() -> None:
         for path in (ledgers.home.run / "streams").glob("*.jsonl"):
             if path.stem not in under_way:
                 path.unlink(missing_ok=True)
+        staging.remove_left_trial(ledgers.home)
 
     await asyncio.to_thread(remove)
 

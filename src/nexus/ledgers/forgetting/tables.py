@@ -286,6 +286,21 @@ _MEMORY: Final = (
     ),
     Table(
         "memory",
+        "follow_ups",
+        refs=(
+            Ref("event_id", "events"),
+            Ref("reply_thread_id", "threads", Then.CLEAR),
+            Ref("source_request_id", "requests", Then.CLEAR),
+            Ref("promiser_entity_id", "entities"),
+            Ref("recipient_entity_id", "entities"),
+            Ref("closed_by_event_id", "events", Then.CLEAR),
+            Ref("raised_by", "invocations", Then.CLEAR),
+        ),
+        texts=(Text("promise"), Text("promiser_name"), Text("recipient_name")),
+        time=Time("created_at", unless="event_id IN (SELECT id FROM events.events)"),
+    ),
+    Table(
+        "memory",
         "analysis_runs",
         refs=(
             Ref("subject_entity_id", "entities"),
@@ -374,6 +389,31 @@ _MEMORY: Final = (
         "backfill_episodes",
         key=("backfill_id", "episode_id"),
         refs=(Ref("backfill_id", "backfills"), Ref("episode_id", "episodes")),
+    ),
+    Table("memory", "exams", kept="counts, versions and names of models: no content"),
+    Table(
+        "memory",
+        "exam_answers",
+        key=("exam_id", "fact_id"),
+        refs=(Ref("fact_id", "facts"), Ref("entity_id", "entities", Then.CLEAR)),
+    ),
+    Table(
+        "memory",
+        "exam_findings",
+        key=("exam_id", "fact_id", "kind"),
+        refs=(
+            Ref("fact_id", "facts"),
+            Ref("other_fact_id", "facts"),
+            Ref("entity_id", "entities"),
+        ),
+        texts=(Text("detail"), Text("fixes_json")),
+    ),
+    Table(
+        "memory",
+        "exam_wordings",
+        key=("fact_id", "model", "number"),
+        refs=(Ref("fact_id", "facts"),),
+        texts=(Text("question"),),
     ),
     Table(
         "memory",

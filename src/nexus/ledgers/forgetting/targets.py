@@ -74,7 +74,7 @@ class Names:
         for _ in range(_NESTED_ESCAPES):
             if "\\" not in text:
                 return False
-            text = _unescape(text)
+            text = unescape(text)
             if self._stands_in(fold(text), which):
                 return True
         return False
@@ -107,7 +107,7 @@ def _hint(name: str) -> str:
     return max(_WORD.findall(name), key=len, default=name)
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
     decoded = _ESCAPE.sub(_character, text)
     # Two escapes of a surrogate pair are one character.
     return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -132,6 +132,8 @@ class Target:
     # Whether what names an entity goes too, and the names by which it is found.
     mentions: bool = False
     names: Names = field(default_factory=Names)
+    # Whether some of its names are not searched for.
+    skips_names: bool = False
 
     @property
     def range(self) -> tuple[str, str] | None:
@@ -161,7 +163,13 @@ def entity(
             hint="Delete threads or time ranges, or the whole home.",
         )
     names = _texts(connection, queries["names_of_entity"], {"id": roots[0]}) if mentions else []
-    return Target(kind="entity", value=roots[0], mentions=mentions, names=Names.of(names, without))
+    return Target(
+        kind="entity",
+        value=roots[0],
+        mentions=mentions,
+        names=Names.of(names, without),
+        skips_names=bool(without),
+    )
 
 
 def fact(connection: apsw.Connection, wanted: str) -> Target:

@@ -14,6 +14,7 @@ from nexus.errors import MissingError, UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.memory import seals
 from nexus.ledgers.text import storable
+from nexus.text import join_lines
 
 # Facts that were written with plain SQL, or before there were seals, are sealed along with new ones.
 _OLDER_TO_SEAL: Final = 100
@@ -61,10 +62,14 @@ class Successor:
         return replacement_note(self.how, self.at, self.fact)
 
 
-def replacement_note(how: How, at: str, text: str) -> str:
-    """Say of a replaced fact what holds instead, in the words that every surface uses."""
-    said = " ".join(text.split())
-    return f"until {at[:10]}; now: {said}" if how == "changed" else f"{how} on {at[:10]}: {said}"
+def replacement_note(how: How, at: str, text: str, *, is_next: bool = True) -> str:
+    """Say of a replaced fact what holds instead, in the words that every surface uses.
+
+    `is_next` says whether that replaced it directly: only then did it correct or cancel it.
+    """
+    when = f"until {at[:10]}" if how == "changed" else f"{how} on {at[:10]}"
+    now = ": " if is_next and how != "changed" else "; now: "
+    return f"{when}{now}{join_lines(text)}"
 
 
 def successors(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str, Successor]:

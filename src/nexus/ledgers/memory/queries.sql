@@ -655,3 +655,112 @@ FROM base LEFT JOIN facts AS fact ON fact.id = base.id LEFT JOIN episode_events 
 UNION ALL
 SELECT id, NULL, metadata_json ->> 'author', content
 FROM mental_models WHERE id IN (SELECT id FROM base) AND metadata_json ->> 'author_kind' <> 'owner'
+
+-- name: add_follow_up
+INSERT INTO follow_ups (
+  id, event_id, reply_thread_id, source_request_id, promiser, promiser_entity_id, promiser_name,
+  recipient_entity_id, recipient_name, promise, due_at, raise_at, created_at
+) VALUES (
+  :id, :event_id, :reply_thread_id, :source_request_id, :promiser, :promiser_entity_id, :promiser_name,
+  :recipient_entity_id, :recipient_name, :promise, :due_at, :raise_at, :created_at
+) ON CONFLICT (id) DO NOTHING
+
+-- name: follow_up_columns
+id, event_id, reply_thread_id, source_request_id, promiser, promiser_entity_id, promiser_name,
+recipient_entity_id, recipient_name, promise, due_at, raise_at, status, closed_at, closed_by_event_id,
+raised_at, raised_by, created_at
+
+-- name: follow_ups
+SELECT {columns} FROM follow_ups
+WHERE (:status = '' OR status = :status)
+ORDER BY status <> 'open', due_at IS NULL, due_at, created_at DESC, id DESC LIMIT :limit
+
+-- name: follow_ups_ending_in
+SELECT {columns} FROM follow_ups WHERE id = :ending OR substr(id, -length(:ending)) = :ending LIMIT 20
+
+-- name: follow_ups_of_requests
+SELECT {columns} FROM follow_ups
+WHERE source_request_id IN (SELECT value FROM json_each(:requests)) ORDER BY id
+
+-- name: follow_ups_to_raise
+SELECT {columns} FROM follow_ups
+WHERE raised_by = :by OR (status = 'open' AND raised_at IS NULL AND raise_at <= :now)
+ORDER BY raised_by IS NULL, due_at, id LIMIT :limit
+
+-- name: follow_ups_of_person
+SELECT {columns} FROM follow_ups
+WHERE raised_by = :by OR (
+  status = 'open' AND raised_at IS NULL AND created_at < :before AND (due_at IS NULL OR due_at <= :until)
+  AND (promiser_entity_id = :entity OR recipient_entity_id = :entity))
+ORDER BY raised_by IS NULL, due_at IS NULL, due_at, id LIMIT :limit
+
+-- name: follow_ups_for_brief
+SELECT {columns} FROM follow_ups
+WHERE raised_by = :by OR (
+  status = 'open' AND raised_at IS NULL AND (due_at IS NULL OR due_at <= :until))
+ORDER BY raised_by IS NULL, due_at IS NULL, due_at, id LIMIT :limit
+
+-- name: next_follow_up_at
+SELECT min(raise_at) FROM follow_ups WHERE status = 'open' AND raised_at IS NULL AND raise_at IS NOT NULL
+
+-- name: mark_follow_ups_raised
+UPDATE follow_ups SET raised_at = :now, raised_by = :by
+WHERE id IN (SELECT value FROM json_each(:ids)) AND raised_at IS NULL AND status = 'open'
+
+-- name: count_follow_up_messages
+SELECT count(DISTINCT raised_by) FROM follow_ups
+WHERE raised_at >= :since AND raised_by <> :by AND raised_by NOT LIKE 'brief:%'
+
+-- name: close_follow_up
+UPDATE follow_ups SET status = :status, closed_at = :now, closed_by_event_id = :event_id
+WHERE id = :id AND status = 'open'
+
+-- name: postpone_follow_up
+UPDATE follow_ups
+SET status = 'open', closed_at = NULL, closed_by_event_id = NULL, raised_at = NULL, raised_by = NULL,
+    due_at = :due_at, raise_at = :raise_at
+WHERE id = :id
+
+-- name: add_exam
+INSERT INTO exams (id, sample_id, facts, settings_json, questioner, cost_microusd, duration_ms, created_at)
+VALUES (:id, :sample_id, :facts, :settings, :questioner, :cost_microusd, :duration_ms, :created_at)
+
+-- name: add_exam_answer
+-- A fact may have been forgotten while it was asked for.
+INSERT INTO exam_answers (exam_id, fact_id, age, kind, entity_id, asked, found)
+SELECT :exam_id, :fact_id, :age, :kind, :entity_id, :asked, :found WHERE EXISTS (SELECT 1 FROM facts WHERE id = :fact_id)
+
+-- name: add_exam_finding
+INSERT INTO exam_findings (exam_id, fact_id, kind, other_fact_id, entity_id, detail, fixes_json)
+SELECT :exam_id, :fact_id, :kind, :other_fact_id, :entity_id, :detail, :fixes
+WHERE EXISTS (SELECT 1 FROM facts WHERE id = :fact_id)
+  AND (:other_fact_id IS NULL OR EXISTS (SELECT 1 FROM facts WHERE id = :other_fact_id))
+
+-- name: exams
+-- The newest first. Facts that were forgotten since are counted nowhere.
+SELECT e.id, e.sample_id, e.created_at, e.facts, e.settings_json, e.questioner, e.cost_microusd, e.duration_ms,
+       count(a.fact_id), coalesce(sum(2 * a.found >= a.asked), 0)
+FROM (SELECT * FROM exams ORDER BY created_at DESC, id DESC LIMIT :limit) AS e
+LEFT JOIN exam_answers AS a ON a.exam_id = e.id
+GROUP BY e.id ORDER BY e.created_at DESC, e.id DESC
+
+-- name: exam_answers
+SELECT fact_id, age, kind, entity_id, asked, found FROM exam_answers WHERE exam_id = ? ORDER BY fact_id
+
+-- name: exam_findings
+SELECT w.kind, w.fact_id, f.fact, w.other_fact_id, o.fact, w.entity_id, w.detail, w.fixes_json
+FROM exam_findings AS w JOIN facts AS f ON f.id = w.fact_id LEFT JOIN facts AS o ON o.id = w.other_fact_id
+WHERE w.exam_id = ? ORDER BY w.kind, f.seq DESC
+
+-- name: exam_finding_counts
+SELECT exam_id, kind, count(*) FROM exam_findings
+WHERE exam_id IN (SELECT value FROM json_each(?)) GROUP BY exam_id, kind
+
+-- name: exam_wordings
+SELECT fact_id, question FROM exam_wordings
+WHERE model = :model AND fact_id IN (SELECT value FROM json_each(:facts)) ORDER BY fact_id, number
+
+-- name: add_exam_wording
+INSERT INTO exam_wordings (fact_id, model, number, question, created_at)
+SELECT :fact_id, :model, :number, :question, :now WHERE EXISTS (SELECT 1 FROM facts WHERE id = :fact_id)
+ON CONFLICT DO UPDATE SET question = excluded.question, created_at = excluded.created_at

@@ -487,6 +487,56 @@ CREATE TABLE backfill_episodes (
 CREATE INDEX backfill_episodes_position ON backfill_episodes (backfill_id, status, position);
 CREATE INDEX backfill_episodes_episode ON backfill_episodes (episode_id);
 
+CREATE TABLE exams (
+  -- Exams of the memory: which sample was asked, of how many facts, with what settings.
+  id             TEXT PRIMARY KEY,       -- exm_…
+  sample_id      TEXT NOT NULL,          -- exams.id: the exam that drew the sample
+  facts          INTEGER NOT NULL,       -- that held when it was asked
+  settings_json  TEXT NOT NULL,          -- what recall depends on: version, models
+  questioner     TEXT,                   -- the model that worded the questions; NULL: the ledger's own words
+  cost_microusd  INTEGER NOT NULL DEFAULT 0,
+  duration_ms    INTEGER NOT NULL,
+  created_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE INDEX exams_created ON exams (created_at);
+
+CREATE TABLE exam_answers (
+  -- How often each sampled fact was asked for, and how often it was found.
+  exam_id    TEXT NOT NULL REFERENCES exams (id),
+  fact_id    TEXT NOT NULL REFERENCES facts (id),
+  age        TEXT NOT NULL CHECK (age IN ('month', 'year', 'older')),
+  kind       TEXT NOT NULL CHECK (kind IN ('relationship', 'attribute', 'statement')),
+  entity_id  TEXT,                       -- identity.entities: whom it is about
+  asked      INTEGER NOT NULL,
+  found      INTEGER NOT NULL,
+  PRIMARY KEY (exam_id, fact_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX exam_answers_fact ON exam_answers (fact_id);
+
+CREATE TABLE exam_findings (
+  -- What is wrong with sampled facts, and the commands that correct it.
+  exam_id        TEXT NOT NULL REFERENCES exams (id),
+  fact_id        TEXT NOT NULL REFERENCES facts (id),
+  kind           TEXT NOT NULL CHECK (kind IN ('hidden', 'vector', 'entity', 'alias', 'contradiction', 'source')),
+  other_fact_id  TEXT REFERENCES facts (id),   -- of a contradiction
+  entity_id      TEXT,                         -- identity.entities: whom the fact names
+  detail         TEXT NOT NULL,
+  fixes_json     TEXT NOT NULL,                -- [[what it does, command], …], the likeliest first
+  PRIMARY KEY (exam_id, fact_id, kind)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX exam_findings_fact ON exam_findings (fact_id);
+CREATE INDEX exam_findings_other ON exam_findings (other_fact_id) WHERE other_fact_id IS NOT NULL;
+
+CREATE TABLE exam_wordings (
+  -- Questions in ordinary words that a model wrote for a fact, kept so that each is paid for once.
+  fact_id     TEXT NOT NULL REFERENCES facts (id),
+  model       TEXT NOT NULL,
+  number      INTEGER NOT NULL,
+  question    TEXT NOT NULL,
+  created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  PRIMARY KEY (fact_id, model, number)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE shown (
   -- Memories that a consolidation or reflection run saw. Forgetting one also removes the run.
   execution_id  TEXT NOT NULL,   -- runtime.executions
@@ -664,3 +714,29 @@ BEGIN
   UPDATE succession_progress
   SET position = min(position, (SELECT seq - 1 FROM facts WHERE id = NEW.fact_id));
 END;
+
+CREATE TABLE follow_ups (
+  -- Promises of the owner, of others and of the agent, each linked to the message that makes it.
+  id                  TEXT PRIMARY KEY,   -- fup_…
+  event_id            TEXT NOT NULL,      -- events.events: the message that makes the promise
+  reply_thread_id     TEXT,               -- events.threads: the owner's conversation to raise it in
+  source_request_id   TEXT,               -- runtime.requests: the request that recorded it
+  promiser            TEXT NOT NULL CHECK (promiser IN ('owner', 'other', 'agent')),
+  promiser_entity_id  TEXT,               -- identity.entities
+  promiser_name       TEXT,
+  recipient_entity_id TEXT,               -- identity.entities
+  recipient_name      TEXT,
+  promise             TEXT NOT NULL,      -- the sentence that makes the promise
+  due_at              TEXT,               -- the latest moment, if one was named
+  raise_at            TEXT,               -- when to raise it at the earliest
+  status              TEXT NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'done', 'wrong')),
+  closed_at           TEXT,
+  closed_by_event_id  TEXT,               -- events.events: the message that shows that it was done
+  raised_at           TEXT,
+  raised_by           TEXT,               -- runtime.invocations: the invocation that raised it
+  created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE INDEX follow_ups_open ON follow_ups (raise_at) WHERE status = 'open';
+CREATE INDEX follow_ups_event ON follow_ups (event_id);
+CREATE INDEX follow_ups_raised ON follow_ups (raised_at) WHERE raised_at IS NOT NULL;
+CREATE INDEX follow_ups_request ON follow_ups (source_request_id) WHERE source_request_id IS NOT NULL;

@@ -42,16 +42,22 @@ UPDATE executions SET waiting_since = NULL, waiting_for = NULL WHERE id = ? AND 
 
 -- name: take_waiting
 -- Those of one mode that wait in the taker's session and act for the same principal with the same access.
+-- What replaces a turn, or names another model or no tools, has a run of its own.
 -- Of the collected ones, none behind one that cannot join.
 -- An id may be older than its row: the order in which runs were recorded is that of the rowids.
 WITH taker AS (
-  SELECT e.rowid AS place, r.principal_id, r.access_json, json_extract(e.input_json, '$.access') AS granted
+  SELECT e.rowid AS place, r.principal_id, r.access_json, json_extract(e.input_json, '$.access') AS granted,
+         json_extract(e.input_json, '$.context.model') AS model,
+         coalesce(json_extract(e.input_json, '$.context.has_tools'), 1) AS has_tools
   FROM executions AS e JOIN requests AS r ON r.id = e.request_id
   WHERE e.id = :taker AND e.status IN ('queued', 'running')
 ), waiting AS (
   SELECT e.id, e.rowid AS place,
          e.mode = :mode AND (r.principal_id, r.access_json, json_extract(e.input_json, '$.access'))
-           IS (taker.principal_id, taker.access_json, taker.granted) AS joins
+           IS (taker.principal_id, taker.access_json, taker.granted)
+         AND json_extract(e.input_json, '$.context.replaces') IS NULL
+         AND coalesce(json_extract(e.input_json, '$.context.model'), '') IN ('', coalesce(taker.model, ''))
+         AND coalesce(json_extract(e.input_json, '$.context.has_tools'), 1) = taker.has_tools AS joins
   FROM taker JOIN executions AS e JOIN requests AS r ON r.id = e.request_id
   -- Both, for the index of what has not ended: a session may hold thousands that have.
   WHERE e.session_label = :session_label AND e.status IN ('queued', 'running') AND +e.status = 'queued'
@@ -72,7 +78,7 @@ SELECT id FROM executions WHERE taken_by = ? AND mode = ? ORDER BY rowid
 UPDATE executions SET input_json = json_set(input_json, '$.context', json(:context)) WHERE id = :id
 
 -- name: release_taken
-UPDATE executions SET taken_by = NULL WHERE taken_by = ? AND status = 'queued'
+UPDATE executions SET taken_by = NULL WHERE taken_by = ? AND status IN ('queued', 'running')
 
 -- name: interrupted_by
 -- The owner may stop anybody's runs; everybody else only what acts for them with the same access.
@@ -203,7 +209,7 @@ ON CONFLICT (id) DO NOTHING
 -- name: update_request
 UPDATE requests
 SET session_label = :session_label, principal_id = :principal_id, role = :role, access_json = :access,
-    enrichment_json = :enrichment
+    enrichment_json = :enrichment, event_id = :event_id
 WHERE id = :id
 
 -- name: enrichment

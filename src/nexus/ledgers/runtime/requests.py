@@ -71,6 +71,7 @@ def update(connection: apsw.Connection, request: Request) -> None:
             "role": request.agent.role,
             "access": access_json(request.access),
             "enrichment": json.dumps(request.enrichment) if request.enrichment else None,
+            "event_id": request.event.id,
         },
     )
 

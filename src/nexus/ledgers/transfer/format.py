@@ -23,6 +23,8 @@ from nexus.ledgers import files, migrate
 FORMAT_VERSION: Final = 1
 # How much of a file one line carries.
 FILE_CHUNK_BYTES: Final = 1024 * 1024
+# What can be read of the time before 0.1.0: the schemas of 091557c.
+_OLDEST = {"events": 2, "agents": 3, "identity": 4, "memory": 4, "embeddings": 2, "runtime": 12}
 _BLOCK_BYTES = 256 * 1024
 
 # Called now and then with the number of lines so far.
@@ -153,8 +155,13 @@ class Header:
 
     def _check_schema(self) -> None:
         for name, version in self.schema.items():
-            if name not in LEDGERS or version < 1:
+            if name not in LEDGERS:
                 raise CareError(f"The file's first line names a ledger that does not exist: {name} {version}")
+            if version < _OLDEST[name]:
+                raise CareError(
+                    f"The file's {name} ledger has schema {version}, from before November 15, 2026",
+                    hint="Open the home with a later checkout from before 0.1.0 and export it there.",
+                )
             if version > migrate.latest(name):
                 raise CareError(
                     f"The file's {name} ledger has schema {version}, and this program knows up to "

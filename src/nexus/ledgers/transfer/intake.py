@@ -6,21 +6,24 @@ below a home, no line that does not say what it is.
 
 import base64
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Final, Self, cast
 
 import apsw
 
 from nexus.errors import CareError
 from nexus.home import LEDGERS, Home
-from nexus.ledgers import attach, files, guards, migrate, quarantine, staging, tables
+from nexus.ledgers import attach, files, guards, migrate, quarantine, sql, staging, tables
 from nexus.ledgers.failures import translate_errors
+from nexus.ledgers.forgetting.receipts import Folder
+from nexus.ledgers.forgetting.restoring import Returned, find_folder, remove_again
 from nexus.ledgers.quarantine import Held
+from nexus.ledgers.sql import BASELINE
 from nexus.ledgers.tables import Table, quote
 from nexus.ledgers.transfer import format as file_format
 from nexus.ledgers.transfer.format import ForeignText, Header, Progress, Tally, Value, bad_line, blocks
@@ -103,22 +106,40 @@ _BYTES_TOGETHER = 4 * 1024 * 1024
 # SQLite keeps no row over 1,000,000,000 bytes; a longer line than this is an accident or an attack.
 _LONGEST_LINE_BYTES = 2 * 1024 * 1024 * 1024
 _END = b'{"end":'
+# Checkouts from before 0.1.0 exported these tables, too. Nothing filled the first four; reservations said too
+# little to be billed.
+_DROPPED: Final = {"event_state", "event_tags", "document_heads", "facets", "reservations"}
+# Columns without a default that came later.
+_ADDED: Final = {"approvals": {"call_hash": ""}}
+_BEFORE: Final = Path(__file__).with_name("before_0_1_0.sql")
 
 
 class Loader:
     """One ledger under construction."""
 
-    def __init__(self, connection: apsw.Connection, ledger: str) -> None:
+    def __init__(self, connection: apsw.Connection, ledger: str, version: int) -> None:
         self.ledger = ledger
+        self._version = version
         self._connection = connection
         self._tables = {table.name: table for table in tables.list_tables(connection)}
         self._counters: list[Row] = []
 
-    def table(self, name: str) -> Table:
-        """Return the table of that name, as it is in the schema that the rows come from."""
+    def table(self, name: str, columns: Sequence[str]) -> Table | None:
+        """Return the table that rows with these columns go to; None for one that 0.1.0 doesn't have."""
+        is_early = self._version < BASELINE
+        if is_early and name in _DROPPED:
+            return None
         if name not in self._tables:
             raise ValueError(f"the {self.ledger} ledger has no table {name!r}")
-        return self._tables[name]
+        table = self._tables[name]
+        if is_early:
+            given = {*columns, *_ADDED.get(name, {})}
+            return replace(table, columns=tuple(column for column in table.columns if column in given))
+        return table
+
+    def complete(self, table: str, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row with the values that its table demands by now."""
+        return {**_ADDED.get(table, {}), **row} if self._version < BASELINE else row
 
     def insert(self, table: Table, rows: list[Row], first_line: int) -> None:
         """Add rows that stand on consecutive lines of the file."""
@@ -143,6 +164,13 @@ class Loader:
             ValueError,
         ) as error:
             raise bad_line(line, f"{self.ledger}.{table.name} refuses it: {error}") from error
+
+    def adapt(self) -> None:
+        """Bring rows from before 0.1.0 to what it expects."""
+        for name, statements in sql.load_statements(_BEFORE).items():
+            ledger, _, below = name.partition("_before_")
+            if ledger == self.ledger and self._version < int(below):
+                self._connection.execute(statements)
 
     def clear(self) -> None:
         """Remove the rows that a new ledger begins with: the file brings its own."""
@@ -172,19 +200,21 @@ class Loader:
 def build_ledger(path: Path, ledger: str, version: int) -> Generator[Loader]:
     """Make a ledger at an older schema version to fill; in the end complete, durable and at the newest."""
     files.new(path).close()
+    built = max(version, BASELINE)
     with translate_errors(ledger, path):
-        migrate.build(path, ledger, None if version == migrate.latest(ledger) else version)
+        migrate.build(path, ledger, None if built == migrate.latest(ledger) else built)
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.execute(_SETTINGS)
             connection.execute("BEGIN IMMEDIATE")
             with guards.suspend(connection, guards.EVERY), _indexed_afterwards(connection, ledger):
-                loader = Loader(connection, ledger)
+                loader = Loader(connection, ledger, version)
                 loader.clear()
                 yield loader
                 loader.set_counters()
                 loader.index_text()
-            migrate.record_history(connection, ledger, version)
+            loader.adapt()
+            migrate.record_history(connection, ledger, built)
             connection.execute("COMMIT")
             connection.pragma("journal_mode", "wal")
             migrate.upgrade(connection, ledger)
@@ -224,7 +254,7 @@ class Rows:
         self._tally = tally
         self._place: tuple[str, str] | None = None
         self._loader: Loader
-        self._table: Table
+        self._table: Table | None = None
         self._rows: list[Row] = []
         self._first_line = 0
         self._size_bytes = 0
@@ -234,8 +264,11 @@ class Rows:
         place = (record["ledger"], record["table"])
         if place != self._place:
             self.flush()
-            self._turn_to(place)
-        given = self._values_of(record["row"])
+            self._turn_to(place, tuple(record["row"]))
+        if self._table is None:
+            self._tally.rows[self._loader.ledger][place[1]] += 1
+            return
+        given = self._values_of(self._table, self._loader.complete(place[1], record["row"]))
         row = file_format.decode(given)
         # Text that is not UTF-8 needs a statement of its own.
         alone = row is not given and any(isinstance(value, file_format.ForeignText) for value in row)
@@ -250,29 +283,29 @@ class Rows:
 
     def flush(self) -> None:
         """Put in what was collected."""
-        if self._rows:
+        if self._rows and self._table is not None:
             self._loader.insert(self._table, self._rows, self._first_line)
             self._tally.rows[self._loader.ledger][self._table.name] += len(self._rows)
             self._rows = []
             self._size_bytes = 0
 
-    def _turn_to(self, place: tuple[str, str]) -> None:
+    def _turn_to(self, place: tuple[str, str], columns: Sequence[str]) -> None:
         ledger, table = place
         if ledger not in self._loaders:
             raise ValueError(f"the first line says nothing of a ledger {ledger!r}")
         self._loader = self._loaders[ledger]
-        self._table = self._loader.table(table)
+        self._table = self._loader.table(table, columns)
         self._place = place
 
-    def _values_of(self, row: dict[str, Any]) -> tuple[Any, ...]:
-        columns = self._table.columns
+    def _values_of(self, table: Table, row: dict[str, Any]) -> tuple[Any, ...]:
+        columns = table.columns
         if tuple(row) == columns:
             return tuple(row.values())
         missing = [name for name in columns if name not in row]
         unknown = [name for name in row if name not in columns]
         if missing or unknown:
             what = f"has no column {unknown[0]!r}" if unknown else f"needs {missing[0]!r}"
-            raise ValueError(f"{self._table.name} {what}")
+            raise ValueError(f"{table.name} {what}")
         return tuple(row[name] for name in columns)
 
 
@@ -282,14 +315,22 @@ class Imported:
 
     tally: Tally
     held: tuple[Held, ...]
+    returned: tuple[Returned, ...] = ()
+    """What was forgotten since the export."""
 
 
 def read(
-    stream: BinaryIO, home: Home, progress: Progress = lambda lines: None, *, trust: bool = False
+    stream: BinaryIO,
+    home: Home,
+    progress: Progress = lambda lines: None,
+    *,
+    trust: bool = False,
+    receipts: Path | None = None,
 ) -> Imported:
     """Make a new home of an open file, line by line and in constant memory.
 
-    Without `trust`, what could run arrives switched off.
+    Without `trust`, what could run arrives switched off. What was forgotten since is removed again, by the
+    receipts in the home or folder `receipts`.
     """
     if staging.is_occupied(home):
         raise CareError(
@@ -302,13 +343,15 @@ def read(
         tally = Tally(_header(lines))
         _fill(place, tally, lines, progress)
         # What the file did not bring is made new.
-        place.create()
+        place.create_files()
         for name in LEDGERS:
             migrate.create(place.ledger(name), name)
         held = () if trust else quarantine.hold(place)
+        sources = [Folder.of(place), *([] if receipts is None else [find_folder(receipts)])]
+        returned = remove_again(place, sources, made_at=tally.header.created_at)
         staging.move_in(place, home)
         attach.ensure(home)
-    return Imported(tally=tally, held=held)
+    return Imported(tally=tally, held=held, returned=tuple(returned))
 
 
 def _fill(place: Home, tally: Tally, lines: Iterator[bytes], progress: Progress) -> None:

@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from nexus.errors import ModelFileError
+from nexus.errors import TEMPORARY_LEDGER_ERRORS, ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory import succession
 from nexus.memory.embedding.embedder import Embedder
@@ -144,11 +144,14 @@ class Background:
             except ModelFileError:
                 # The next look finds the model, if it was installed since.
                 self.is_behind = False
-            except Exception:
+            except Exception as error:
                 self._failures += 1
                 self._wanted.set()
                 pause_s = min(_FIRST_PAUSE_S * 3 ** min(self._failures - 1, 20), _LONGEST_PAUSE_S)
-                _log.exception("Embedding failed, and is tried again in %.0f seconds", pause_s)
+                if isinstance(error, TEMPORARY_LEDGER_ERRORS):
+                    _log.warning("Embedding waits %.0f seconds: %s", pause_s, error)
+                else:
+                    _log.exception("Embedding failed, and is tried again in %.0f seconds", pause_s)
                 await asyncio.sleep(pause_s)
             await asyncio.sleep(_TOGETHER_S)
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
+from nexus import extras
 from nexus.errors import ModelFileError
 from nexus.memory.embedding.catalogue import Build, File, Model
 
@@ -40,6 +41,7 @@ def find(model: Model, *, path: Path | None = None, pulled: Path | None = None) 
     `path` comes from the settings: the file of weights or a folder that holds it; `pulled` is the folder
     that `nexus models pull` fills, by default this machine's.
     """
+    extras.require("embedding", "Search by meaning", ModelFileError)
     found = locate(model, path=path, pulled=pulled)
     if found is None:
         raise ModelFileError(f"The model {model.name} is not installed", hint=_how_to_get(model))
@@ -166,6 +168,7 @@ def _bring(name: str, build: Build, file: File, place: Path, endpoint: str | Non
 def _fetch(name: str, build: Build, file: File, folder: Path, endpoint: str | None, told: Told) -> Path:
     # Imported at first use: it takes longer to import than most commands take to run.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    extras.require("embedding", "Downloading models", ModelFileError, modules=("huggingface_hub", "tqdm"))
     from huggingface_hub import hf_hub_download  # pyright: ignore[reportUnknownVariableType]  a part has no type
     from tqdm.std import tqdm
 

@@ -5,7 +5,7 @@ The patterns are the cues and topics of `lexicons/<code>.py`. Of a language with
 
 import re
 from functools import cache, lru_cache
-from typing import Literal
+from typing import Final, Literal
 
 from nexus.memory.languages.detection import detect
 from nexus.memory.languages.lexicon import lexicon, lexicons
@@ -18,6 +18,8 @@ _LONGEST_WHOLE = 4
 # What a message asks stands in its first part.
 _LONGEST = 2_000
 _NONE: frozenset[str] = frozenset()
+# Cues that begin where a word does, in every language: most places of a text are none, and soon passed.
+BEGIN_WORDS: Final = frozenset({"constraint", "restriction", "reason", "lasting"})
 _TOPIC_WORD = re.compile(r"[^\W\d_][\w'-]*|[£€$]")
 # Without a question mark only a short sentence that begins like a question is one.
 _SHORT_QUESTION = 12
@@ -83,7 +85,7 @@ def gives_reason(text: str) -> bool:
     return compile_cue("reason").search(text) is not None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def constrains(text: str) -> bool:
     """Whether a text says what somebody must, must not, cannot or likes to have."""
     return compile_cue("constraint").search(text) is not None
@@ -102,8 +104,14 @@ def settles(text: str) -> bool:
 
 
 def asks_past(text: str, language: str) -> bool:
-    """Whether it asks how things were before they changed: "where did Clara live before?"."""
-    return _says("past", text, language) and not _says("present", text, language)
+    """Whether it asks how things were before they changed: "where did Clara live before?".
+
+    "Before" alone is a deadline in a request, and of what is still to be done: "write to Ann before Friday".
+    """
+    if _says("present", text, language):
+        return False
+    is_deadline = _says("due", text, language) or orders(text)
+    return _says("past", text, language) or (_says("before", text, language) and not is_deadline)
 
 
 def asks_first(text: str, language: str) -> bool:
@@ -137,7 +145,8 @@ def _says(cue: str, text: str, language: str) -> bool:
 def compile_cue(cue: str) -> re.Pattern[str]:
     """Compile the patterns of a cue in every language that has it as one."""
     found = [pattern for known in lexicons().values() if (pattern := known.cues.get(cue))]
-    return re.compile("|".join(f"(?:{pattern})" for pattern in found), re.IGNORECASE)
+    every = "|".join(f"(?:{pattern})" for pattern in found)
+    return re.compile(rf"\b(?=\w)(?:{every})" if cue in BEGIN_WORDS else every, re.IGNORECASE)
 
 
 @cache

@@ -19,6 +19,7 @@ from nexus.memory.languages.lexicon import Calendar, Forms, Periods, lexicon
 Span = tuple[date, date]
 """First and last day."""
 
+_AFTER_TOMORROW: Final = 2
 _UNIT_DAYS: Final = {"day": 1, "week": 7, "weekend": 7, "month": 30, "quarter": 91, "year": 365}
 _YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
 _ISO: Final = re.compile(r"\b((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?\b")
@@ -171,7 +172,7 @@ def _language_readers(calendar: Calendar) -> list[tuple[re.Pattern[str], MomentR
     def read(match: re.Match[str]) -> list[Moment]:
         groups = match.groupdict()
         said, named = groups.get("day") or groups.get("day2"), groups.get("month")
-        day = None if said is None else int(said) if said.isdigit() else ordinals[said]
+        day = None if said is None else int(said) if said.isdigit() else int(ordinals[said])
         month = _find_place(calendar.months, named) if named else None
         return [_at(match, groups.get("year"), month, day)]
 
@@ -213,15 +214,17 @@ def _relative_forms(code: str) -> list[tuple[re.Pattern[str], int | str, int]]:
     units = {unit: pattern for unit, pattern in calendar.units.items() if unit != "quarter"}
     names: dict[int | str, str] = {**dict(enumerate(calendar.weekdays)), **units}
     for key, name in names.items():
-        for which, sign in ((calendar.next, 1), (calendar.last, -1)):
+        far = _AFTER_TOMORROW if isinstance(key, int) else 1
+        for which, sign in ((calendar.next, far), (calendar.coming, 1), (calendar.last, -1)):
             either = rf"(?:{which}){gap}(?:{name})|(?:{name}){gap}(?:{which})"
-            forms.append((rf"{before}(?:{either}){after}", key, sign))
+            if which:
+                forms.append((rf"{before}(?:{either}){after}", key, sign))
 
     count = rf"(?P<count>\d{{1,3}}|{_either(_list_numbers(code))})"
     for written, sign in ((calendar.ahead, 1), (calendar.ago, -1)):
         for form in written:
             for unit, name in units.items():
-                said = form.replace("{count}", count).replace("{unit}", f"(?:{name})")
+                said = form.replace("{count}", count).replace("{unit}", f"(?:{name}){_half(calendar)}")
                 forms.append((f"{edge}{said}{edge}", unit, sign))
 
     forms += [(pattern.pattern, number, 1) for number, pattern in enumerate(_weekday_patterns(code))]
@@ -229,15 +232,16 @@ def _relative_forms(code: str) -> list[tuple[re.Pattern[str], int | str, int]]:
 
 
 def _resolve(
-    match: re.Match[str], key: int | str, sign: int, said_on: date, numbers: Mapping[str, int]
+    match: re.Match[str], key: int | str, sign: int, said_on: date, numbers: Mapping[str, float]
 ) -> Span:
     said = match.groupdict().get("count")
     if said is None or isinstance(key, int):
         return _find_span(key, said_on, sign)
-    number = int(said) if said.isdigit() else numbers[said]
-    on = said_on + timedelta(days=sign * min(number, 2_000) * _UNIT_DAYS[key])
+    number = (int(said) if said.isdigit() else numbers[said]) + (0.5 if match["half"] else 0)
+    on = said_on + timedelta(days=sign * round(min(number, 2_000) * _UNIT_DAYS[key]))
     is_exact = key == "day" or (key == "week" and number < 3)
-    slack = timedelta(days=0 if is_exact else _UNIT_DAYS[key] // 2)
+    # Whoever counts halves doesn't round to whole ones.
+    slack = timedelta(days=0 if is_exact else _UNIT_DAYS[key] // (2 if number == int(number) else 4))
     return on - slack, on + slack
 
 
@@ -304,10 +308,10 @@ _FORMS: Final[Forms] = (
 class _Grammar:
     """How one language names times in questions, compiled."""
 
-    def __init__(self, calendar: Calendar, periods: Periods, numbers: Mapping[str, int]) -> None:
+    def __init__(self, calendar: Calendar, periods: Periods, numbers: Mapping[str, float]) -> None:
         self._calendar, self._periods = calendar, periods
         self._numbers = {**numbers, **periods.rough}
-        self._ago = [[f"{part}{n}" for n in range(len(calendar.ago))] for part in ("count", "unit")]
+        self._ago = [[f"{part}{n}" for n in range(len(calendar.ago))] for part in ("count", "unit", "half")]
         forms = _expand_forms(calendar, periods, _either(self._numbers))
         self._stages = [
             [(form, re.compile(pattern, re.IGNORECASE)) for form, pattern in stage] for stage in forms
@@ -349,9 +353,9 @@ class _Grammar:
             case "year":
                 return date(int(match["year"]), 1, 1), date(int(match["year"]), 12, 31)
             case "ago":
-                count, unit = (next(filter(None, map(match.group, names))) for names in self._ago)
+                count, unit, half = (next(filter(None, map(match.group, names)), "") for names in self._ago)
                 number = int(count) if count.isdigit() else self._numbers[count.lower()]
-                return _find_past(number * _UNIT_DAYS[self._find_unit(unit)], today)
+                return _find_past((number + (0.5 if half else 0)) * _UNIT_DAYS[self._find_unit(unit)], today)
             case "weekday":
                 return _find_span(_find_place(calendar.weekdays, match["weekday"]) - 1, today, -1)
             case "unit":
@@ -381,10 +385,11 @@ def _expand_forms(calendar: Calendar, periods: Periods, numbers: str) -> list[li
     """Put a language's words into the forms in which it names times."""
     count = rf"(?:{periods.about})?(?P<count>\d{{1,3}}|{numbers})"
     unit = _any("unit", calendar.units.values())
+    units = f"{unit}{_half(calendar)}"
     agos = [
         each.replace(" ", r"\s+")
         .replace("{count}", count.replace("<count>", f"<count{n}>"))
-        .replace("{unit}", unit.replace("<unit>", f"<unit{n}>"))
+        .replace("{unit}", units.replace("<unit>", f"<unit{n}>").replace("<half>", f"<half{n}>"))
         for n, each in enumerate(calendar.ago)
     ]
     named_days = [word for word, ahead in calendar.days.items() if ahead <= 0]
@@ -449,9 +454,9 @@ def _find_season(first_month: int, year: int | None, today: date, *, is_over: bo
     return first, last
 
 
-def _find_past(days: int, today: date) -> Span:
+def _find_past(days: float, today: date) -> Span:
     """About so many days ago: people round."""
-    middle, slack = today - timedelta(days=days), timedelta(days=max(1, days // 8))
+    middle, slack = today - timedelta(days=round(days)), timedelta(days=max(1, days // 8))
     return middle - slack, middle + slack
 
 
@@ -468,6 +473,8 @@ def _find_span(key: int | str, today: date, sign: int) -> Span:
     match key:
         case int():
             ahead = (key - today.weekday()) % 7
+            # Nobody says "next Friday" for tomorrow.
+            ahead += 7 if sign == _AFTER_TOMORROW and ahead == 1 else 0
             first = last = today + timedelta(days=(ahead or 7) if sign > 0 else ahead - 7)
         case "week":
             first = monday + timedelta(days=7 * sign)
@@ -493,13 +500,20 @@ def _list_months(year: int, month: int, count: int = 1) -> Span:
 
 
 @cache
-def _list_numbers(code: str) -> dict[str, int]:
+def _list_numbers(code: str) -> dict[str, float]:
     calendar = lexicon(code).calendar
     cardinals = {word: place for place, word in enumerate(calendar.cardinals, start=1)}
-    return _spell(cardinals | dict(calendar.numbers))
+    halves = {word: number / 2 for word, number in calendar.halves.items()}
+    return _spell({**cardinals, **calendar.numbers, **halves})
 
 
-def _spell(words: Mapping[str, int]) -> dict[str, int]:
+def _half(calendar: Calendar) -> str:
+    """Match what may stand behind a unit: a year *and a half*."""
+    gap = r"\s+" if calendar.is_spaced else ""
+    return rf"(?P<half>{gap}(?:{calendar.and_half or '(?!)'}))?"
+
+
+def _spell(words: Mapping[str, float]) -> dict[str, float]:
     """Words also as they are written where the language has no ß: "dreissig"."""
     return {form: value for word, value in words.items() for form in (word, word.casefold())}
 

@@ -6,7 +6,7 @@ compared can be looked at. Where nothing speaks for any language, the home's own
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Final
 
@@ -61,7 +61,10 @@ def _detect(text: str, prior: str) -> tuple[str, ...]:
     script = None if text.isascii() else _by_script(text)
     if script is not None:
         return (script,)
-    votes, own = _votes(text)
+    words = list(filter(_table().__contains__, _WORD.findall(text)))
+    if text.isascii() and _words_of(prior).issuperset(words):
+        return (prior,)  # whoever else gets votes gets them from words that vote for it too
+    votes, own = _votes(text, words)
     votes[prior] = votes.get(prior, 0.0) + _PRIOR_VOTES
     best = max(votes, key=lambda code: votes[code])
     others = sorted(
@@ -70,13 +73,13 @@ def _detect(text: str, prior: str) -> tuple[str, ...]:
     return (best, *others)
 
 
-def _votes(text: str) -> tuple[dict[str, float], dict[str, float]]:
+def _votes(text: str, words: Iterable[str]) -> tuple[dict[str, float], dict[str, float]]:
     """How much speaks for each language, and how many words it alone has."""
     votes: dict[str, float] = {}
     own: dict[str, float] = {}
     table = _table()
-    for word in _WORD.findall(text):
-        codes, weight = table.get(word, ((), 0.0))
+    for word in words:
+        codes, weight = table[word]
         for code in codes:
             votes[code] = votes.get(code, 0.0) + weight
         if len(codes) == 1:
@@ -119,6 +122,12 @@ def _table() -> Mapping[str, tuple[tuple[str, ...], float]]:
     other = _invert({code: each.time_words | each.number_words for code, each in known.items()})
     found = {word: (codes, 0.5 / len(codes)) for word, codes in other.items()}
     return found | {word: (codes, 1.0 / len(codes)) for word, codes in function.items()}
+
+
+@cache
+def _words_of(language: str) -> frozenset[str]:
+    """The words that vote for a language."""
+    return frozenset(word for word, (codes, _) in _table().items() if language in codes)
 
 
 @cache

@@ -123,7 +123,10 @@ class Calendar:
     cardinals: tuple[str, ...] = ()
     ordinals: tuple[str, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict[str, int])  # other words for numbers
+    halves: Mapping[str, int] = field(default_factory=dict[str, int])  # of a unit: half a year is 1
+    and_half: str = ""  # behind a unit: a year and a half
     next: str = ""
+    coming: str = ""  # like next, but also of tomorrow
     last: str = ""
     ahead: tuple[str, ...] = ()  # in {count} {unit}
     ago: tuple[str, ...] = ()
@@ -188,6 +191,7 @@ class Lexicon:
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     fillers: frozenset[str] = frozenset()
+    promises: Mapping[str, str] = field(default_factory=dict[str, str])  # patterns, see roles/follow_ups
 
     @property
     def is_full(self) -> bool:

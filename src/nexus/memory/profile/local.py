@@ -6,7 +6,6 @@ where they live and work, what they prefer, and what they are working on.
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -21,6 +20,7 @@ from nexus.memory.recall.item import Named
 from nexus.memory.recall.question import with_families
 from nexus.memory.recall.reading import SQL as RECALL
 from nexus.memory.recall.roles import Role, Sentence
+from nexus.text import join_lines
 
 # Whom a person would mention first when telling about themselves.
 _CLOSE: Final = (
@@ -95,7 +95,7 @@ async def load_material(ledgers: Ledgers, *, now: str, after: str | None = None)
         known = {id_: fact for id_, fact in known.items() if fact.created_at >= after or fact.is_pinned}
         lines = [line for line in lines if any(id_ in known for id_ in line.fact_ids)]
     chosen = [id_ for line in lines for id_ in line.fact_ids if id_ in known]
-    facts = {id_: _one_line(known[id_].text) for id_ in dict.fromkeys((*chosen, *known))}
+    facts = {id_: join_lines(known[id_].text) for id_ in dict.fromkeys((*chosen, *known))}
     return Material(
         lines=tuple(lines),
         facts=dict(list(facts.items())[:_MOST_MATERIAL]),
@@ -117,7 +117,7 @@ def _choose_lines(
             if most and fact.id not in seen:
                 seen.add(fact.id)
                 most -= 1
-                yield Line(text=f"- {_one_line(fact.text)}", fact_ids=(fact.id,))
+                yield Line(text=f"- {join_lines(fact.text)}", fact_ids=(fact.id,))
 
     name = next((each.name for each in owner.values() if each.name.lower() not in _NO_NAME), "")
     if name:
@@ -214,7 +214,3 @@ def _read_fact(row: Any) -> _Fact:
         relation=relation or "",
         is_pinned=bool(pinned),
     )
-
-
-def _one_line(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip()

@@ -14,7 +14,14 @@ from nexus import clock
 from nexus.memory.languages import cues
 from nexus.memory.recall.item import Item, Named, Stretch
 from nexus.memory.recall.question import Question
-from nexus.memory.recall.words import ROLE_WORDS, function_words, names_time_or_number, split_words, tokens
+from nexus.memory.recall.words import (
+    ROLE_WORDS,
+    function_words,
+    may_hold_digit,
+    names_time_or_number,
+    split_words,
+    tokens,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -63,21 +70,24 @@ def build_pool(
     lengths: list[int] = []
     pairs: list[int] = []
     says: list[tuple[bool, bool]] = []
-    said: list[Flags] = []
     candidate = [flag for stretch in stretches for flag in stretch.candidate]
     for row, (item, may_answer) in enumerate(zip(items, candidate, strict=True)):
         text = split_words(item.text, question.language)
         lengths.append(len(text.order))
         for term in terms & text.distinct:
             counts[row, column[term]] = text.order.count(term)
-        said.append(counts[row] > 0)
-        # Whatever it is called in the text, what is about a named entity speaks of it.
-        about = named.get(item.subject_id or "")
-        for word in about.words if about and not about.is_owner else ():
-            if word in column:
-                counts[row, column[word]] = max(1.0, counts[row, column[word]])
         pairs.append(text.count_pairs(question.pairs))
         says.append(names_time_or_number(item.text, question.language) if may_answer else (False, False))
+    said = counts > 0
+    # Whatever it is called in the text, what is about a named entity speaks of it.
+    columns_of = {
+        id_: [column[word] for word in about.words if word in column]
+        for id_, about in named.items()
+        if not about.is_owner
+    }
+    for row, item in enumerate(items):
+        for place in columns_of.get(item.subject_id or "", ()):
+            counts[row, place] = max(1.0, counts[row, place])
     says_time, says_number = np.array(says, bool).reshape(-1, 2).T
     names, spoken_by, by_named = _speakers(items, column, question.language)
     others = {id_: meant for id_, meant in named.items() if not meant.is_owner}
@@ -87,7 +97,7 @@ def build_pool(
         candidate=np.array(candidate, bool),
         stretch=np.repeat(np.arange(len(stretches)), np.array([len(s.items) for s in stretches], np.int64)),
         thread=_threads(items),
-        said=np.array(said, bool).reshape(counts.shape),
+        said=said,
         counts=counts,
         spoken_by=spoken_by,
         lengths=np.array(lengths, float),
@@ -347,8 +357,14 @@ def _use(pool: Pool) -> dict[str, Floats]:
     """What a text is good for when something is to be done."""
     return {
         "constrains": _judge_candidates(pool, lambda item: cues.constrains(item.text)),
-        "reaches": _judge_candidates(pool, lambda item: _CONTACT.search(item.text) is not None),
+        "reaches": _judge_candidates(pool, lambda item: _names_contact(item.text)),
     }
+
+
+def _names_contact(text: str) -> bool:
+    if "@" not in text and "://" not in text and not may_hold_digit(text):
+        return False  # as most don't: the pattern takes ten times as long to say so
+    return _CONTACT.search(text) is not None
 
 
 def _wanted(question: Question, pool: Pool, words: dict[str, Floats]) -> dict[str, Floats]:
@@ -417,8 +433,8 @@ def _shift(values: Floats, stretch: Integers, offset: int) -> Floats:
         return values
     result = np.zeros_like(values)
     rows = len(values)
-    if abs(offset) >= rows:
-        return result
+    if abs(offset) >= rows or stretch[-1] == rows - 1:
+        return result  # each stands alone: facts, and what was concluded from them
     here, there = (slice(0, rows - offset), slice(offset, rows))
     if offset < 0:
         here, there = (slice(-offset, rows), slice(0, rows + offset))

@@ -1,13 +1,14 @@
 """What recall finds and says: items of the ledgers, who saw them, and the answer."""
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple, TypedDict, get_args
 
+from nexus import clock
 from nexus.errors import UsageError
 
 # As in nexus.ledgers.memory, whose import would load SQLite in commands that ask a served home.
@@ -46,6 +47,11 @@ def kinds(scope: str | None) -> frozenset[Kind]:
     return frozenset(KIND_NAMES[name] for name in names or KIND_NAMES)
 
 
+def list_kinds(wanted: Collection[Kind]) -> list[str]:
+    """List kinds as people and agents name them: what `kinds` reads."""
+    return [next(name for name, kind in KIND_NAMES.items() if kind == each) for each in wanted]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
     """A question to the memory, and what may be answered."""
@@ -66,6 +72,77 @@ class Query:
     retained: bool = True
 
 
+class Options(TypedDict, total=False):
+    """What narrows a question, under the same names wherever one is asked: `App`, `Client`, `Context`."""
+
+    limit: int
+    """How many results at most."""
+    about: str | None
+    """Only what is about this entity: its id, or a name that it goes by."""
+    kinds: Collection[Kind]
+    channel: str | None
+    after: datetime | str | None
+    before: datetime | str | None
+    budget: Budget
+    max_tokens: int
+    deadline_ms: int | None
+
+
+_FIELDS: Final = {
+    "limit": "max_results",
+    "about": "entity_id",
+    "kinds": "kinds",
+    "channel": "channel",
+    "after": "time_after",
+    "before": "time_before",
+    "budget": "budget",
+    "max_tokens": "max_tokens",
+    "deadline_ms": "deadline_ms",
+}
+"""The options, and the fields of a query that they set."""
+
+
+def make_query(query: str | Query, options: Mapping[str, Any]) -> Query:
+    """Make a query of a question and its options; an error where an option isn't one."""
+    if unknown := ", ".join(sorted(options.keys() - _FIELDS.keys())):
+        raise UsageError(f"recall has no option {unknown}", hint=f"Known: {', '.join(_FIELDS)}.")
+    given = {_FIELDS[name]: _read_option(name, value) for name, value in options.items()}
+    return replace(Query(text=query) if isinstance(query, str) else query, **given)
+
+
+def list_options(query: str | Query, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Split a question from what narrows it, as JSON: for whoever makes the query elsewhere."""
+    asked = make_query(query, options)
+    if asked.thread_ids is not None or not asked.retained:
+        raise UsageError("`thread_ids` and `retained` can't be asked for here", hint="Use `App.recall`.")
+    # What a string doesn't say is for the other side to choose.
+    told = {name: getattr(asked, _FIELDS[name]) for name in (options if isinstance(query, str) else _FIELDS)}
+    times = {name: value.isoformat() for name, value in told.items() if isinstance(value, datetime)}
+    kinds = {"kinds": sorted(told["kinds"])} if "kinds" in told else {}
+    return asked.text, {**told, **times, **kinds}
+
+
+def _read_option(name: str, value: Any) -> Any:
+    if name == "budget" and value not in get_args(Budget):
+        raise UsageError(f"{value!r} is not a budget", hint="Use low, mid or high.")
+    if name == "kinds":
+        if unknown := set(value or ()) - set(get_args(Kind)):
+            known = ", ".join(get_args(Kind))
+            raise UsageError(f"{', '.join(sorted(unknown))} is no kind", hint=f"Known: {known}.")
+        return frozenset(value or get_args(Kind))
+    if name in ("after", "before") and value is not None:
+        try:
+            return clock.parse(value.isoformat() if isinstance(value, datetime) else value)
+        except (TypeError, ValueError):
+            raise UsageError(f"{value!r} is not a moment", hint="Such as 2026-05-01T08:00Z.") from None
+    if name in ("limit", "max_tokens", "deadline_ms") and value is not None:
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            raise UsageError(f"{name} is not a number: {value!r}") from None
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A fact linked to this one: caused, enabled, prevented."""
@@ -78,6 +155,10 @@ class Link:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replacement:
     """The fact that now holds instead, and when the old one stopped holding."""
+
+    # Links between facts lie in `fact_successions`: stated where a fact is written (the trigger
+    # `replaced_facts_are_succeeded`), judged by memory/succession. The statement `facts` follows them, and
+    # `order.place_successors` ranks by them.
 
     id: str  # of the end of the chain, as is the text
     text: str
@@ -93,7 +174,7 @@ class Replacement:
         # A command that asks a served home loads no SQLite before it is needed.
         from nexus.ledgers.memory import replacement_note
 
-        return replacement_note(self.how, self.at, self.text)
+        return replacement_note(self.how, self.at, self.text, is_next=self.next_id is None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,8 +226,7 @@ class Stretch:
         return Stretch(self.items, [flag and may_answer(item) for item, flag in flags])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sighting:
+class Sighting(NamedTuple):
     """One arm's report of an item: its rank and score there."""
 
     arm: str
@@ -161,18 +241,18 @@ NEIGHBOUR_ARM: Final = "neighbour"
 PIN: Final = "pin"
 """The arm that finds the pinned facts about the people and things that a task names."""
 LABELS: Final = {
-    "keyword_events": "words in messages",
-    "keyword_facts": "words in facts",
-    "summaries": "words in summaries",
-    "semantic": "meaning",
-    "gist": "gist",
-    "temporal_events": "time of messages",
-    "temporal_memory": "time of facts and episodes",
-    "graph": "people and things",
+    "keyword_events": "same words",
+    "keyword_facts": "same words",
+    "summaries": "same words in a summary",
+    "semantic": "same meaning",
+    "gist": "same meaning",
+    "temporal_events": "same time",
+    "temporal_memory": "same time",
+    "graph": "same people or things",
     "causal": "cause or effect",
     "succession": "replacement",
     NEIGHBOUR_ARM: "nearby message",
-    PIN: "pin",
+    PIN: "pinned",
     "embed": "embedding the question",
     "nearest": "comparing vectors",
     "fetch": "loading the matches",
@@ -208,10 +288,23 @@ class Reasons:
     precedes: str | None = None  # asked about the past: the item that came later and whose place it took
     factors: dict[str, float] = field(default_factory=dict[str, float])  # what each added to the score
 
+    def name_ways(self) -> dict[str, int]:
+        """Name what found it as people read that, with its best rank there; 0 where nothing is ranked."""
+        ways: dict[str, int] = {}
+        for arm, (rank, _) in self.arms.items():
+            is_linked = arm == "graph" and self.matched_names
+            name = f"linked to {' and '.join(self.matched_names)}" if is_linked else label(arm)
+            ways.setdefault(name, rank if arm in RANKED_ARMS else 0)
+        return ways
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Match:
     """One answer, with its reasons."""
+
+    # Results are ordered by `score`. Whoever asks reads `strength`, which comes from `probability`. Memory
+    # injection doesn't: it chooses by the answer's `answerable` and `score`, or by `need`
+    # (roles/memory_injection/triage.py).
 
     item: Item
     score: float
@@ -258,11 +351,18 @@ class Matches:
     results: tuple[Match, ...]
     threads: tuple[tuple[str, float], ...] = ()
     late_arms: tuple[str, ...] = ()
-    window: tuple[datetime, datetime] | None = None
+    window: tuple[datetime, datetime] | None = None  # the time that the question speaks of
+    asks_past: bool = False  # whether it asks how things were before they changed
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
     considered: int = 0
     named: dict[str, Named] = field(default_factory=dict[str, Named])  # whom the question means, by id
     answerable: float = 0.0  # the probability of the likeliest answer among the results
+
+    def asks_for(self, item: Item) -> bool:
+        """Whether the question is about the time when an item held that was replaced or has expired."""
+        if self.asks_past or item.stale_since is None or self.window is None:
+            return self.asks_past
+        return item.at <= clock.timestamp(self.window[1]) < item.stale_since
 
     @property
     def meant(self) -> dict[str, tuple[str, ...]]:
@@ -272,6 +372,14 @@ class Matches:
             if named.name and not named.by_name and named.name not in said.get(named.said, ()):
                 said[named.said] = (*said.get(named.said, ()), named.name)
         return said
+
+    def sum_steps_ms(self) -> list[tuple[str, float]]:
+        """What each step took, by the name that people read, the longest first."""
+        sums: dict[str, float] = {}
+        for name, ms in self.timings_ms.items():
+            if name != "total":
+                sums[label(name)] = sums.get(label(name), 0.0) + ms
+        return sorted(sums.items(), key=lambda step: -step[1])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,7 +28,7 @@ from nexus.memory.recall.item import (
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.reading import Deadline, timed
 from nexus.memory.recall.reranker import Reranker
-from nexus.memory.recall.words import split_words, token_count
+from nexus.memory.recall.words import says_name, split_words, token_count
 
 # Two texts that share this much of their words say the same.
 _SAME = 0.8
@@ -134,8 +134,8 @@ def place_successors(
     corrected facts come last, because they were never true; before them come those whose replacement is
     judged, not stated.
 
-    What moves up counts as much as what it passes. A successor is strong if what it replaced is; so is, asked
-    about the past, the one that comes first if any of its chain is.
+    What moves up counts as much as what it passes. A successor is strong, and needed, if what it replaced is;
+    so is, asked about the past, the one that comes first if any of its chain is.
     The same holds for two messages if what the question asks of them is such a pair.
     """
     links = _links(ranked)
@@ -177,11 +177,11 @@ def _current_first(ranked: Sequence[Ranked], links: dict[str, str]) -> list[Rank
             place(entry)
         else:
             waiting.setdefault(successor, []).append(entry)
-    strong = {entry.item.id for entry in ranked if entry.strong}
     for id_ in reversed(placed):
-        if id_ in strong and id_ in links:
-            strong.add(links[id_])
-    return [replace(entry, strong=id_ in strong) for id_, entry in placed.items()]
+        if id_ in links:
+            old, new = placed[id_], placed[links[id_]]
+            placed[new.item.id] = replace(new, strong=old.strong or new.strong, need=max(old.need, new.need))
+    return list(placed.values())
 
 
 def _past_first(
@@ -213,9 +213,14 @@ def _past_first(
     for place, entry in enumerate(ranked):
         if entry.item.id in links:
             chains.setdefault(_head(entry.item.id, links), []).append((place, entry))
-    strong = {_head(entry.item.id, links) for entry in ranked if entry.strong}
+    strong: set[str] = set()
+    needs: dict[str, float] = {}
+    for entry in ranked:
+        head = _head(entry.item.id, links)
+        needs[head] = max(needs.get(head, 0.0), entry.need)
+        strong |= {head} if entry.strong else set()
     wanted = {
-        head: replace(entry, strong=head in strong)
+        head: replace(entry, strong=head in strong, need=needs[head])
         for head, old in chains.items()
         for _, entry in [min(old, key=lambda each: rank(*each))]
     }
@@ -267,6 +272,7 @@ def _above(entry: Ranked, passed: Ranked, links: dict[str, str]) -> Ranked:
     return replace(
         _score_as(entry, max(entry.score, passed.score)),
         probability=max(entry.probability, passed.probability),
+        need=max(entry.need, passed.need),
         replaces=passed.item.id if is_later else None,
         precedes=None if is_later else passed.item.id,
     )
@@ -291,7 +297,8 @@ def _score_as(entry: Ranked, score: float) -> Ranked:
     return replace(entry, score=score, factors={**entry.factors, "moved": moved})
 
 
-# Factors are small: they can't move what ranks far down into the answer, so only the top gets them.
+# Factors decide between things that answer about equally well, so only the top gets them. Scores further down
+# are without them.
 _WEIGHED = 3
 # Only results this high pull their causes up.
 _EFFECTS = 10
@@ -400,6 +407,7 @@ def order(
         threads=best_threads,
         late_arms=gathered.late,
         window=window,
+        asks_past=gathered.question.asks_past,
         timings_ms=gathered.timings_ms,
         considered=len(rows),
         named=gathered.entities,
@@ -410,7 +418,8 @@ def order(
 def place_causes(ranked: Sequence[Ranked], *, asks_why: bool) -> list[Ranked]:
     """Place the causes of each of the best right behind it, if it was asked why.
 
-    A cause that is ahead of its effect stays there. The two answer together: both are strong if one is.
+    A cause that is ahead of its effect stays there. The two answer together: both are strong, and needed, if
+    one is.
     """
     if not asks_why:
         return list(ranked)
@@ -419,14 +428,16 @@ def place_causes(ranked: Sequence[Ranked], *, asks_why: bool) -> list[Ranked]:
     for place, entry in enumerate(ranked):
         here = ordered.setdefault(entry.item.id, entry)
         for link in here.item.caused_by if place < _EFFECTS else ():
-            cause = by_id.get(link.id)
-            if cause is None or link.id in ordered:
+            cause = ordered.get(link.id) or by_id.get(link.id)
+            if cause is None:
                 continue
-            surest = max(here.probability, cause.probability)
+            if link.id not in ordered:
+                cause = _score_as(cause, max(cause.score, here.score - _BEHIND))
+            surest, needed = max(here.probability, cause.probability), max(here.need, cause.need)
             is_strong = here.strong or cause.strong
-            here = ordered[here.item.id] = replace(here, probability=surest, strong=is_strong)
-            cause = _score_as(cause, max(cause.score, here.score - _BEHIND))
-            ordered[link.id] = replace(cause, probability=surest, strong=is_strong)
+            here = replace(here, probability=surest, strong=is_strong, need=needed)
+            cause = replace(cause, probability=surest, strong=is_strong, need=needed)
+            ordered |= {here.item.id: here, link.id: cause}
     return list(ordered.values())
 
 
@@ -543,7 +554,7 @@ def _reasons(ranked: Ranked, gathered: Gathered, row: int, now: datetime) -> Rea
     seen = gathered.sightings.get(item.id, [])
     names = [name for name in gathered.pool.names if name == item.speaker]
     known = [named.name for named in gathered.entities.values() if not named.is_owner]
-    names += [name for name in known if name and name.lower() in item.text.lower()]
+    names += [name for name in known if name and says_name(item.text, name)]
     about = gathered.entities.get(item.subject_id or "")
     about = None if about and about.is_owner else about
     names += [about.name] if about and about.name else []

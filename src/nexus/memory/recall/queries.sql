@@ -180,8 +180,12 @@ WHERE coalesce(as_of, valid_at) >= :start AND coalesce(as_of, valid_at) < :end
 ORDER BY coalesce(as_of, valid_at) DESC LIMIT :limit
 
 -- name: episodes_in_window
-SELECT id FROM episodes
+SELECT id FROM episodes AS e
 WHERE end_time >= :start AND start_time < :end AND summary IS NOT NULL
+  AND (:threads IS NULL OR thread_id IN (SELECT value FROM json_each(:threads)))
+  AND (:channels IS NULL OR channel IN (SELECT value FROM json_each(:channels)))
+  AND (:after IS NULL OR end_time >= :after) AND (:before IS NULL OR end_time < :before)
+  AND NOT EXISTS (SELECT 1 FROM episodes AS n WHERE n.previous_version_id = e.id)
 ORDER BY end_time DESC LIMIT :limit
 
 -- name: aliases
@@ -417,6 +421,7 @@ WHERE f.id IN (SELECT value FROM json_each(:ids))
 
 -- name: replaced_in_episodes
 -- Facts learned in the episodes that were replaced: what they said, since when they don't hold, and what holds now.
+-- since: when the first of the chain replaced it.
 WITH RECURSIVE
   learned (episode, fact) AS (
     SELECT v.episode_id, f.id FROM episode_events AS v JOIN facts AS f ON f.source_event_id = v.event_id
@@ -425,13 +430,14 @@ WITH RECURSIVE
     SELECT episode_id, relationship_id FROM episode_relationship_mentions
     WHERE episode_id IN (SELECT value FROM json_each(?1))
   ),
-  later (episode, fact, id, step) AS (
-    SELECT episode, fact, l.new_fact_id, 1 FROM learned JOIN fact_successions AS l ON l.old_fact_id = fact
+  later (episode, fact, id, since, step) AS (
+    SELECT episode, learned.fact, n.id, coalesce(n.as_of, n.valid_at), 1
+    FROM learned JOIN fact_successions AS l ON l.old_fact_id = learned.fact JOIN facts AS n ON n.id = l.new_fact_id
     UNION
-    SELECT episode, fact, l.new_fact_id, step + 1
+    SELECT episode, fact, l.new_fact_id, since, step + 1
     FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id WHERE step < 100
   )
-SELECT later.episode, o.fact AS old, coalesce(n.as_of, n.valid_at) AS at, n.id AS newer_id, n.fact AS newer
+SELECT later.episode, o.fact AS old, later.since AS at, n.id AS newer_id, n.fact AS newer
 FROM later
 JOIN facts AS o ON o.id = later.fact
 JOIN facts AS n ON n.id = later.id

@@ -54,16 +54,16 @@ from nexus.memory.recall.search import (
     keep_permitted,
     kind_of,
 )
-from nexus.memory.recall.words import function_words, tokens
+from nexus.memory.recall.words import function_words, says_name, tokens
 from nexus.request import EVERYTHING, Visibility
 
 # Milliseconds to fetch and weigh one sighting with its neighbors; the fewest and the most to weigh.
 _WEIGHING_MS = 2.0
 _FEWEST, _MOST = 10, 500
-# Shares of the deadline: what the arms may use, and by when everything must be fetched; ranking has the rest.
+# What the arms may use of the time that there is; then, of what is left each time, what fetching may use, and
+# a reranker, not counting a batch already begun.
 _ARMS_SHARE = 0.6
 _FETCH_SHARE = 0.85
-# Of what is then left: what a reranker may use, not counting a batch already begun.
 _RERANK_SHARE = 0.5
 _LOOK_UP_MS = 1_000
 
@@ -388,15 +388,26 @@ def _load_memories(search: Search, ids: Sequence[str]) -> list[Item]:
     successors = {by.id for item in items for by in (item.replaced_by, item.outdated_by) if by}
     if search.scope.places.everything or not successors:
         return items
+    successors |= {by.next_id for item in items if (by := item.replaced_by) and by.next_id}
     allowed = _keep_visible(search, successors, without=search.scope.without)
+    seen = {item.id: item.text for item in items if item.id in allowed}
     return [
         replace(
             item,
-            replaced_by=item.replaced_by if item.replaced_by and item.replaced_by.id in allowed else None,
+            replaced_by=_cut_chain(item.replaced_by, allowed, seen) if item.replaced_by else None,
             outdated_by=item.outdated_by if item.outdated_by and item.outdated_by.id in allowed else None,
         )
         for item in items
     ]
+
+
+def _cut_chain(by: Replacement, allowed: Collection[str], seen: Mapping[str, str]) -> Replacement | None:
+    """Let a chain end with what replaced the fact directly where only that may be seen."""
+    if by.id in allowed:
+        return by
+    if by.next_id is None or by.next_id not in seen:
+        return None
+    return replace(by, id=by.next_id, text=seen[by.next_id], next_id=None)
 
 
 def _date_episodes(search: Search, items: list[Item]) -> list[Item]:
@@ -453,8 +464,8 @@ def _keep_visible(search: Search, fact_ids: set[str], without: frozenset[str] = 
 
 
 def _names(item: Item, names: Iterable[str]) -> bool:
-    said = f"{item.speaker or ''} {item.text}".lower()
-    return any(name in said for name in names)
+    said = f"{item.speaker or ''} {item.text}"
+    return any(says_name(said, name) for name in names)
 
 
 def _fact(row: tuple[Any, ...]) -> Item:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from nexus import extras
 from nexus.errors import ModelFileError
 from nexus.ledgers.text import storable
 from nexus.memory.embedding.catalogue import MODELS, RERANKERS, Model
@@ -101,6 +102,8 @@ async def ready_reranker() -> Reranker | None:
 
 @cache
 def _installed() -> Reranker | None:
+    if not extras.is_installed("embedding"):
+        return None  # whoever searches is told already
     return best_of([MODELS[name] for name in RERANKERS])
 
 

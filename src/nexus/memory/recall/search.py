@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, Final, Literal, cast, get_args
 
 import apsw
@@ -329,9 +330,10 @@ def find_by_words(
     places = scope.places.channels is not None
     is_narrow = log == "event" or places or scope.after is not None or scope.before is not None
     narrowed = "_scoped" if log != "summary" and not scope.open and is_narrow else ""
-    hits: dict[str, float] = {}
     index = _INDEX[log]
-    for is_unspaced in (False, True):
+
+    def find(*, is_unspaced: bool) -> list[tuple[str, float]]:
+        hits: dict[str, float] = {}
         words = [each for each in found if unspaced(each.word) == is_unspaced]
         # No rows are scanned for frequent words: here they are left out, and weigh in the features alone.
         for plan in keywords.plans(words, ranked_rows=matched_rows, scanned_rows=0):
@@ -341,10 +343,17 @@ def find_by_words(
             given = {"match": plan.match, "limit": limit, **scope.parameters}
             for row in connection.execute(_choose_statement(name, index, is_unspaced=is_unspaced), given):
                 hits.setdefault(str(row[0]), cast("float", row[1]))
+        return list(hits.items())
+
+    # Words with and without spaces have an index each, whose scores can't be compared: they take turns.
+    turns = zip_longest(find(is_unspaced=False), find(is_unspaced=True))
+    best: dict[str, float] = {}
+    for id_, score in (hit for turn in turns for hit in turn if hit is not None):
+        best.setdefault(id_, score)
     arm = _KEYWORD_ARM[log]
     return [
         Sighting(arm=arm, kind=log if log != "summary" else kind_of(id_), id=id_, rank=rank, score=score)
-        for rank, (id_, score) in enumerate(list(hits.items())[:limit], start=1)
+        for rank, (id_, score) in enumerate(list(best.items())[:limit], start=1)
     ]
 
 

@@ -24,6 +24,8 @@ _LONGEST_TEXT = 20_000
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
+# Beyond ASCII anything may be one: ², ٣, 三.
+_DIGIT = re.compile(r"[0-9]|[^\x00-\x7f]")
 Index = Literal["events", "facts", "summaries"]
 
 _CHARACTERS_A_TOKEN = 4
@@ -46,6 +48,16 @@ def tokens(text: str, language: str = DEFAULT) -> list[str]:
     )
     words = cast("list[str]", found)
     return words if porter else [stem(word, language) for word in words]
+
+
+def says_name(text: str, name: str) -> bool:
+    """Whether a text has a name as a word of its own, be it with an ending (Clara's, Claras), in any case."""
+    if unspaced(name):
+        return name in text
+    ending = r"\w?" if len(name) > _SHORTEST_BEGINNING else "s?"
+    return (
+        re.search(rf"(?<!\w){re.escape(name)}(?:['\u2019]s|{ending})(?!\w)", text, re.IGNORECASE) is not None
+    )
 
 
 def forms(text: str, language: str = DEFAULT) -> dict[str, str]:
@@ -78,14 +90,19 @@ def split_words(text: str, language: str = DEFAULT) -> Words:
     return Words(words, frozenset(words))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def names_time_or_number(text: str, language: str = DEFAULT) -> tuple[bool, bool]:
     """Tell whether a text names a time, and whether it names a number: its own language tells."""
     own = detect(text, language)
     said = split_words(text, language).distinct if own == language else set(tokens(text, own))
-    digits = [word for word in said if word.isdigit()]
+    digits = [word for word in said if word.isdigit()] if may_hold_digit(text) else []
     names_time = not _time_words(own).isdisjoint(said) or any(len(word) == 4 for word in digits)
     return names_time, bool(digits) or not _number_words(own).isdisjoint(said)
+
+
+def may_hold_digit(text: str) -> bool:
+    """Whether a text may hold a digit of any script: sooner told than found."""
+    return _DIGIT.search(text) is not None
 
 
 @cache

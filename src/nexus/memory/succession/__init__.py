@@ -1,5 +1,5 @@
 """Which fact replaced which: links derived from the log, beside it, and rebuilt from it at any time."""
 
-from nexus.memory.succession.derivation import State, derive, rebuild, state
+from nexus.memory.succession.derivation import Rival, State, derive, find_rivals, rebuild, state
 
-__all__ = ["State", "derive", "rebuild", "state"]
+__all__ = ["Rival", "State", "derive", "find_rivals", "rebuild", "state"]

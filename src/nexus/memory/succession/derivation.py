@@ -64,6 +64,30 @@ async def rebuild(ledgers: Ledgers, vectors: Vectors, *, thread: Thread = asynci
     return await derive(ledgers, vectors, thread=thread)
 
 
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Two facts of which one would replace the other if the judge were as sure as this."""
+
+    fact_id: str
+    other_id: str
+    probability: float
+
+
+async def find_rivals(
+    ledgers: Ledgers,
+    vectors: Vectors,
+    times: dict[str, str],
+    *,
+    thread: Thread = asyncio.to_thread,
+) -> list[Rival]:
+    """Find facts that hold and contradict some of these, given when each was recorded."""
+    await vectors.mirror.refresh()
+    walk, found, ids = _Pass(ledgers, vectors, thread), list[Rival](), list(times)
+    for start in range(0, len(ids), _BATCH):
+        found += await walk.rivals({id_: times[id_] for id_ in ids[start : start + _BATCH]})
+    return found
+
+
 async def state(ledgers: Ledgers, model_id: str) -> State:
     """What is linked, and how far the search has come with a model's vectors."""
 
@@ -74,6 +98,17 @@ async def state(ledgers: Ledgers, model_id: str) -> State:
         return State(stated=counts.get("stated", 0), judged=counts.get("judged", 0), waiting=waiting)
 
     return await ledgers.memory.read(work)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """A fact and what it is weighed against."""
+
+    fact: Statement
+    others: list[Statement]
+    closeness: dict[str, float]
+    known: dict[str, Link]
+    claims: dict[str, How | None] | None
 
 
 @dataclass(slots=True)
@@ -135,12 +170,43 @@ class _Pass:
 
     async def _batch(self, times: dict[str, str]) -> dict[str, Link]:
         """The links that some facts add, given when each was recorded."""
+        gathered = await self._gather(times)
+
+        def weigh() -> dict[str, Link]:
+            found: dict[str, Link] = {}
+            for each in gathered:
+                some = [other for other in each.others if other.seq < each.fact.seq]
+                known = each.known | found
+                found |= judge.load().links(each.fact, some, each.closeness, known, claims=each.claims)
+            return found
+
+        return await self.thread(weigh)
+
+    async def rivals(self, times: dict[str, str]) -> list[Rival]:
+        """Find the pairs in which some facts and others, older or newer, hardly hold side by side."""
+        self.mean, self.spread = await self._background()
+        gathered = await self._gather(times)
+
+        def weigh() -> list[Rival]:
+            found: dict[frozenset[str], Rival] = {}
+            for each in gathered:
+                chances = judge.load().rivals(each.fact, each.others, each.closeness, each.known)
+                for id_, chance in chances.items():
+                    if chance >= judge.load().threshold:
+                        pair = frozenset((id_, each.fact.id))
+                        found.setdefault(pair, Rival(each.fact.id, id_, chance))
+            return list(found.values())
+
+        return await self.thread(weigh)
+
+    async def _gather(self, times: dict[str, str]) -> list[_Weighed]:
+        """Gather what some facts are weighed against: those near in meaning or about the same."""
         ids = list(times)
         own = await self.vectors.of("fact", ids)
         facts = {each.id: each for each in await self._statements(ids)}
         wanted = [facts[id_] for id_ in ids if id_ in own and id_ in facts]
         if not wanted:
-            return {}
+            return []
         queries = np.stack([own[fact.id] for fact in wanted])
         claims, distinct = await self._opinions([fact.id for fact in wanted])
         near = await self._candidates(wanted, queries, times)
@@ -152,23 +218,16 @@ class _Pass:
         scores = await self.vectors.mirror.scores(queries, everything)
         closeness = (scores - self.mean) / self.spread
         columns = {id_: column for column, id_ in enumerate(everything)}
-
-        def weigh() -> dict[str, Link]:
-            found: dict[str, Link] = {}
-            for row, (fact, candidates) in enumerate(zip(wanted, near, strict=True)):
-                some = [
-                    others[id_]
-                    for id_ in candidates
-                    if id_ in others
-                    and others[id_].seq < fact.seq
-                    and others[id_].scope == fact.scope
-                    and (id_, fact.id) not in distinct
-                ]
-                close = {each.id: float(closeness[row, columns[each.id]]) for each in some}
-                found |= judge.load().links(fact, some, close, known | found, claims=claims.get(fact.id))
-            return found
-
-        return await self.thread(weigh)
+        gathered: list[_Weighed] = []
+        for row, (fact, candidates) in enumerate(zip(wanted, near, strict=True)):
+            some = [
+                others[id_]
+                for id_ in candidates
+                if id_ in others and others[id_].scope == fact.scope and (id_, fact.id) not in distinct
+            ]
+            close = {each.id: float(closeness[row, columns[each.id]]) for each in some}
+            gathered.append(_Weighed(fact, some, close, known, claims.get(fact.id)))
+        return gathered
 
     async def _candidates(
         self, facts: Sequence[Statement], queries: Floats, times: dict[str, str]

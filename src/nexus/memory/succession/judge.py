@@ -17,6 +17,7 @@ from nexus.memory.succession.pairs import (
     UNNAMED,
     Nearness,
     Statement,
+    differ_in_value,
     features,
     how_replaced,
     read,
@@ -114,6 +115,28 @@ class Judge:
             found[old.id] = Link(new.id, chances[other.id], how=how, signals=signals)
         return found
 
+    def rivals(
+        self,
+        fact: Statement,
+        others: Sequence[Statement],
+        closeness: Mapping[str, float],
+        known: Mapping[str, Link],
+    ) -> dict[str, float]:
+        """Return how likely it is that a fact and each of the others can't both hold, if nothing links them.
+
+        What is certain without the judge: the same sentence with another value, and two values of a relation
+        of which everybody has one.
+        """
+        if fact.id in known:
+            return {}
+        open_ = [other for other in others if other.id not in known and other.id != fact.id]
+        _, logits = self._weigh(fact, open_, closeness, known)
+        found = {id_: _probability(logit) for id_, logit in logits.items()}
+        for other in open_:
+            if _share_slot(fact, other) or differ_in_value(fact, other):
+                found[other.id] = 1.0
+        return found
+
     def _weigh(
         self,
         fact: Statement,
@@ -161,6 +184,18 @@ def load() -> Judge:
     """Return the judge that ships with Nexus."""
     data = json.loads(Path(__file__).with_name("weights.json").read_text(encoding="utf-8"))
     return Judge(**data)
+
+
+def _share_slot(one: Statement, two: Statement) -> bool:
+    relation = (one.relation_type or "").casefold()
+    return (
+        relation in _SLOT_RELATIONS
+        and relation == (two.relation_type or "").casefold()
+        and one.subject is not None
+        and one.subject == two.subject
+        and None not in (one.target, two.target)
+        and one.target != two.target
+    )
 
 
 def _by_time(fact: Statement, other: Statement) -> tuple[Statement, Statement]:

@@ -3,6 +3,7 @@
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -42,6 +43,9 @@ _OPENING_WORD: Final = re.compile(r"[^\W_]+(?:['\u2019]\w+)?")
 # Whoever speaks, and the little words inside a name.
 _SPEAKER: Final = frozenset({"i", "i'm", "i've", "we", "ich", "wir", "je", "j'ai", "nous", "yo", "eu"})
 _OF: Final = frozenset({"of", "the", "von", "der", "des", "de", "du", "la", "del", "do", "da"})
+# A value is a word, a name of two or a day with its month; the rest of the sentence says more than that.
+_VALUE_WORDS: Final = 2
+_SHARED_WORDS: Final = 3
 UNNAMED: Final = "word:"
 """How the subject of a fact begins that is about no entity: what follows is a word of it."""
 
@@ -372,6 +376,48 @@ def restates(old: Statement, new: Statement) -> bool:
     if (two.ends or two.cancels) and not (one.ends or one.cancels):
         return False
     return one.stems <= two.stems and one.numbers <= two.numbers and one.weekdays <= two.weekdays
+
+
+def differ_in_value(one: Statement, two: Statement) -> bool:
+    """Whether two statements are the same sentence but for one value: a number, a date, a name.
+
+    Two readings on two days differ in more than one.
+    """
+    if one.subject is None or one.subject != two.subject:
+        return False
+    first, second = _WORD.findall(one.text), _WORD.findall(two.text)
+    if not 0 <= abs(len(first) - len(second)) <= 1:
+        return False
+    only_first, only_second = _leave_out(first, second), _leave_out(second, first)
+    if not (1 <= len(only_first) <= _VALUE_WORDS and 1 <= len(only_second) <= _VALUE_WORDS):
+        return False
+    if not all(map(_is_value, only_first)) or not all(map(_is_value, only_second)):
+        return False
+    happened = tells_event(one.text) and tells_event(two.text)
+    if happened and not any(map(_is_date, only_first)):
+        return False  # one meets many people, but a thing happens on one day
+    kept = _leave_out(first, only_first)
+    shared = [word for word in kept if word[0].isdigit() or _tells(fold(word))]
+    return len(shared) >= _SHARED_WORDS
+
+
+def _leave_out(words: list[str], others: list[str]) -> list[str]:
+    left = Counter(map(fold, others))
+    kept: list[str] = []
+    for word in words:
+        if left[fold(word)]:
+            left[fold(word)] -= 1
+        else:
+            kept.append(word)
+    return kept
+
+
+def _is_value(word: str) -> bool:
+    return word[0].isupper() or _is_date(word)
+
+
+def _is_date(word: str) -> bool:
+    return word[0].isdigit() or fold(word) in _weekdays() | _months()
 
 
 @lru_cache(maxsize=8192)

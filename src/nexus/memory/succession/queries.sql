@@ -61,11 +61,13 @@ SELECT id FROM (
 ORDER BY created_at DESC LIMIT :limit
 
 -- name: statements
+-- Without those that only another one from their source may replace: two appointments of one name are both true.
 SELECT id, fact, coalesce(as_of, valid_at), seq, source_entity_id, target_entity_id, relation_type, source_event_id,
        CASE WHEN json_valid(metadata_json) THEN json_extract(metadata_json, '$.valid_until') END,
        (SELECT json_group_array(entity_id) FROM fact_entities WHERE fact_id = facts.id), confidence
 FROM facts WHERE id IN (SELECT value FROM json_each(?))
   AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = facts.id)
+  AND NOT (json_valid(metadata_json) AND coalesce(json_extract(metadata_json, '$.only_stated'), FALSE))
 
 -- name: links
 -- The links of the given facts, and those that follow on them.

@@ -19,6 +19,7 @@ from nexus.memory.gate import is_confidential
 from nexus.memory.profile import Line, NewVersion, OwnerProfile, Version, local, versions
 from nexus.request import Agent, Event, Request
 from nexus.roles import runs
+from nexus.text import join_lines
 
 if TYPE_CHECKING:
     from nexus.engine import WorkContext
@@ -113,7 +114,7 @@ def _parse_lines(answer: str) -> Iterator[tuple[str, list[str]]]:
         text, facts = fields.get("text"), fields.get("facts")
         if isinstance(text, str) and 0 < len(text.strip()) <= _LONGEST and isinstance(facts, list):
             labels = [str(label).strip(" []").upper() for label in cast("list[object]", facts)]
-            yield " ".join(text.split()).removeprefix("- "), labels
+            yield join_lines(text).removeprefix("- "), labels
 
 
 def _add_missing(lines: Sequence[Line], found: "Material") -> list[Line]:

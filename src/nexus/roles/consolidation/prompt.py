@@ -14,6 +14,7 @@ from nexus.ledgers.sql import rows
 from nexus.memory.conclusions import batches, support
 from nexus.memory.conclusions.batches import SQL, Batch
 from nexus.memory.conclusions.observations import Conclusions, Draft
+from nexus.text import join_lines
 
 _LONGEST: Final = 2_000
 _OBSERVATION: Final = re.compile(r"O([1-9][0-9]*)")
@@ -59,7 +60,7 @@ def _format_fact(row: tuple[Any, ...], about: str, speaker: str | None) -> str:
     notes = [source_type, *([f"said by {speaker}"] if speaker else [])]
     notes += [f"confidence {confidence:.1f}"] if confidence < 1 else []
     notes += [f"about {about}"] if about else []
-    return f"[{at[:10]}] {_one_line(fact)} ({', '.join(notes)})"
+    return f"[{at[:10]}] {join_lines(fact)} ({', '.join(notes)})"
 
 
 async def _load_observations(ledgers: Ledgers, batch: Batch) -> dict[str, str]:
@@ -71,12 +72,8 @@ async def _load_observations(ledgers: Ledgers, batch: Batch) -> dict[str, str]:
             _, content, made_at, _, evidence = found[id_]
             shown = sorted(labels[fact] for fact in json.loads(evidence) if fact in labels)
             rests = f"; rests on {', '.join(shown)}" if shown else ""
-            lines[id_] = f"O{place}. {_one_line(content)} (concluded {made_at[:10]}{rests})"
+            lines[id_] = f"O{place}. {join_lines(content)} (concluded {made_at[:10]}{rests})"
     return lines
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,9 +153,7 @@ def _parse_draft(given: object, batch: Batch) -> Draft:
     facts = _parse_facts(fields.get("facts"), batch)
     if not facts:
         raise UnusableAnswerError("An observation cites no fact")
-    return Draft(
-        text=" ".join(text.split()), fact_ids=facts, revises=_parse_revision(fields.get("revises"), batch)
-    )
+    return Draft(text=join_lines(text), fact_ids=facts, revises=_parse_revision(fields.get("revises"), batch))
 
 
 def _parse_facts(names: object, batch: Batch) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from nexus.ledgers.runtime.injections import Sign
 from nexus.memory.languages import DEFAULT, mixture
 from nexus.memory.recall.item import Item
 from nexus.memory.recall.words import function_words, split_words
+from nexus.text import join_lines
 
 # Anything that looks like a tag to a model could close the block it is in, or open another.
 _TAG: Final = re.compile(r"<(?=[/!?]?[A-Za-z])")
@@ -90,7 +91,7 @@ def _find_words(text: str) -> frozenset[str]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(_TAG.sub("&lt;", text).split())
+    return join_lines(_TAG.sub("&lt;", text))
 
 
 def _square_brackets(text: str) -> str:

@@ -1,15 +1,17 @@
 """Memory injection: turns a task into the few memories that its agent needs, or none.
 
 The steps, in order: load the task, recall candidates, judge them with the local triage, let the fast model
-choose if that is enabled, format the result, and record every candidate with its verdict.
+choose if that is enabled, format the result, and record what was offered with its verdict: what the triage
+chose and the best of what it left out, but not what it may never inject.
 """
 
 import asyncio
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from nexus import ids
@@ -18,13 +20,13 @@ from nexus.context import history
 from nexus.context.wrapping import wrapped
 from nexus.errors import NexusError
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.agents.history import Turn
+from nexus.ledgers.agents.history import History, Turn
 from nexus.ledgers.memory import reviews
 from nexus.ledgers.runtime import injections, requests
 from nexus.memory.conclusions import batches
 from nexus.memory.languages import cues
 from nexus.memory.recall import ranker
-from nexus.memory.recall.item import PIN, Item, Kind, Match, Matches, Query, Reasons, kinds, label
+from nexus.memory.recall.item import PIN, Item, Kind, Match, Matches, Query, Reasons, kinds
 from nexus.memory.recall.reading import Deadline
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.words import token_count
@@ -94,7 +96,7 @@ class Reply:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """The memories to inject, and the verdicts on everything that was considered, in recall's order."""
+    """The memories to inject, and the verdicts on what a model may choose from, in recall's order."""
 
     items: list[Item]
     verdicts: list[Verdict]
@@ -121,7 +123,11 @@ class Injection:
                     return None
                 # A registration may narrow the kinds, as with `{"scope": "facts,observations"}`.
                 candidates = await recall_candidates(
-                    self._services, request, task, kinds(context.config.get("scope"))
+                    self._services.ledgers,
+                    partial(_open_recall, self._services),
+                    request,
+                    task,
+                    kinds(context.config.get("scope")),
                 )
                 if candidates is None or not candidates.results:
                     return None
@@ -132,7 +138,7 @@ class Injection:
             context.log.warning("recall took too long: the run begins without memories")
             return None
         decision = await self._decide(context, task, candidates, conversation, deadline)
-        block = await self._format(decision.items)
+        block = await format_items(self._services.ledgers, decision.items)
         self._record(context, decision)
         if not decision.items:
             return None
@@ -172,18 +178,20 @@ class Injection:
         is_promising = candidates.answerable >= _HOPELESS and (cues.asks(task.text) or cues.orders(task.text))
         if not asks_model or not (chosen or is_promising):
             return local
-        lines = (await self._format([_clip(verdict.result.item) for verdict in offered])).splitlines()
+        clipped = [_clip(verdict.result.item) for verdict in offered]
+        lines = (await format_items(self._services.ledgers, clipped)).splitlines()
         reply = await ask_model(context, task.text, lines, deadline)
         if reply.choice is None:
             context.log.info("%s: the local triage decides", reply.failure)
             return replace(local, execution_id=reply.execution_id)
-        decision = await self._apply_choice(context, task, conversation, offered, reply.choice)
+        decision = await self._apply_choice(context, task, candidates, conversation, offered, reply.choice)
         return replace(decision, execution_id=reply.execution_id)
 
     async def _apply_choice(
         self,
         context: Context,
         task: Task,
+        candidates: Matches,
         conversation: Conversation,
         offered: list[Verdict],
         choice: Choice,
@@ -195,7 +203,7 @@ class Injection:
             is_wanted = verdict.result.item.id in wanted
             why = "the model chose it" if is_wanted else "the model left it out"
             verdicts.append(verdict if verdict.is_final else replace(verdict, chosen=is_wanted, why=why))
-        verdicts = triage.limit_verdicts(verdicts)
+        verdicts = triage.limit_verdicts(verdicts, task.text)
         items = [verdict.result.item for verdict in verdicts if verdict.chosen]
         judged = {verdict.result.item.id for verdict in verdicts}
 
@@ -206,14 +214,11 @@ class Injection:
             items += [
                 item
                 for item in await recall.load_items(further)
-                if not task.is_new(item) and not triage.find_objection(item, task.text, conversation)
+                if not task.is_new(item)
+                and not triage.find_objection(item, candidates, task.text, conversation)
             ]
         most = max(sum(verdict.chosen for verdict in verdicts), triage.LIMITS.most)
         return Decision(items=triage.choose_fitting(items, most), verdicts=verdicts, decided_by="model")
-
-    async def _format(self, items: list[Item]) -> str:
-        speakers = await batches.speakers_behind(self._services.ledgers, [item.id for item in items])
-        return format_memories(items, speakers)
 
     def _record(self, context: Context, decision: Decision) -> None:
         judged = [(verdict.result.item, verdict) for verdict in decision.verdicts]
@@ -232,7 +237,7 @@ class Injection:
                 text_sha256=hashlib.sha256(item.text.encode()).hexdigest(),
                 score=round(verdict.result.score, 4) if verdict else 0.0,
                 probability=round(verdict.result.probability, 4) if verdict else 0.0,
-                why=f"{verdict.why} (found by {', '.join(map(label, verdict.result.reasons.arms))})"
+                why=f"{verdict.why} ({', '.join(verdict.result.reasons.name_ways())})"
                 if verdict
                 else "the model found it itself and chose it",
                 decided_by=decision.decided_by,
@@ -256,29 +261,36 @@ async def load_task(ledgers: Ledgers, request: Request) -> Task:
 
 
 async def recall_candidates(
-    services: Services, request: Request, task: Task, kinds: frozenset[Kind]
+    ledgers: Ledgers,
+    open_recall: Callable[[Visibility, frozenset[str]], Awaitable[Recall]],
+    request: Request,
+    task: Task,
+    kinds: frozenset[Kind],
+    *,
+    deadline_ms: int = _RECALL_MS,
 ) -> Matches | None:
     """Recall the best matches for a task; None if nothing may be seen or there is nothing to ask."""
     visible = request.access.visibility(request.event.thread_id)
     if visible.nothing or not task.text.strip():
         return None
-    recall = await _open_recall(services, visible)
-    candidates = await find_candidates(recall, task.text, kinds)
+    # The message would be its own best answer, and make any task look as if the memory could answer it.
+    recall = await open_recall(visible, frozenset(filter(None, (request.event.id, task.event_id))))
+    candidates = await find_candidates(recall, task.text, kinds, deadline_ms=deadline_ms)
     if "fact" in kinds:
-        candidates = await _add_pinned(services.ledgers, recall, candidates)
+        candidates = await _add_pinned(ledgers, recall, candidates)
     return replace(candidates, results=tuple(m for m in candidates.results if not task.is_new(m.item)))
 
 
-async def _open_recall(services: Services, visible: Visibility) -> Recall:
+async def _open_recall(services: Services, visible: Visibility, without: frozenset[str]) -> Recall:
     """Open the memory, without vectors while the embedding model is still loading."""
-    opening = asyncio.ensure_future(services.open_recall(visible))
+    opening = asyncio.ensure_future(services.open_recall(visible, without))
     try:
         async with asyncio.timeout(_OPENING_S):
             return await asyncio.shield(opening)
     except TimeoutError:
         # Loading goes on in the background for the next task; its failure is nobody's to handle here.
         opening.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
-        return Recall(services.ledgers, None, visible=visible)
+        return Recall(services.ledgers, None, visible=visible, without=without)
 
 
 async def find_candidates(
@@ -336,11 +348,15 @@ def _make_match(item: Item, arm: str, about: str | None = None) -> Match:
 async def load_conversation(
     ledgers: Ledgers, request: Request, session_label: str, memories: str = ""
 ) -> Conversation:
-    """Load the ids of what a session's agent can see already, and of the memories injected before.
+    """Load the ids of what a session's agent can see already, and of the memories injected before."""
+    return find_seen(await history.load(ledgers, request, session_label), memories)
+
+
+def find_seen(past: History, memories: str = "") -> Conversation:
+    """Find the ids of what a history holds, and of the memories injected before.
 
     A message that was edited and sent again counts as seen: its author took it back.
     """
-    past = await history.load(ledgers, request, session_label)
     turns = [turn.derive(_find_ids) for turn in past.blocks]
     return Conversation(
         event_ids=past.taken_back.union(*(turn.event_ids for turn in turns)),
@@ -400,6 +416,12 @@ async def _start_run(context: Context, task: str, lines: Sequence[str], deadline
     assembled.max_turns = _TURNS
     assembled.timeout_ms = max(1, round(deadline.left_ms))
     return await context.start_execution(assembled)
+
+
+async def format_items(ledgers: Ledgers, items: list[Item]) -> str:
+    """Format the items that are injected as lines, each with who said it."""
+    speakers = await batches.speakers_behind(ledgers, [item.id for item in items])
+    return format_memories(items, speakers)
 
 
 def parse_choice(answer: str, offered: int) -> Choice | None:

@@ -13,7 +13,7 @@ hand.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from nexus.memory.languages import cues, detect
@@ -90,25 +90,29 @@ def judge(
     verdicts: dict[str, Verdict] = {}
     rest: list[Match] = []
     for result in answer.results:
-        if verdict := _judge_by_rule(result, task, conversation, recipients):
+        why = find_objection(result.item, answer, task, conversation)
+        if verdict := _judge_by_rule(result, why, recipients):
             verdicts[result.item.id] = verdict
         else:
             rest.append(result)
-    if cues.asks(task) and not cues.orders(task):
+    if _is_question(task):
         judged = _judge_for_question(answer, rest, task, limits)
-        limits = replace(limits, most=limits.most_for_question)
     else:
         judged = _judge_for_task(answer, rest, limits)
     verdicts |= {verdict.result.item.id: verdict for verdict in judged}
-    return limit_verdicts([verdicts[result.item.id] for result in answer.results], limits)
+    return limit_verdicts([verdicts[result.item.id] for result in answer.results], task, limits)
 
 
-def _judge_by_rule(
-    result: Match, task: str, conversation: Conversation, recipients: frozenset[str]
-) -> Verdict | None:
-    """Judge what doesn't depend on how likely a result is needed; None for anything else."""
+def _is_question(task: str) -> bool:
+    return cues.asks(task) and not cues.orders(task)
+
+
+def _judge_by_rule(result: Match, why: str, recipients: frozenset[str]) -> Verdict | None:
+    """Judge what doesn't depend on how likely a result is needed; None for anything else.
+
+    `why` is the objection to it, if there is one.
+    """
     item = result.item
-    why = find_objection(item, task, conversation)
     if not why and item.kind == "entity":
         if item.id in recipients:
             return Verdict(result=result, chosen=True, why=f"how to reach {result.reasons.about}")
@@ -179,14 +183,17 @@ def _find_recipients(answer: Matches, task: str) -> frozenset[str]:
     return frozenset(recipients)
 
 
-def find_objection(item: Item, task: str, conversation: Conversation) -> str:
+def find_objection(item: Item, answer: Matches, task: str, conversation: Conversation) -> str:
     """Say why an item is not injected for a task, whoever chose it; empty if it may be.
 
-    A fact that was replaced or has expired is for tasks that ask about the past. What rests on such facts is
-    injected with a note.
+    A fact that was replaced or has expired is for tasks that ask about the past, and for questions about the
+    time when it held, as recall understood them: the form for last summer's camp needs what holds now. What
+    rests on such facts is injected with a note.
     """
-    if item.kind == "fact" and item.stale_since is not None and not cues.asks_past(task, detect(task)):
-        return item.note
+    if item.kind == "fact" and item.stale_since is not None:
+        is_meant = answer.asks_for(item) if _is_question(task) else answer.asks_past
+        if not is_meant:
+            return item.note
     if not _is_evidence(item, task):
         return "a question, a request or the agent's own answer"
     return "already in the conversation" if conversation.holds(item) else ""
@@ -212,7 +219,7 @@ def _count_statements(results: Sequence[Match]) -> Counter[str]:
     return counts
 
 
-def limit_verdicts(verdicts: Sequence[Verdict], limits: Limits = LIMITS) -> list[Verdict]:
+def limit_verdicts(verdicts: Sequence[Verdict], task: str, limits: Limits = LIMITS) -> list[Verdict]:
     """Keep what a task can use: pinned facts, contacts, the best about each named thing, then the best."""
     chosen = [verdict for verdict in verdicts if verdict.chosen]
     pinned = [verdict for verdict in chosen if PIN in verdict.result.reasons.arms]
@@ -226,7 +233,8 @@ def limit_verdicts(verdicts: Sequence[Verdict], limits: Limits = LIMITS) -> list
     order = [*pinned[: limits.most_pinned], *contacts, *first_about.values(), *by_need]
 
     named = _count_statements([verdict.result for verdict in verdicts])
-    most = max(limits.most, min(len(named), limits.most_named)) + len(contacts)
+    most = limits.most_for_question if _is_question(task) else limits.most
+    most = max(most, min(len(named), limits.most_named)) + len(contacts)
     fitting = choose_fitting([verdict.result.item for verdict in order], most, limits.most_tokens)
     kept = {item.id for item in fitting}
     return [

@@ -13,6 +13,7 @@ from nexus.context.wrapping import wrapped
 from nexus.errors import UnusableAnswerError
 from nexus.memory.languages import speech
 from nexus.roles.memory_writer.evidence import Heard, words
+from nexus.text import join_lines
 
 _TEXT: Final = {"type": "string"}
 HOW: Final = ("corrected", "changed", "cancelled")
@@ -152,7 +153,7 @@ def _cut_text(text: str) -> Iterator[str]:
 
 
 def _clip(text: str) -> str:
-    plain = " ".join(text.split())
+    plain = join_lines(text)
     return plain if len(plain) <= _REFERENCE else f"…{plain[-_REFERENCE:]}"
 
 
@@ -312,4 +313,4 @@ def _get_first(fields: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 def _flatten(value: object) -> str:
     if isinstance(value, list):
         value = next(iter(cast("list[object]", value)), "")
-    return " ".join(str(value).split())[:_LONGEST] if isinstance(value, str | int | float) else ""
+    return join_lines(str(value))[:_LONGEST] if isinstance(value, str | int | float) else ""

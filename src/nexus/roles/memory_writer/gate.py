@@ -97,7 +97,7 @@ class Gate:
     def note_recall(self, answer: Mapping[str, Any]) -> None:
         """Remember what the writer looked up: that is memory as well."""
         results = cast("list[dict[str, Any]]", answer.get("results", []))
-        self.evidence.remember(str(each["text"]) for each in results if each.get("type") != "event")
+        self.evidence.remember(str(each["text"]) for each in results if each.get("kind") != "event")
 
     async def admit(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Check a write, and give its arguments with the sources that the ledgers tell."""

@@ -143,7 +143,7 @@ async def find_settled(
     def read(connection: "apsw.Connection") -> set[str]:
         ask = partial(processing.find_settled, connection, PROCESSOR, most_attempts=most_attempts)
         runs = ask(target_type="execution", target_ids=[turn.execution_id for turn in found])
-        # Older versions marked the request when its first turn was written.
+        # In homes imported from before 0.1.0 the request is marked, for its first turn.
         first = {turn.request_id: turn.execution_id for turn in reversed(found)}
         requests_ = ask(target_type="request", target_ids=first.keys())
         return runs | {first[id_] for id_ in requests_}

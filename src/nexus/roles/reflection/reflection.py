@@ -29,10 +29,10 @@ from nexus.memory.conclusions.mental_models import MentalModel, NewModel
 from nexus.memory.conclusions.support import check_citations
 from nexus.memory.writing import Provenance
 from nexus.request import Access, Agent, Event, Request
+from nexus.results import Reflection, Source
 from nexus.roles import runs
 from nexus.roles.instructions import load_role
 from nexus.roles.reflection import tools
-from nexus.runs import Totals
 
 if TYPE_CHECKING:
     from nexus.context import AssembledContext
@@ -48,36 +48,6 @@ _SENT_BACK: Final = (
     "You answered without searching. What you know of this comes from the memory alone: search it, then "
     "answer, and cite what you found."
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
-    """Something that an answer rests on."""
-
-    kind: str
-    id: str
-    at: str
-    text: str
-    stale_since: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reflected:
-    """An answer from the memory, with what it rests on."""
-
-    question: str
-    answer: str
-    sources: tuple[Source, ...]
-    removed: tuple[str, ...]
-    """Ids that the model cited and had not retrieved: they were taken out of the answer."""
-    searches: int
-    request_id: str
-    usage: Totals
-    mental_model_id: str | None = None
-    """Where it was kept."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +71,7 @@ OWNER: Final = Asking()
 
 async def reflect(
     services: "Services", question: str, *, save_as: str | None = None, asking: Asking = OWNER
-) -> Reflected:
+) -> Reflection:
     """Answer a question from the memory.
 
     With `save_as` the answer is kept as a mental model of that name: as a new version where there is one.
@@ -115,7 +85,7 @@ async def reflect(
     return await save_answer(services, found, NewModel(name=save_as, question=question, author_kind=kind))
 
 
-async def refresh(services: "Services", model_id: str, *, asking: Asking = OWNER) -> Reflected:
+async def refresh(services: "Services", model_id: str, *, asking: Asking = OWNER) -> Reflection:
     """Ask again what a mental model answers, and keep the answer as its next version."""
     known = await mental_models.load_newest(services.ledgers, model_id)
     asked = _Question(services, known.question, asking)
@@ -124,7 +94,7 @@ async def refresh(services: "Services", model_id: str, *, asking: Asking = OWNER
     return await save_answer(services, found, new)
 
 
-async def save_answer(services: "Services", found: Reflected, new: NewModel) -> Reflected:
+async def save_answer(services: "Services", found: Reflection, new: NewModel) -> Reflection:
     """Save an answer as a mental model; an `UnusableAnswerError` where it cites nothing but itself."""
     previous = await mental_models.find_followed(services.ledgers, new)
     sources = tuple((source.kind, source.id) for source in found.sources if source.id != previous)
@@ -210,7 +180,7 @@ class _Question:
         self._label = (f"{REFLECTION}{asking.run_id}:" if asking.run_id else kind) + self._base_id
         self._request = self._make_request(asking.request)
 
-    async def answer(self, task: str, *, shown_id: str | None = None) -> Reflected:
+    async def answer(self, task: str, *, shown_id: str | None = None) -> Reflection:
         """Answer the task, checked. Without any search it is sent back once, and then refused.
 
         `shown_id` is the mental model that the task tells, if any.
@@ -273,13 +243,13 @@ class _Question:
             tool_calls.results_in, session_label=self._label, tools=tools.NAMES
         )
 
-    async def _make_answer(self, text: str, results: list[str]) -> Reflected:
+    async def _make_answer(self, text: str, results: list[str]) -> Reflection:
         cited = check_citations(text, tools.find_retrieved(results))
         ledgers = self._services.ledgers
         sources = [Source(**row) for row in await mental_models.load_sources(ledgers, cited.ids)]
         found = {source.id: source for source in sources}
         spent = await ledgers.runtime.read(usage.of_request, request_id=self._request.request_id)
-        return Reflected(
+        return Reflection(
             question=self._question,
             answer=cited.text,
             sources=tuple(found[id_] for id_ in cited.ids if id_ in found),

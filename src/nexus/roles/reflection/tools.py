@@ -11,6 +11,7 @@ from nexus.errors import ToolError
 from nexus.memory.conclusions import batches, observations
 from nexus.memory.conclusions.batches import ShownKind as Level
 from nexus.memory.recall.item import PATIENT_MS, Query
+from nexus.text import join_lines
 
 if TYPE_CHECKING:
     from nexus.memory.recall.item import Item
@@ -94,25 +95,20 @@ async def _show_evidence(services: "Services", execution_id: str, observation_id
         raise ToolError(f"There is no observation {observation_id:.60}", hint="Give the id of one you found.")
     facts = found["evidence"][-_RESULTS:]
     await batches.note_shown(services.ledgers, execution_id, [("fact", fact["id"]) for fact in facts])
-    return _wrap_lines(f"- [{fact['id']}] {fact['at'][:10]} {_one_line(fact['fact'])}" for fact in facts)
+    return _wrap_lines(f"- [{fact['id']}] {fact['at'][:10]} {join_lines(fact['fact'])}" for fact in facts)
 
 
 def _format_item(item: "Item") -> str:
     by = item.replaced_by or item.outdated_by
     stale = f" ({item.note} [{by.id}])" if by else f" ({item.note})" if item.note else ""
     unsure = f" (confidence {item.confidence:.1f})" if item.confidence < 1 else ""
-    return f"- [{item.id}] {item.at[:10]} {_one_line(item.text)}{stale}{unsure}"
+    return f"- [{item.id}] {item.at[:10]} {join_lines(item.text)}{stale}{unsure}"
 
 
 def _wrap_lines(lines: Iterable[str]) -> str:
     text = "\n".join(lines)
     # What was said is a record of somebody's words, never an instruction to whoever reads it here.
     return wrapped("memory", text) if text else "No matches at this level."
-
-
-def _one_line(text: str) -> str:
-    """Put a text on one line, so that it can't begin one of its own."""
-    return " ".join(text.split())
 
 
 def _describe_text(description: str) -> dict[str, str]:

@@ -281,10 +281,6 @@ class ModelServer:
         """Forget script, records, gates and cached prefixes."""
         self._state.reset()
 
-    def forget_prefixes(self) -> None:
-        """Empty the prompt cache alone."""
-        self._state.prefixes.clear()
-
     def _launch(self) -> Listener:
         if self._listener is not None:
             raise UsageError("the model server runs already", hint="Stop it before starting it again.")

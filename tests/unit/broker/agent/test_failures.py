@@ -9,9 +9,10 @@ import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 
 from agent_runs import KEY, Run
+from nexus.broker.agent import asking
 from nexus.broker.agent.errors import describe
 from nexus.broker.agent.records import Limits
-from nexus.errors import ModelError
+from nexus.errors import ModelError, ModelRefusedError
 from nexus.testing import (
     BrokenEvent,
     Cut,
@@ -201,6 +202,19 @@ async def test_when_nobody_answers_each_reason_is_told(made: Callable[..., Run],
         await made(names=BOTH)()
     assert "anthropic/claude-opus-5: 401" in caught.value.message
     assert "openai/gpt-4.1: 404 gone for good" in caught.value.message
+
+
+async def test_a_model_that_is_away_has_refused_nothing(
+    made: Callable[..., Run], server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "_FIRST_WAIT_S", 0.004)
+    server.when(model="claude-opus-5").always(HttpError("invalid_request", message="the request is wrong"))
+    server.when(model="gpt-4.1").always(failures.server_error())
+    run = made(names=BOTH, provider={"max_retries": 0}, limits=Limits(outage_ms=4))
+    with pytest.raises(ModelError) as caught:
+        await run()
+    assert len(server.requests) == 4, "both were asked twice"
+    assert not isinstance(caught.value, ModelRefusedError)
 
 
 async def test_a_key_in_a_providers_words_is_masked(made: Callable[..., Run], server: ModelServer) -> None:

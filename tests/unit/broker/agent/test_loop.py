@@ -5,10 +5,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pydantic_ai
 import pytest
 
 from agent_runs import KEY, Run
 from nexus.broker.agent import message_json
+from nexus.broker.agent.loop import Job
 from nexus.broker.agent.records import Limits
 from nexus.broker.tools import Tool
 from nexus.errors import BudgetError, LimitError
@@ -204,3 +206,8 @@ async def test_what_is_reserved_for_a_request_is_what_it_uses_or_more(
     bill = run.journal.bill
     used = bill.input_tokens + bill.cache_read_tokens + bill.cache_write_tokens + bill.output_tokens
     assert used <= estimate.input_tokens + estimate.output_tokens < used + 5_000
+
+
+def test_the_library_prints_no_banner_into_the_chat() -> None:
+    assert Job.__module__ == "nexus.broker.agent.loop"  # importing it is what turns it off
+    assert pydantic_ai.BANNER_ENABLED is False

@@ -39,7 +39,7 @@ async def test_a_conversation_and_the_memory_can_be_looked_into(
 ) -> None:
     caplog.set_level(logging.INFO, "nexus")
     async with Client(str(http.base_url), home.token()) as client:
-        heard = await client.submit(f"Where is the tea? {SECRET_WORDS}", session_label="tea/time")
+        heard = await client.receive(f"Where is the tea? {SECRET_WORDS}", session_label="tea/time")
         assert [delta.text for delta in [d async for d in heard.run.deltas()] if delta.kind == "text"]
         result = await heard.run.result()
         assert result.response.content == "It is in the blue tin."
@@ -47,38 +47,35 @@ async def test_a_conversation_and_the_memory_can_be_looked_into(
         assert await client.sent_messages("tea/time", channel="api", limit=5) == [
             f"Where is the tea? {SECRET_WORDS}"
         ]
-        assert await client.last_message("tea/time") == {
-            "text": f"Where is the tea? {SECRET_WORDS}",
-            "execution_id": heard.execution_id,
-            "request_id": heard.request_id,
-            "files": [],
-        }
+        last = await client.last_message("tea/time")
+        assert last is not None
+        assert (last.text, last.execution_id) == (f"Where is the tea? {SECRET_WORDS}", heard.execution_id)
+        assert (last.request_id, last.files) == (heard.request_id, ())
         assert await client.last_message("coffee") is None
         assert await client.scheduled_messages("tea/time", channel="api") == []
         assert (await client.runs_after("tea/time"))[0].id == heard.execution_id
-        assert [line["label"] for line in (await client.sessions())["items"]] == ["tea/time"]
-        roles = [message["role"] for message in (await client.transcript("tea/time"))["items"]]
+        assert [line.label for line in (await client.sessions()).items] == ["tea/time"]
+        roles = [message.role for message in (await client.transcript("tea/time")).items]
         assert roles == ["user", "assistant"]
-        assert [line["id"] for line in (await client.requests())["items"]] == [heard.request_id]
+        assert [line.id for line in (await client.requests()).items] == [heard.request_id]
         trace = await client.request(heard.request_id)
-        assert (trace["answered"], trace["trace"]["total"]["calls"]) == ("It is in the blue tin.", 1)
-        assert "model" in {child["kind"] for run in trace["trace"]["children"] for child in run["children"]}
-        assert (await client.usage())["total"]["calls"] == 1
+        assert (trace.answered, trace.trace.total.calls) == ("It is in the blue tin.", 1)
+        assert "model" in {child.kind for run in trace.trace.children for child in run.children}
+        assert (await client.usage()).total.calls == 1
 
         entity = {"name": "Sarah Chen", "type": "Person"}
         assert (await http.post("/api/memory/operations/entity", json=entity)).status_code == 201
         made = await client.remember("Sarah keeps the tea in the blue tin", about="Sarah Chen")
-        assert made["ok"]
-        (sarah,) = [e for e in (await client.entities())["items"] if e["name"] == "Sarah Chen"]
-        timeline = await got(http, f"/api/memory/entities/{sarah['id']}/timeline")
+        (sarah,) = [each for each in (await client.entities()).items if each.name == "Sarah Chen"]
+        timeline = await got(http, f"/api/memory/entities/{sarah.id}/timeline")
         assert timeline["items"][0]["fact"] == "Sarah keeps the tea in the blue tin"
-        corrected = await client.correct(made["id"], "Sarah keeps the tea in the red tin", by="ada")
-        fact = await got(http, f"/api/memory/facts/{corrected['id'][-6:]}")
-        assert fact["fact"]["id"] == corrected["id"]
+        corrected = await client.correct(made.id, "Sarah keeps the tea in the red tin", by="ada")
+        fact = await got(http, f"/api/memory/facts/{corrected.id[-6:]}")
+        assert fact["fact"]["id"] == corrected.id
         assert "ada" in str(fact)
-        await client.correct(corrected["id"], "Sarah keeps the tea in the blue tin")
-        facts = (await client.recall("Where does Sarah keep the tea?", scope="facts"))["results"]
-        assert facts[0]["item"]["text"] == "Sarah keeps the tea in the blue tin"
+        await client.correct(corrected.id, "Sarah keeps the tea in the blue tin")
+        facts = (await client.recall("Where does Sarah keep the tea?", kinds=["fact"])).results
+        assert facts[0].item.text == "Sarah keeps the tea in the blue tin"
 
         with pytest.raises(MissingError):
             await client.execution("exe_none")

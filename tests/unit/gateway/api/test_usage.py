@@ -27,23 +27,21 @@ async def test_budgets_and_what_they_refused_are_told(home: Home) -> None:
             gateway_on(app) as http,
             Client(str(http.base_url), home.token()) as client,
         ):
-            asked = await client.submit("Is it day?")
+            asked = await client.receive("Is it day?")
             await asked.run.result()
-            refused = await client.submit("Still?", session_label="another")
+            refused = await client.receive("Still?", session_label="another")
             with pytest.raises(NexusError, match="per day is used up"):
                 await refused.run.result()
             told = await client.usage(days=2, messages=1)
-    day, month = told["budgets"]
-    assert (day["setting"], day["unit"], day["most"], day["is_used_up"]) == ("day_tokens", "tokens", 10, True)
-    assert (month["setting"], month["used"], month["is_used_up"]) == ("month_usd", 0, False)
-    (hit,) = told["hits"]
-    assert (hit["budget"], hit["request_id"]) == ("day", refused.request_id)
-    assert hit["used"] == day["used"] > 10
-    assert [(each["request_id"], each["asked"]) for each in told["messages"]] == [
-        (asked.request_id, "Is it day?")
-    ]
-    assert told["unlimited_models"] == []  # a local model is free
-    assert (len(told["days"]), told["total"]["calls"]) == (2, 1)
+    day, month = told.budgets
+    assert (day.setting, day.unit, day.most, day.is_used_up) == ("day_tokens", "tokens", 10, True)
+    assert (month.setting, month.used, month.is_used_up) == ("month_usd", 0, False)
+    (hit,) = told.hits
+    assert (hit.budget, hit.request_id) == ("day", refused.request_id)
+    assert hit.used == day.used > 10
+    assert [(each.request_id, each.asked) for each in told.messages] == [(asked.request_id, "Is it day?")]
+    assert told.unlimited_models == ()  # a local model is free
+    assert (len(told.days), told.total.calls) == (2, 1)
 
 
 def test_the_command_tells_the_same_to_a_program(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from nexus.gateway.dashboard.render import POLICY, TEMPLATES
+from nexus.ledgers.memory import exams
 from nexus.ledgers.runtime import budgets
 from nexus.ledgers.runtime.budgets import NewHit
 from unit.gateway.scene import Scene
@@ -25,6 +26,7 @@ PAGES = (
     "/memory/observations",
     "/memory/models",
     "/memory/merges",
+    "/memory/exam",
     "/automations",
     "/automations/new",
     "/automations/new/script",
@@ -54,6 +56,32 @@ async def fill(scene: Scene, folder: Path) -> None:
         end="2026-05-01T11:00:00Z",
     )
     await scene.automation(folder, "greeter", description=HOSTILE)
+    await examine(scene)
+
+
+async def examine(scene: Scene) -> None:
+    """Two exams, with something wrong."""
+    fact_id = str(await scene.ledgers.memory.read(lambda c: c.execute("SELECT id FROM facts").get))
+    for number in (1, 2):
+        exam = exams.Exam(
+            id=f"exm_{number}",
+            sample_id="exm_1",
+            created_at=f"2026-05-0{number}T10:00:00.000Z",
+            facts=1,
+            settings={"embedding": HOSTILE},
+            questioner=HOSTILE,
+        )
+        answer = exams.Answer(
+            fact_id=fact_id, age="month", kind="statement", entity_id="one", asked=4, found=number
+        )
+        finding = exams.Finding(
+            problem="hidden",
+            fact_id=fact_id,
+            fact="",
+            detail=HOSTILE,
+            fixes=(exams.Fix(does=HOSTILE, command=HOSTILE),),
+        )
+        await scene.ledgers.memory.write(exams.add, exam, [answer], [finding])
 
 
 async def test_every_page_of_an_empty_home_says_what_to_do_next(client: httpx.AsyncClient) -> None:
@@ -79,6 +107,11 @@ async def test_stored_text_is_shown_and_never_becomes_part_of_a_page(
         assert answer.status_code == 200, path
         assert "<script>alert" not in answer.text, path
         assert not re.search(r"<img\b", answer.text), path
+    examined = (await client.get("/memory/exam")).text
+    assert "Of 1 thing you told me, I would find 1 (100%)." in examined
+    assert examined.count('class="point"') == 2
+    assert "Of 1 thing you told me, I would find 0 (0%)." in (await client.get("/memory/exam?id=exm_1")).text
+    assert "No exam yet" in (await client.get("/memory/exam?id=none")).text
     shown = (await client.get("/memory/facts")).text
     assert "Ada says &lt;script&gt;" in shown
     event_id = re.search(r"/events/(evt_\w+)", shown)

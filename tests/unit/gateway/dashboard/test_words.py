@@ -75,13 +75,14 @@ def test_a_preview_has_the_words_of_an_answer_without_its_marks() -> None:
 
 
 def test_why_a_memory_was_used_is_told_in_plain_words() -> None:
-    assert words.why("needed (found by words in facts, meaning, gist)") == (
-        "The task needs it. Found by words in facts, meaning and gist."
+    assert words.why("needed (same words, linked to Clara)") == (
+        "The task needs it (same words, linked to Clara)."
     )
-    assert words.why("pinned (found by pin)") == (
-        "You pinned it to somebody or something that the message names."
-    )
-    assert words.why("needed (found by semantic)") == "The task needs it. Found by meaning.", (
+    for name in ("pinned", "found by pin"):
+        assert words.why(f"pinned ({name})") == (
+            "You pinned it to somebody or something that the message names."
+        )
+    assert words.why("needed (found by semantic, gist)") == "The task needs it (same meaning).", (
         "as once recorded"
     )
 

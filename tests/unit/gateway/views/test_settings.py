@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from nexus.config import (
+    CalendarConfig,
     ChannelConfig,
     Config,
     EngineConfig,
@@ -46,6 +47,7 @@ _SECTIONS = {
     "prices": PriceConfig(),
     "mcp": McpConfig(),
     "channels": ChannelConfig(),
+    "calendar": CalendarConfig(),
     "python_tools": PythonToolConfig(),
 }
 _TEXTS = [

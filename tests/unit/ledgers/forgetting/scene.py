@@ -11,7 +11,16 @@ from nexus.ledgers.forgetting import Plan, Report, Target
 # Columns that hold a word of the program's own, an id or a time wherever they occur, never anybody's words.
 VOCABULARY: Final = frozenset(
     [
-        *("action", "call_id", "category", "channel", "circuit_state", "content_type", "delivered_call_id"),
+        *(
+            "action",
+            "age",
+            "call_id",
+            "category",
+            "channel",
+            "circuit_state",
+            "content_type",
+            "delivered_call_id",
+        ),
         *(
             "answer",
             "basis",
@@ -26,7 +35,7 @@ VOCABULARY: Final = frozenset(
             "zone",
         ),
         *("fact_type", "hook_point", "kind", "lane", "media_type", "mode", "model", "origin", "outcome"),
-        *("provider",),
+        *("promiser", "provider"),
         *("relation", "role", "script_hash", "script_path", "sha256", "source", "sort", "source_text_hash"),
         *(
             "source_type",

@@ -59,7 +59,7 @@ def test_only_the_package_that_holds_the_pinned_file_meets_the_requirement() -> 
         tomllib.loads((root / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         for folder in ("models/english", ".")
     )
-    assert f"{model['name']}>={model['version']},<2" in nexus["dependencies"]
+    assert f"{model['name']}>={model['version']},<2" in nexus["optional-dependencies"]["embedding"]
 
 
 def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """What a question asks for, in five languages."""
 
+import re
+
 import pytest
 
 from nexus.memory.languages.cues import (
+    BEGIN_WORDS,
     asks_count,
     asks_past,
     asks_survey,
@@ -11,6 +14,7 @@ from nexus.memory.languages.cues import (
     first_person,
     what_followed,
 )
+from nexus.memory.languages.lexicon import lexicons
 
 
 @pytest.mark.parametrize(
@@ -56,6 +60,13 @@ def test_a_question_asks_for_a_time_a_number_or_a_reason(
         ("es", "¿Quién nos traía el pescado antes?"),
         ("fr", "Où travaillait Camille avant d'avoir son cabinet ?"),
         ("pt", "Quanto era a renda antes do aumento?"),
+        ("en", "who kept our books before Ilse?"),
+        ("en", "Tell me where Clara lived before Rotterdam"),
+        ("en", "What was the price before March?"),
+        ("de", "Sag mir, wo Clara vor dem Umzug gewohnt hat."),
+        ("es", "¿Dónde trabajó Elena antes del verano?"),
+        ("fr", "Où a-t-elle travaillé avant Gand ?"),
+        ("pt", "Onde trabalhou ele antes de Lisboa?"),
     ],
 )
 def test_a_question_asks_about_the_past(language: str, text: str) -> None:
@@ -75,6 +86,27 @@ def test_a_question_asks_about_the_past(language: str, text: str) -> None:
     ],
 )
 def test_what_happened_and_how_it_ended_is_not_how_it_was_before(language: str, text: str) -> None:
+    assert not asks_past(text, language)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "Write to Ann before Friday about the flat"),
+        ("en", "Can you call Clara before she leaves?"),
+        ("en", "What do I have to pack before the trip?"),
+        ("en", "Clara's parcel has to be there before noon"),
+        ("en", "Parcel for Clara before tomorrow"),
+        ("en", "What's the difference between a mutex and a semaphore?"),
+        ("de", "Schreib Ann vor der Reise wegen der Wohnung."),
+        ("de", "Was muss ich erledigen, bevor wir umziehen?"),
+        ("es", "Escribe a Ann antes del viernes"),
+        ("es", "¿Qué tengo que comprar antes de que llegue?"),
+        ("fr", "Que dois-je acheter avant vendredi ?"),
+        ("pt", "O que devo pôr na mala antes das férias?"),
+    ],
+)
+def test_a_deadline_is_not_the_past(language: str, text: str) -> None:
     assert not asks_past(text, language)
 
 
@@ -114,3 +146,24 @@ def test_a_language_without_cues_tells_nothing() -> None:
 )
 def test_what_came_later_is_told(text: str, language: str, wanted: str) -> None:
     assert what_followed(text, language).strip() == wanted
+
+
+@pytest.mark.parametrize("cue", sorted(BEGIN_WORDS))
+def test_a_cue_that_is_looked_for_at_the_beginnings_of_words_begins_there_in_every_language(cue: str) -> None:
+    patterns = [pattern for known in lexicons().values() if (pattern := known.cues.get(cue))]
+    assert patterns
+    for pattern in patterns:
+        for alternative in _split_alternatives(pattern):
+            assert re.match(r"\\b(\(\?:)?\w", alternative), alternative
+
+
+def _split_alternatives(pattern: str) -> list[str]:
+    """The alternatives of a pattern that no group holds."""
+    found, depth = [""], 0
+    for letter in pattern:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "|" and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found

@@ -83,3 +83,55 @@ def test_a_day_with_a_sharp_s_is_read(text: str) -> None:
 )
 def test_a_cue_with_a_sharp_s_is_heard(cue: str, text: str) -> None:
     assert speech.says(cue, text, ["de"])
+
+
+THURSDAY = date(2026, 11, 19)
+HALF_A_YEAR_AGO = (date(2026, 2, 19), date(2026, 8, 20))
+IN_HALF_A_YEAR = (date(2027, 2, 18), date(2027, 8, 19))
+YEAR_AND_A_HALF_AGO = (date(2025, 2, 18), date(2025, 8, 19))
+TOMORROW = (date(2026, 11, 20), date(2026, 11, 20))
+FRIDAY_AFTER = (date(2026, 11, 27), date(2026, 11, 27))
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "half a year ago", HALF_A_YEAR_AGO),
+        ("en", "in half a year", IN_HALF_A_YEAR),
+        ("en", "a year and a half ago", YEAR_AND_A_HALF_AGO),
+        ("en", "one and a half years ago", YEAR_AND_A_HALF_AGO),
+        ("de", "vor einem halben Jahr", HALF_A_YEAR_AGO),
+        ("de", "in einem halben Jahr", IN_HALF_A_YEAR),
+        ("de", "vor anderthalb Jahren", YEAR_AND_A_HALF_AGO),
+        ("es", "hace medio año", HALF_A_YEAR_AGO),
+        ("es", "dentro de medio año", IN_HALF_A_YEAR),
+        ("es", "hace un año y medio", YEAR_AND_A_HALF_AGO),
+        ("fr", "il y a une demi-année", HALF_A_YEAR_AGO),
+        ("fr", "il y a un an et demi", YEAR_AND_A_HALF_AGO),
+        ("it", "mezzo anno fa", HALF_A_YEAR_AGO),
+        ("it", "tra mezzo anno", IN_HALF_A_YEAR),
+        ("it", "un anno e mezzo fa", YEAR_AND_A_HALF_AGO),
+        ("pt", "há meio ano", HALF_A_YEAR_AGO),
+        ("pt", "daqui a meio ano", IN_HALF_A_YEAR),
+        ("pt", "há um ano e meio", YEAR_AND_A_HALF_AGO),
+        ("ja", "半年前", HALF_A_YEAR_AGO),
+        ("ja", "半年後", IN_HALF_A_YEAR),
+        ("ja", "1年半前", YEAR_AND_A_HALF_AGO),
+        # Nobody says "next Friday" on a Thursday and means tomorrow.
+        ("en", "next Friday", FRIDAY_AFTER),
+        ("en", "this coming Friday", TOMORROW),
+        ("de", "nächsten Freitag", FRIDAY_AFTER),
+        ("de", "kommenden Freitag", TOMORROW),
+        ("es", "el próximo viernes", FRIDAY_AFTER),
+        ("es", "el viernes que viene", FRIDAY_AFTER),
+        ("fr", "vendredi prochain", FRIDAY_AFTER),
+        ("it", "venerdì prossimo", FRIDAY_AFTER),
+        ("pt", "próxima sexta-feira", FRIDAY_AFTER),
+        ("ja", "次の金曜日", FRIDAY_AFTER),
+        ("en", "Friday", TOMORROW),
+    ],
+)
+def test_halves_and_the_next_weekday_are_read_in_every_language(
+    language: str, text: str, expected: dates.Span
+) -> None:
+    assert [span for (span,), *_ in dates.find_relative(text, [THURSDAY], [language])] == [expected]

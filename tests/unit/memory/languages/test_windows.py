@@ -19,6 +19,7 @@ MONDAY = ("2026-11-09", "2026-11-10")
 YESTERDAY = ("2026-11-14", "2026-11-15")
 THE_DAY = ("2023-05-07", "2023-05-08")
 AUGUST_2023 = ("2023-08-01", "2023-09-01")
+HALF_A_YEAR_AGO = ("2026-04-25", "2026-06-09")
 LATE_2025 = ("2025-11-01", "2026-03-01")
 
 
@@ -48,7 +49,12 @@ def days(text: str, language: str) -> tuple[str, str] | None:
         ("de", "Was haben wir 2025 verdient?", LAST_YEAR),
         ("de", "im ersten Quartal 2025", ("2025-01-01", "2025-04-01")),
         ("de", "Was war vor drei Monaten?", ("2026-08-06", "2026-08-29")),
+        ("de", "Was war vor einem halben Jahr?", HALF_A_YEAR_AGO),
         ("es", "¿Qué planeamos la primavera pasada?", SPRING),
+        ("es", "¿Qué pasó hace medio año?", HALF_A_YEAR_AGO),
+        ("fr", "Qui ai-je vu il y a une demi-année ?", HALF_A_YEAR_AGO),
+        ("pt", "Quem vi há meio ano?", HALF_A_YEAR_AGO),
+        ("en", "Whom did I meet half a year ago?", HALF_A_YEAR_AGO),
         ("es", "¿Dónde estuvimos en verano de 2024?", SUMMER_2024),
         ("es", "¿Qué pasó en marzo?", MARCH),
         ("es", "¿Qué pasó entre mayo y julio?", MAY_TO_JULY),

@@ -85,3 +85,11 @@ def test_asked_why_cause_and_effect_are_as_strong_as_the_stronger_of_them() -> N
     assert [e.strong for e in place_causes(given, asks_why=False)] == [True, False, False]
     weak, strong = replace(given[0], strong=False), replace(given[1], strong=True)
     assert [e.strong for e in place_causes([weak, strong], asks_why=True)] == [True, True]
+    # The cause may be ahead of its effect.
+    ahead = [replace(given[1], strong=False, need=0.5), given[2], given[0]]
+    placed = place_causes(ahead, asks_why=True)
+    assert [(e.item.id, e.strong, e.need) for e in placed] == [
+        ("cause", True, 0.5),
+        ("other", False, 0.0),
+        ("effect", True, 0.5),
+    ]

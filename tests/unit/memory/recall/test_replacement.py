@@ -109,6 +109,46 @@ async def test_a_successor_is_not_told_to_who_may_not_see_it(opened: Ledgers) ->
     assert next(r.item for r in everything.results if r.item.id == old).replaced_by is not None
 
 
+async def test_a_chain_ends_with_what_may_be_seen(opened: Ledgers) -> None:
+    await know_people(opened)
+    shared = await say(opened, "one", ("Ann", "My dentist."), ("Ann", "My next one."), channel="shared")
+    (private,) = await say(opened, "two", ("Ann", "My dentist is now Dr Lutz."), channel="private")
+    last = "Ann's dentist is now Dr Lutz"
+    old, new, _ = chain = await learn(
+        opened, fact(OLD, 1, shared[0]), fact(NEW, 6, shared[1]), fact(last, 8, private)
+    )
+    await replace_facts(opened, *pairwise(chain))
+    query = Query(text="Who is Ann's dentist?", deadline_ms=LONG_MS)
+    guest = Recall(opened, None, now=lambda: NOW, visible=Visibility(channels=frozenset({"shared"})))
+    seen = {result.item.id: result.item for result in (await guest.find(query)).results}
+    by = seen[old].replaced_by
+    assert [id_ for id_ in seen if id_ in (old, new)] == [new, old]
+    assert by is not None
+    assert (by.id, by.text, by.next_id) == (new, NEW, None)
+    assert seen[new].replaced_by is None
+
+
+async def test_a_later_replacement_neither_cancels_nor_dates_what_the_first_one_did(opened: Ledgers) -> None:
+    await know_people(opened)
+    said = await say(opened, "one", ("Ann", f"{OLD}."))
+    last = "Ann's dentist is now Dr Lutz"
+    chain = await learn(opened, fact(OLD, 1, said[0]), fact("Ann has no dentist", 6), fact(last, 8))
+    await replace_facts(opened, *pairwise(chain))
+    await run(
+        opened,
+        "memory",
+        f"UPDATE fact_successions SET how = 'cancelled' WHERE old_fact_id = '{chain[0]}'",
+        "INSERT INTO episodes (id, channel, start_time, end_time, summary) VALUES ('epi_1', 'cli',"
+        f" '2026-01-01T09:00:00.000Z', '2026-01-01T10:00:00.000Z', '{EPISODES['epi_1']}')",
+        f"INSERT INTO episode_events VALUES ('epi_1', '{said[0]}', 0)",
+    )
+    recall = Recall(opened, None, now=lambda: NOW)
+    first, second, episode = await recall.load_items([*chain[:2], "epi_1"], deadline_ms=LONG_MS)
+    assert first.note == f"cancelled on 2026-06-01; now: {last}"
+    assert second.note == f"until 2026-08-01; now: {last}"
+    assert episode.note == f"out of date since 2026-06-01; now: {last}"
+
+
 async def test_the_timeline_and_the_list_of_facts_show_what_replaced_a_fact(opened: Ledgers) -> None:
     await know_people(opened)
     old, new = await learn(opened, fact(OLD, 1), fact(NEW, 6))

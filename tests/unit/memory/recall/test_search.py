@@ -10,7 +10,7 @@ from nexus.memory.embedding import Vectors, embed_new
 from nexus.memory.recall.item import LABELS, RANKED_ARMS, Query, preset
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.search import ARMS
-from unit.memory.recall.homes import ANN, LONG_MS, NOW, know_people, learn, say
+from unit.memory.recall.homes import ANN, LONG_MS, NOW, know_people, learn, run, say
 from unit.memory.recall.test_kinds import conclude
 
 
@@ -57,3 +57,22 @@ async def test_what_an_arm_sees_bears_its_name(opened: Ledgers) -> None:
         found = await recall.gather(Query(text=text, budget="high", deadline_ms=LONG_MS))
         seen |= {sighting.arm for sightings in found.sightings.values() for sighting in sightings}
     assert seen == ARMS.keys()
+
+
+async def test_words_without_spaces_are_looked_for_beside_the_others(opened: Ledgers) -> None:
+    many = [memory.NewFact(fact=f"The ABC report has page {page}") for page in range(60)]
+    *_, wanted = await learn(opened, *many, memory.NewFact(fact="王芳对花生过敏"))
+    recall = Recall(opened, None, now=lambda: NOW)
+    found = await recall.gather(Query(text="ABC 花生过敏", budget="low", deadline_ms=LONG_MS))
+    assert wanted in found.sightings
+
+
+async def test_of_a_time_only_the_newest_version_of_an_episode_is_found(opened: Ledgers) -> None:
+    statement = (
+        "INSERT INTO episodes (id, channel, start_time, end_time, summary, previous_version_id) VALUES "
+        "('{}', 'cli', '2026-05-02T09:00:00.000Z', '2026-05-02T10:00:00.000Z', 'The cello.', {})"
+    )
+    await run(opened, "memory", statement.format("epi_1", "NULL"), statement.format("epi_2", "'epi_1'"))
+    recall = Recall(opened, None, now=lambda: NOW)
+    found = await recall.gather(Query(text="What was on in May 2026?", deadline_ms=LONG_MS))
+    assert found.sightings.keys() == {"epi_2"}

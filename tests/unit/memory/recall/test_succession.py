@@ -148,6 +148,18 @@ def test_a_successor_counts_as_much_as_what_it_passes_and_says_so() -> None:
     assert (second.replaces, second.precedes, second.factors) == (None, None, {})
 
 
+@pytest.mark.parametrize(
+    ("given", "asks_past", "wanted"),
+    [("A X B", False, "B A"), ("B X A", False, "B A"), ("B X A", True, "A"), ("A B C", False, "C B A")],
+)
+def test_whoever_needs_what_was_replaced_needs_its_successor(
+    given: str, asks_past: bool, wanted: str
+) -> None:
+    entries = [replace(each, need=float(each.item.id == "A")) for each in ranked(*given.split(), links=CHAIN)]
+    placed = place_successors(entries, asks_past=asks_past)
+    assert [entry.item.id for entry in placed if entry.need] == wanted.split()
+
+
 def test_what_moves_down_says_so() -> None:
     *_, last = place_successors(ranked("A", "X", "B", "C", links=CHAIN))
     assert (last.item.id, last.score, last.factors) == ("A", 8.0, {"moved": -2.0})

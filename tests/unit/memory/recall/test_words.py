@@ -2,7 +2,13 @@
 
 import pytest
 
-from nexus.memory.recall.words import forms, function_words, names_time_or_number, tokens
+from nexus.memory.recall.words import (
+    forms,
+    function_words,
+    names_time_or_number,
+    says_name,
+    tokens,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +23,22 @@ from nexus.memory.recall.words import forms, function_words, names_time_or_numbe
 def test_another_inflection_is_the_same_word(language: str, question: str, fact: str, shared: str) -> None:
     both = set(tokens(question, language)) & set(tokens(fact, language))
     assert any(word.startswith(shared[:5]) for word in both - function_words(language)), both
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "wanted"),
+    [
+        ("Ann has moved", "ann", True),
+        ("That is Ann's flat; Ann\u2019s key too", "ann", True),
+        ("Anns Wohnung, Claras Bruder", "clara", True),
+        ("The annual report", "ann", False),
+        ("Also in general, she said", "al", False),
+        ("The market is closed", "mark", False),
+        ("她是王芳的妹妹", "王芳", True),
+    ],
+)
+def test_a_name_is_a_word_of_its_own(text: str, name: str, wanted: bool) -> None:
+    assert says_name(text, name) is wanted
 
 
 def test_english_is_stemmed_as_the_index_stems_it() -> None:

@@ -16,11 +16,16 @@ from nexus.config import ModelsConfig
 from nexus.home import Home
 from nexus.ledgers.runtime import automations, trace, usage
 from nexus.ledgers.runtime.automations import NewAutomation
+from nexus.memory.recall.item import Kind, Matches
 from nexus.memory.writing import Provenance
 from nexus.request import Access, Event, Request
 from nexus.roles import memory_injection
 from nexus.roles.memory_injection import triage
-from nexus.roles.memory_injection.injection import Injection
+from nexus.roles.memory_injection.injection import (
+    Injection,
+    load_task,
+    recall_candidates,
+)
 from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn, failures
 from unit.roles.memory_injection.knowing import (
     BIRTHDAY,
@@ -277,6 +282,25 @@ async def test_a_busy_ledger_delays_the_record_and_not_the_task(home: Home, serv
         async with asyncio.timeout(30):
             while not await offered(app, context.request.request_id):
                 await asyncio.sleep(0.05)
+
+
+async def test_the_message_that_is_answered_is_no_candidate(home: Home, server: ModelServer) -> None:
+    """It would make the memory look as if it could answer."""
+    text = "Which opera did the people of Genoa hear in spring?"
+    async with app_on(home, server) as app:
+
+        async def recall_for(event_id: str) -> Matches:
+            request = Request(event=Event(content=text, id=event_id), access=Access(memory="all"))
+            task = await load_task(app.ledgers, request)
+            found = await recall_candidates(
+                app.ledgers, app.services().open_recall, request, task, frozenset[Kind]({"event"})
+            )
+            assert found is not None
+            return found
+
+        message = await said(app, text)
+        assert (await recall_for("evt_other")).considered == 1
+        assert (await recall_for(message)).considered == 0
 
 
 async def test_none_is_none(home: Home, server: ModelServer) -> None:

@@ -1,9 +1,10 @@
 """Which of what was found is told, without any model."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from nexus.memory.recall.item import PIN, Item, Kind, Match, Matches, Named, Reasons
-from nexus.roles.memory_injection.triage import LIMITS, Limits, judge
+from nexus.roles.memory_injection.triage import LIMITS, Limits, judge, limit_verdicts
 
 NEEDED = 0.5
 
@@ -149,9 +150,31 @@ def test_a_question_about_nobody_gets_something_only_if_it_probably_answers() ->
 
 
 def test_a_question_about_the_past_is_told_what_was_replaced() -> None:
-    old = _result("old", stale=True)
-    assert _chosen(old, task="Where did I live before?") == ["old"]
-    assert _chosen(old, task="Where do I live now?") == []
+    """As recall understood it: an ended time means what held then. What was replaced held all of May."""
+    results = (_result("old", stale=True), _result("new", 0.8))
+
+    def told(
+        task: str = "Where did Clara live?", *, asks_past: bool = False, until: datetime | None = None
+    ) -> list[str]:
+        window = None if until is None else (datetime(2019, 1, 1, tzinfo=UTC), until)
+        answer = Matches(results=results, answerable=0.1, asks_past=asks_past, window=window)
+        verdicts = judge(answer, Limits(need=NEEDED), task=task)
+        return [verdict.result.item.id for verdict in verdicts if verdict.chosen]
+
+    assert told() == ["new"]
+    assert told(asks_past=True) == ["old", "new"]
+    assert told(until=datetime(2026, 5, 20, tzinfo=UTC)) == ["old", "new"]
+    assert told(until=datetime(2026, 4, 20, tzinfo=UTC)) == ["new"]
+    assert told(until=datetime(2026, 6, 20, tzinfo=UTC)) == ["new"]
+    # A task may name a time for what has nothing to do with the past.
+    assert told("Send the money for April", until=datetime(2026, 5, 20, tzinfo=UTC)) == ["new"]
+
+
+def test_a_model_may_choose_as_many_for_a_question_as_the_rules_do() -> None:
+    answer = Matches(results=tuple(_result(f"f{n}", 0.9) for n in range(9)), answerable=0.9)
+    for task, most in (("Where is my train?", LIMITS.most_for_question), ("Book my train", LIMITS.most)):
+        verdicts = [replace(each, chosen=True) for each in judge(answer, task=task)]
+        assert sum(each.chosen for each in limit_verdicts(verdicts, task)) == most
 
 
 def test_a_request_an_echo_and_small_talk_are_no_evidence() -> None:

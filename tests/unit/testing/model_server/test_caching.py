@@ -244,11 +244,3 @@ async def test_the_openai_format_reports_cached_tokens(server: ModelServer, gpt:
     assert usages[0].prompt_tokens_details.cached_tokens == 0
     assert usages[1].prompt_tokens_details.cached_tokens == shared // 128 * 128 >= 1024
     assert usages[1].prompt_tokens == server.requests[1].prompt.tokens
-
-
-async def test_the_cache_can_be_emptied(server: ModelServer, claude: AsyncAnthropic) -> None:
-    server.always("Hi")
-    point = {"type": "ephemeral"}
-    await _ask(claude, point=point)
-    server.forget_prefixes()
-    assert (await _ask(claude, point=point)).cache_read_input_tokens == 0

@@ -1,6 +1,7 @@
 """A connection to one MCP server, with the official client."""
 
 import asyncio
+import logging
 import tempfile
 from contextlib import AsyncExitStack
 from typing import Any, TextIO, cast
@@ -11,10 +12,14 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, CallToolResult, TextContent
 
+from nexus.broker.agent.mcp.oauth import Auth
 from nexus.broker.agent.mcp.servers import Offer
 from nexus.broker.agent.tls import ssl_context
 from nexus.config import McpConfig
 from nexus.errors import ToolError
+
+# The SDK logs the arguments of calls, which may be a person's.
+logging.getLogger("mcp").setLevel(logging.WARNING)
 
 _LAST_WORDS = 500
 # A server that does not end by itself is ended by the client within this time.
@@ -24,11 +29,19 @@ _CLOSE_S = 10.0
 class Connection:
     """A server that was started or reached. What goes wrong with it is a ToolError, never a wait."""
 
-    def __init__(self, name: str, config: McpConfig, env: dict[str, str], headers: dict[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: McpConfig,
+        env: dict[str, str],
+        headers: dict[str, str],
+        auth: Auth | None = None,
+    ) -> None:
         self._name = name
         self._config = config
         self._env = env
         self._headers = headers
+        self._auth = auth
         self._client: Client | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -60,18 +73,26 @@ class Connection:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 await self.close()
+            self._tell_problem()
             raise ToolError(f"The MCP server `{self._name}` refused the call: {error.message}") from None
         except TimeoutError:
             await self.close()
+            self._tell_problem()
             raise ToolError(
                 f"The MCP server `{self._name}` did not answer within {self._config.timeout_ms} ms"
             ) from None
         except Exception as error:  # whatever the transport raises when the server dies
             await self.close()
+            self._tell_problem()
             raise ToolError(f"The MCP server `{self._name}` disconnected: {_describe_error(error)}") from None
         if result.is_error:
             raise ToolError(_text(result) or "The tool failed without a message")
         return _text(result)
+
+    def _tell_problem(self) -> None:
+        """Raise what keeps this side from signing in, rather than what came of it."""
+        if self._auth is not None and self._auth.problem is not None:
+            raise self._auth.problem
 
     async def close(self) -> None:
         """End the connection, and the server if it was started here."""
@@ -97,6 +118,9 @@ class Connection:
                     await self._stop.wait()
             except Exception as error:  # a transport may raise anything, also groups
                 if not opened.done():
+                    if self._auth is not None and self._auth.problem is not None:
+                        opened.set_exception(self._auth.problem)
+                        return
                     reason = _last_words(errors) or _describe_error(error)
                     opened.set_exception(
                         ToolError(f"The MCP server `{self._name}` could not be started: {reason}")
@@ -108,7 +132,10 @@ class Connection:
         config = self._config
         if config.url:
             http = httpx2.AsyncClient(
-                headers=self._headers, verify=ssl_context(), timeout=config.timeout_ms / 1000
+                headers=self._headers,
+                verify=ssl_context(),
+                timeout=config.timeout_ms / 1000,
+                auth=self._auth,
             )
             await stack.enter_async_context(http)
             return Client(streamable_http_client(config.url, http_client=http))

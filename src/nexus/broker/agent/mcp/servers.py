@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from nexus import secrets
+from nexus import extras, secrets
 from nexus.broker.tools import Context, Tool
 from nexus.broker.tools.sandbox import Sandbox
 from nexus.broker.tools.tool import Arguments, clip
@@ -258,6 +258,7 @@ class _Server:
         headers = {name: await self._value(value) for name, value in self._config.headers.items()}
         address = await asyncio.to_thread(secrets.address, self._config.url, self._environ)
         self._secrets.update(address.secrets)
+        extras.require("mcp", f"[mcp.{self._name}]")
         # The client takes a while to import, so it is when a server is needed, and beside the loop.
         module: Any = await asyncio.to_thread(importlib.import_module, "nexus.broker.agent.mcp.connection")
         make: Callable[..., Connection] = module.Connection
@@ -266,7 +267,12 @@ class _Server:
             confined = replace(self._sandbox, environment=env)
             [command, *args], env = confined.command([config.command, *config.args])
             config = replace(config, command=command, args=tuple(args))
-        return make(self._name, config, env, headers)
+        auth = None
+        if config.oauth:
+            oauth: Any = await asyncio.to_thread(importlib.import_module, "nexus.broker.agent.mcp.oauth")
+            keeper = oauth.Keeper(source=config.oauth, note_secrets=self._secrets.update)
+            auth = oauth.Auth(self._name, config.url, keeper)
+        return make(self._name, config, env, headers, auth)
 
     async def _value(self, text: str) -> str:
         source = secrets.source_in(text)

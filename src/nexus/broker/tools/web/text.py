@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from nexus import bubblewrap
+from nexus import bubblewrap, extras
 from nexus.broker.tools.sandbox import Limits, Sandbox
 from nexus.broker.tools.web import extract
 from nexus.errors import ToolError
@@ -50,8 +50,10 @@ async def text_of(
     With the URL where it was found, its links are absolute. `cgroup` is what it is parsed in.
     """
     if media_type == PDF or (media_type in _UNNAMED and body.startswith(b"%PDF-")):
+        extras.require("pdf", "Reading PDF files", ToolError)
         return await _extract(["pdf", "", ""], body, cgroup, cpu_seconds)
     if media_type in _HTML:
+        extras.require("web", "Reading web pages", ToolError)
         return await _extract(["html", charset, url], body, cgroup, cpu_seconds)
     if media_type.startswith("text/") or media_type in _TEXT or media_type.endswith(("+json", "+xml")):
         return Text(title="", text=_decode(body, charset))

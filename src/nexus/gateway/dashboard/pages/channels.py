@@ -13,8 +13,8 @@ from starlette.responses import Response
 
 from nexus import config_file, secrets
 from nexus.app import App
-from nexus.automations import when
-from nexus.channels import kinds, quiet
+from nexus.automations import quiet, when
+from nexus.channels import kinds
 from nexus.channels.setup import KINDS, check_installed, check_login, propose_value
 from nexus.config import ChannelConfig, Config
 from nexus.config_file import Change

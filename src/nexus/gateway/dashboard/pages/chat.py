@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from nexus import attachments, commands, ids
 from nexus.app import App
-from nexus.attachments import File
+from nexus.attachments import File, detect_type
 from nexus.broker.approvals import Decision
 from nexus.broker.questions import NOT_A_BOUNDARY, code_of, describe_all, describe_rule, make_visible
 from nexus.broker.run_handle import Run as BrokerRun
@@ -36,7 +36,7 @@ _CHANNEL: Final = "web"
 _SHOWN_SESSIONS: Final = 12
 _LATEST: Final = "9999"
 """Sorts behind every time."""
-# Whatever somebody attached is shown by the browser as a picture, or not at all.
+# Whatever somebody attached is shown by the browser as a picture or played, or not at all.
 _FILE_HEADERS: Final = {"content-security-policy": "default-src 'none'; sandbox", "cache-control": "private"}
 
 
@@ -232,17 +232,25 @@ async def _read_message(request: Request) -> tuple[Form, list[File]]:
 
 
 async def _load_kept_files(app: App, run_id: str, places: list[str]) -> list[File]:
-    """Load the files of a message that is replaced, as far as the new one keeps them."""
+    """Load the files of a message that is replaced, as far as the new one keeps them.
+
+    What was said in a recording is in the text that was edited.
+    """
     state = await app.broker.run(run_id).state()
     found = (await _load_question(app, state.request_id, run_id)).files
     wanted = [found[_parse_number(place)] for place in places if _parse_number(place) < len(found)]
-    read = [(each.name, await asyncio.to_thread(attachments.read, app.home, each)) for each in wanted]
+    read = [
+        (each.name, await asyncio.to_thread(attachments.read, app.home, each))
+        for each in wanted
+        if not each.is_audio
+    ]
     return [File(name=name, data=data) for name, data in read if data is not None]
 
 
 def _name_files(files: list[File]) -> str:
-    """Name the files, as the message of somebody who only attached them."""
-    return ", ".join(each.name for each in files)
+    """Name the files, as the message of somebody who only attached them. A voice note is one by itself."""
+    silent = (each.name for each in files if not (detect_type(each.data) or "").startswith("audio/"))
+    return ", ".join(silent)
 
 
 async def _load_pending(

@@ -1,5 +1,7 @@
 """Facts: add one, correct it, pin it, review what was learned, and forget."""
 
+import asyncio
+import json
 from datetime import timedelta
 from typing import Any, Final, cast, get_args
 
@@ -142,8 +144,27 @@ async def forget(request: Request, app: App) -> Response:
         report = await app.forget_fact(fact_id)
     else:
         report = await app.forget(entity_id, mentions=given.text("mentions") != "no")
+    erased = report if report.forget_id else None
     values: dict[str, Any] = {"plan": None, "fact_id": fact_id, "statement": "", "entity": None}
-    return await page(request, "forget.html", active="memory", mentions=True, report=report, **values)
+    if erased is not None:
+        values["receipt"] = await asyncio.to_thread(app.find_receipt, erased.forget_id)
+    return await page(
+        request,
+        "forget.html",
+        active="memory",
+        mentions=True,
+        report=erased,
+        **values,
+    )
+
+
+async def download_receipt(request: Request, app: App) -> Response:
+    """Hand out the receipt of a deletion as a file."""
+    forget_id = str(request.path_params["forget_id"])
+    receipt = await asyncio.to_thread(app.find_receipt, forget_id)
+    content = json.dumps(receipt.to_json(), indent=1)
+    headers = {"content-disposition": f'attachment; filename="{receipt.id}.json"'}
+    return Response(content, media_type="application/json", headers=headers)
 
 
 async def _load_questions(app: App, request_ids: list[str]) -> dict[str, str]:
@@ -173,6 +194,7 @@ ROUTES = (
     post("/memory/facts", add),
     get("/memory/review", list_to_review),
     get("/memory/forget", preview_forget),
+    get("/memory/forget/{forget_id}.json", download_receipt),
     post("/memory/forget", forget),
     get("/memory/facts/{id}", show_fact),
     post("/memory/facts/{id}/correct", correct),

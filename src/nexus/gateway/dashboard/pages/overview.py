@@ -186,7 +186,9 @@ def _find_upcoming(lines: Sequence[AutomationLine]) -> tuple[Upcoming, ...]:
 def _check_settings(app: App) -> Iterator[Health]:
     models = app.config.models
     if not models.manager:
-        yield Health(level="error", text="No model is set: nothing is answered.", href="/settings#models")
+        yield Health(
+            level="error", text="No model is set up, so messages get no answer.", href="/settings#models"
+        )
     elif not models.writers:
         yield Health(
             level="warning",

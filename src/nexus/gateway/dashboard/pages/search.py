@@ -23,6 +23,7 @@ from nexus.ledgers.events.search import Hit
 from nexus.ledgers.text import words
 from nexus.memory.views import entities, facts, names
 from nexus.memory.views.page import ALWAYS, Period
+from nexus.text import join_lines
 
 _COMMANDS: Final = Path(__file__).parent.parent / "commands.json"
 _CHARACTERS: Final = 240
@@ -53,8 +54,10 @@ PAGES: Final = (
     ("Observations", "/memory/observations", "memory conclusions"),
     ("Mental models", "/memory/models", "memory conclusions"),
     ("Merges", "/memory/merges", "memory duplicates same person"),
+    ("Exam", "/memory/exam", "memory quality test contradictions missing"),
     ("Automations", "/automations", "hooks scripts schedules"),
     ("New automation", "/automations/new", "create write script"),
+    ("Follow-ups", "/follow-ups", "promises todo commitments due"),
     ("Reminders", "/reminders", "schedule remind later"),
     ("Sessions", "/sessions", "transcripts history"),
     ("Import", "/import", "upload export history"),
@@ -225,7 +228,7 @@ async def _find_messages(app: App, text: str, period: Period, limit: int) -> tup
 
 def _cut_excerpt(hit: Hit, text: str) -> str:
     """Cut the part of a message around the first word that was looked for."""
-    content = " ".join(hit.content.split())
+    content = join_lines(hit.content)
     folded = content.lower()
     places = [folded.find(word) for word in words(text)]
     start = max(0, min((place for place in places if place >= 0), default=0) - _CHARACTERS // 3)

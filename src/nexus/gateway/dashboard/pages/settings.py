@@ -14,11 +14,10 @@ from starlette.responses import Response
 
 from nexus import config, config_file
 from nexus.app import App
-from nexus.automations import when
+from nexus.automations import quiet, when
 from nexus.broker.agent.capabilities import concerns, facts
 from nexus.broker.agent.providers import PROVIDERS, key_found, offers
 from nexus.broker.budgets import Budgets
-from nexus.channels import quiet
 from nexus.config import Config
 from nexus.config_file import Change, Value
 from nexus.errors import ConfigError, NexusError, UsageError
@@ -30,6 +29,7 @@ from nexus.gateway.views import settings
 from nexus.home import Home
 from nexus.ledgers.runtime import models
 from nexus.ledgers.runtime.models import Capabilities
+from nexus.roles import daily_brief
 from nexus.settings import variable
 
 Kind = Literal["text", "number", "seconds", "choice", "list"]
@@ -41,6 +41,9 @@ _SECTIONS: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
         "Schedules and automations",
         ("zone", "missed", "timeout_ms", "async_timeout_ms", "circuit_errors", "circuit_cooldown_ms"),
     ),
+    "followups": ("Follow-ups", None),
+    "brief": ("Daily brief", None),
+    "voice": ("Voice notes", None),
     "channels": ("Channel", ("answer", "quiet_hours", "zone")),
 }
 _LABELS: Final = {
@@ -64,6 +67,11 @@ _LABELS: Final = {
     "circuit_cooldown": "Length of the pause",
     "answer": "Answers in groups",
     "quiet_hours": "Quiet hours",
+    "enabled": "Recognize promises",
+    "most_a_day": "Messages a day, at most",
+    "at": "Time",
+    "channel": "Channel",
+    "thread": "Conversation",
 }
 _UNITS: Final = {"_usd": "US dollars", "_tokens": "tokens", "_ms": "seconds"}
 _CHOICES: Final = {
@@ -289,10 +297,20 @@ def _check_quiet(made: Config, section: str, value: Value) -> None:
     quiet.parse_hours(channel.quiet_hours, channel.zone)
 
 
+def _check_followups(made: Config, section: str, value: Value) -> None:
+    quiet.parse_hours(made.followups.quiet_hours, made.automations.zone)
+
+
+def _check_brief(made: Config, section: str, value: Value) -> None:
+    daily_brief.parse_time(made.brief.at)
+
+
 _CHECKS: Final[dict[tuple[str, str], Callable[[Config, str, Value], None]]] = {
     ("automations", "zone"): _check_zone,
     ("channels", "zone"): _check_zone,
     ("channels", "quiet_hours"): _check_quiet,
+    ("followups", "quiet_hours"): _check_followups,
+    ("brief", "at"): _check_brief,
 }
 
 

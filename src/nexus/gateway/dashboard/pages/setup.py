@@ -38,6 +38,8 @@ async def show_setup(request: Request, app: App) -> Response:
         # What was saved may not run yet: the home is being opened again.
         saved = await asyncio.to_thread(config.load, app.home.config_file)
         told = describe_cost(saved)
+        if saved.models.manager:
+            told = told.replace(f"{saved.models.manager[0]} writes", "It also writes", 1)
         return await page(request, "setup_done.html", active=None, models=saved.models, writer=told)
     name = request.query_params.get("provider", "")
     if name:

@@ -514,6 +514,57 @@ form.elements.files.addEventListener("change", () => {
   text.focus();
 });
 
+// Voice notes: the button records, and sends when it is pressed again. Escape discards.
+
+let recorder = null;
+
+async function record(button) {
+  if (recorder) { recorder.stop(); return; }
+  const status = form.querySelector("[data-recording]");
+  const say = (words) => { status.textContent = words; status.hidden = !words; };
+  let sound;
+  try {
+    sound = await navigator.mediaDevices.getUserMedia({ audio: true });
+  } catch {
+    say("No microphone: allow it in the browser's settings.");
+    return;
+  }
+  const pieces = [];
+  const began = Date.now();
+  const tell = () => {
+    const seconds = Math.floor((Date.now() - began) / 1000);
+    say(`Recording ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`);
+  };
+  const clock = setInterval(tell, 500);
+  recorder = new MediaRecorder(sound);
+  recorder.addEventListener("dataavailable", (event) => { if (event.data.size) pieces.push(event.data); });
+  recorder.addEventListener("stop", () => {
+    const { mimeType, discarded } = recorder;
+    recorder = null;
+    clearInterval(clock);
+    sound.getTracks().forEach((track) => track.stop());
+    button.setAttribute("aria-pressed", "false");
+    button.title = "Record a voice note";
+    say("");
+    if (discarded || !pieces.length) return;
+    const type = mimeType.split(";")[0];
+    const end = { "audio/ogg": "ogg", "audio/mp4": "m4a" }[type] || "webm";
+    attach([new File(pieces, `voice.${end}`, { type })]);
+    form.requestSubmit();
+  });
+  recorder.start(1000);
+  button.setAttribute("aria-pressed", "true");
+  button.title = "Send the voice note (Esc discards it)";
+  tell();
+}
+
+form.querySelector("[data-record]").hidden = !(navigator.mediaDevices && window.MediaRecorder);
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || !recorder) return;
+  recorder.discarded = true;
+  recorder.stop();
+});
+
 // Sending
 
 document.body.addEventListener("htmx:afterRequest", (event) => {
@@ -552,6 +603,7 @@ document.addEventListener("click", (event) => {
   if (on("[data-copy]")) copy(on("[data-copy]"));
   if (on("[data-edit]")) edit(on(".mine"));
   if (on("[data-cancel-edit]")) { stopEditing(); write(""); }
+  if (on("[data-record]")) record(on("[data-record]"));
   if (on("[data-attach]")) form.elements.files.click();
 });
 form.elements.model.addEventListener("change", remember);

@@ -3,6 +3,7 @@
 
 const setup = document.querySelector("[data-setup]");
 const button = setup.querySelector("[data-test]");
+const untested = setup.querySelector("[data-untested]");
 const trial = setup.querySelector(".trial");
 const state = trial.querySelector("[data-trial-status]");
 const text = trial.querySelector("[data-trial-text]");
@@ -28,6 +29,7 @@ function show(line) {
     say("The model works.", "good");
     button.value = "yes";
     button.textContent = "Save and start";
+    untested.hidden = true;
   }
 }
 
@@ -56,4 +58,5 @@ setup.addEventListener("submit", async (event) => {
 setup.addEventListener("input", () => {
   button.value = "";
   button.textContent = "Test the model";
+  untested.hidden = false;
 });

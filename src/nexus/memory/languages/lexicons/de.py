@@ -103,16 +103,26 @@ neues alte alten großen kleine
         ),
         "past": (
             r"\bbeim ersten mal\b|\b(das )?erste mal\b|\b(war|waren|warst|hatte|hatten|hie(?:ß|ss)(?:en)?"
-            r"|galt|galten)\b.*\b(19|20)\d\d\b|\bbevor\b|\bvorher(ige[nmrs]?)?\b|\bzuvor\b|\bdavor\b"
+            r"|galt|galten)\b.*\b(19|20)\d\d\b|\b(war\w*|hatten?|wohnte\w*|arbeitete\w*)\b.*\b(bevor|vor)\b"
+            r"|\b(wo|wer|was|wie|wem|wann|welche\w*)\b.*\b(bevor|vor)\b.*\b(war\w*|hatten?|ge\w{3,}(t|en))\b"
+            r"|\bvorher(ige[nmrs]?)?\b|\bzuvor\b|\bdavor\b"
             r"|\bfrüher(e[nmrs]?)?\b|\behemalige?[nmrs]?\b|\bursprünglich(e[nmrs]?)?\b|\banfangs\b"
             r"|\bam anfang\b|\bzu beginn\b|\bzuerst\b|\bzunächst\b|\bdamals\b|\bseinerzeit\b|\beinst\b"
             r"|\b(letztes|voriges|vergangenes) jahr\b|\bim (letzten|vorigen|vergangenen) jahr\b"
             r"|\balte[nrs]? (adresse|nummer|telefonnummer|wohnung|auto|chef|chefin|arzt|ärztin|schule"
-            r"|name|preis|miete|vermieter|stelle|job|termin|plan)\b|\bvor (dem|der|den|herrn|frau"
-            r"|seine[mr]|ihre[mr]|meine[mr]|unsere[mr])\b(?! (tür|haustür|haus))|\berste[nrs]? (plan"
+            r"|name|preis|miete|vermieter|stelle|job|termin|plan)\b|\berste[nrs]? (plan"
             r"|angebot|termin|idee|entwurf|preis)\b"
         ),
-        "before": r"\bbevor\b|\bvor (?=(dem|der|den|herrn|frau|seine[mr]|ihre[mr]|meine[mr]|unsere[mr])\b)",
+        "before": (
+            r"\bbevor\b|\bvor (?=(dem|der|den|herrn|frau|seine[mr]|ihre[mr]|meine[mr]|unsere[mr])\b"
+            r"(?! (tür|haustür|haus)))"
+        ),
+        "due": (
+            r"\b(bin|ist|sind|soll\w*|muss\w*|müssen|darf|dürfen|kann\w*|können|will|wollen|möchte\w*|werden?"
+            r"|wird|brauch\w*|mach\w*|gibt)\b.*\b(bevor|vor)\b|\b(bevor|vor)\b.*\bzu \w+n\b|\bvor (dem|der)"
+            r" (montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|mittag\w*|abend\w*|früh\w*"
+            r"|schlafen\w*|wochenende|nächsten|kommenden|ende|\d)"
+        ),
         "present": (
             r"\bjetzt\b|\baktuell(e[nmrs]?)?\b|\bmomentan\b|\bzur ?zeit\b|\bderzeit(ige[nmrs]?)?\b"
             r"|\bgerade\b|\bheute\b|\binzwischen\b|\bmittlerweile\b|\bam ende\b|\bletztlich\b"
@@ -442,7 +452,9 @@ ein 1, eine 1, einem 1, einer 1, einen 1, ersten 1, zweiten 2, dritten 3, siebte
 sechzehnten 16, zwanzigsten 20, paar 2, dutzend 12, vierzig 40, fünfzig 50, sechzig 60, siebzig 70,
 achtzig 80, neunzig 90, hundert 100, tausend 1000
 """),
-        next="(?:nächst|kommend)e[mnrs]?",
+        halves=counts("einem halben 1, einer halben 1, halben 1, anderthalb 3, eineinhalb 3, zweieinhalb 5"),
+        next="nächste[mnrs]?",
+        coming="kommende[mnrs]?",
         last="(?:letzt|vorig|vergangen)e[mnrs]?",
         ahead=("in {count} {unit}",),
         ago=("vor {count} {unit}",),

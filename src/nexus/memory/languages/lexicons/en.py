@@ -88,12 +88,14 @@ is was has had will likes loves lives works leads wants needs does prefers and p
         ),
         "past": (
             r"\b(did|do) \w+ first\b|\bfirst time\b|\bvery first\b|\b(was|were|had)\b.*\b(19|20)\d\d\b"
-            r"|\bbefore\b|\bbeforehand\b|\bpreviously\b|\bprevious\b|\bformer(ly)?\b|\bearlier\b"
+            r"|\b(did|was|were|had|used to|lived|worked|stayed|paid|kept|led|ran)\b.*\bbefore\b"
+            r"|\bpreviously\b|\bprevious\b|\bformer(ly)?\b|\bearlier\b"
             r"|\bused? to\b|\b(was|were) (\w+ ){0,3}(supposed|meant|due|going) to\b|\b(the|my|our|his"
             r"|her|their|its|\w+\x27s) (very )?first\b(?! (thing|aid|name|class))|\b(did|was|were"
             r"|had)\b.*\bfirst\b|\bstart(ed)? (out|off)\b|\bbegin with\b|\b(my|our|his|her|their|the"
             r"|\w+\x27s) old\b|\b(did|was|were|had)\b.*\b(back in|back then|until|till)\b"
-            r"|\bbetween\b.*\band\b|\bonce (was|were|had|did)\b|\boriginal(ly)?\b|\binitial(ly)?\b"
+            r"|\b(did|was|were|had|lived|worked|stayed|kept|led|ran)\b.*\bbetween\b.*\band\b"
+            r"|\bonce (was|were|had|did)\b|\boriginal(ly)?\b|\binitial(ly)?\b"
             r"|\bat first\b|\b(in|at) the (very )?beginning\b|\bto begin with\b|\bfirst (plan|quote|idea"
             r"|offer|date|choice|price)\b|\bback (then|when)\b|\bat (the|that) time\b|\bin those days\b"
             r"|\b(the )?old (address|phone|number|job|flat|apartment|house|boss|car|doctor|dentist"
@@ -104,7 +106,13 @@ is was has had will likes loves lives works leads wants needs does prefers and p
             r"|price|set|booked|ordered|planned)\b|\boriginal(ly)?\b|\binitial(ly)?\b|\bstart(ed)? (out"
             r"|off)\b|\bto begin with\b"
         ),
-        "before": r"\bbefore\b",
+        "before": r"\bbefore(hand)?\b",
+        "due": (
+            r"\b(do|does|has|have|am|is|are|should|must|can|could|will|would|shall|need|needs|wants?|what's"
+            r"|i'll|i've|we'll|we've|we're|i'm)\b.*\bbefore\b|\bbefore (?:(?:this|next|the|coming|end|of) )*"
+            r"(?:\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day|noon|midday|midnight|tonight|tomorrow|lunch"
+            r"|dinner|breakfast|bedtime|weekend|week|month|then)"
+        ),
         "present": (
             r"\bnow(adays)?\b|\bcurrent(ly)?\b|\bthese days\b|\bat the moment\b|\bright now\b"
             r"|\bin the end\b|\beventually\b|\bfinally\b|\bstill\b|\blatest\b|\bas of today\b|\btoday\b"
@@ -514,7 +522,10 @@ twenty-fourth twenty-fifth twenty-sixth twenty-seventh twenty-eighth twenty-nint
 a 1, an 1, couple 2, twice 2, once 1, dozen 12, half 2, forty 40, fifty 50, sixty 60, seventy 70, eighty
 80, ninety 90, hundred 100, thousand 1000, million 1000000
 """),
-        next="next|coming",
+        halves=counts("half a 1, a half 1, half 1, one and a half 3, two and a half 5"),
+        and_half="and a half",
+        next="next",
+        coming="coming",
         last="last|past|previous",
         ahead=("in {count} {unit}", "{count} {unit} from now"),
         ago=("{count} {unit} ago",),
@@ -538,21 +549,24 @@ a 1, an 1, couple 2, twice 2, once 1, dozen 12, half 2, forty 40, fifty 50, sixt
                 (
                     (
                         "season",
-                        r"\b(?P<which>last|this|next|in|the|during)\s+(?:the\s+)?{season}\b(?:\s+(?:of\s+)?{year})?",
+                        r"\b(?P<which>last|this|next|in|the"
+                        r"|during)\s+(?:the\s+)?{season}\b(?:\s+(?:of\s+)?{year})?",
                     ),
                     ("quarter", r"\b(?:{quarter})\b(?:\s+(?:of\s+)?{year})?"),
                 ),
                 (
                     (
                         "month",
-                        r"\b(?:(?:in|since|during)\s+|(?:of|by|until|early|late|mid|last|this|next|and|to|from|between)\s+"
+                        r"\b(?:(?:in|since|during)\s+|(?:of|by|until|early|late|mid|last|this|next|and|to"
+                        r"|from|between)\s+"
                         r"(?!(?-i:may|march|mar|dec|jan)\b)){month}\.?\b",
                     ),
                 ),
                 (
                     (
                         "year",
-                        r"\b(?:in|since|during|of|year|summer|winter|spring|fall|autumn|early|late)\s+{year}\b",
+                        r"\b(?:in|since|during|of|year|summer|winter|spring|fall|autumn|early"
+                        r"|late)\s+{year}\b",
                     ),
                 ),
                 (
@@ -564,4 +578,168 @@ a 1, an 1, couple 2, twice 2, once 1, dozen 12, half 2, forty 40, fifty 50, sixt
             ),
         ),
     ),
+    promises={
+        # What people promise to do. Verbs of taste, state and belief are not among them.
+        "act": (
+            r"(?:send|mail|e-?mail|text|message|call|ring|phone|write|reply|respond|answer|forward|share|ship"
+            r"|deliver|bring|drop|pick|collect|fetch|hand|give|get|pay|settle|transfer|wire|book|reserve"
+            r"|order"
+            r"|buy|fix|repair|sort|finish|complete|review|read|proof\w*|check|look (?:into|at|for|up|over"
+            r"|after)"
+            r"|find|ask|chase|follow up|remind|ping|nudge|prepare|draft|take care|handle|introduce|water|post"
+            r"|submit|upload|set up|arrange|organi[sz]e|schedule|return|refund|lend|show|tell|inform|notify"
+            r"|update|let [\w' .]{1,30}? know|report|confirm|cancel|talk (?:to|with)|speak (?:to|with)"
+            r"|work on"
+            r"|do (?:it|that|this|the|so|my)|make (?:sure|the|a|some|enquiries|inquiries)|keep an eye"
+            r"|try again"
+            r"|come (?:back|over|by|round)|swing by|stop by|help|clean|print|sign|test|deploy|publish"
+            r"|translate"
+            r"|cook|bake|install|invite|discuss|revert|put|move|add|create|build|plan|raise|pass \w+ (?:on"
+            r"|to)"
+            r"|have (?!to\b|a\b|an\b|fun\b)[\w' ]{1,60}? (?:ready|done|finished|for you|to you|with you|by\b)"
+            r"|have a (?:word|look|chat)|investigate|see (?:to|what|if|whether)|ensure|copy|scan|attach|drive"
+            r"|bell|buzz|be (?:there|round|over|at \w+))"
+        ),
+        "acting": (
+            r"(?:sending|mailing|e-?mailing|texting|calling|ringing|phoning|writing|replying|forwarding"
+            r"|sharing|shipping|delivering|bringing|dropping|picking|popping|collecting|handing|giving|paying"
+            r"|settling|transferring|booking|ordering|buying|fixing|finishing|reviewing|checking|posting"
+            r"|submitting|uploading|returning|coming (?:back|over|by|round)|getting back|putting)"
+        ),
+        # The speaker's own promise.
+        "self": (
+            r"\b(?:i|we)(?:'ll| will| shall|ll|'m going to| am going to|'re going to| are going to|'m gonna"
+            r"| am to|'m to)(?: (?:then|also|just|definitely|gladly|certainly|try to|try and|go and"
+            r"|be sure to"
+            r"|make sure to|happily|personally|quickly|still|now|be|have to|need to|go|run and))*"
+            r" (?:{act}|{acting})\b"
+            r"|(?:^|[,.;!] |\b(?:ok|and|i'm|we're|we|i) )(?:gonna|going to) {act}\b"
+            r"|(?:^|[,.;!] |\b(?:ok|okay|hi|hey|hiya|and|sure|yes|yep) )(?:will"
+            r"|shall) (?:then )?{act}\b(?!.*\?)"
+            r"|^(?:\W*(?:ok|okay|sure|yes|yep|yeah|thanks|thank you|noted|fine|cool|great|alright)\W+)*"
+            r"(?:will|can) do\b"
+            r"|(?:^|[,.;!] )(?:i'm |i am |we're )?on it\b|\bconsider it done\b|\bleave (?:it|that) (?:with"
+            r"|to) me\b"
+            r"|\b(?:let|allow) me\b.{0,80}\b(?:(?:come|get|return|report)\s+(?:back|to you)|return to you"
+            r"|and (?:i'll |then )?tell you|let you know|report back)\b"
+            r"|\b(?:i|we)(?:'ve| have)? (?:promised?|swore|sworn|vowed?)(?! myself)\b"
+            r"|^(?:have |i've |i have |i )?(?:promised|told|assured) [\w. ]{1,40}? (?:that )?"
+            r"(?:i|we|they)(?:'d| would|'ll| will)\b"
+            r"|\b(?:i|we) (?:said|told [\w. ]{1,40}?) (?:that )?(?:i|we)(?:'d| would|'ll| will) {act}\b"
+            r"|\b(?:i|we) said (?:i|we) would\b"
+            r"|\b(?:i|we) (?:still )?owe\b"
+            r"|\b(?:i|we)(?:'ve| have)? (?:undertake|committed?|pledged?|guarantee|promise) (?:to"
+            r"|you|that)\b"
+            r"|\bcan (?:promise|assure|guarantee) you\b"
+            r"|\b(?:i|we)(?: (?:still|really|also))?(?:'ve got| have| need|'ve)? ?(?:to|must) (?:get back"
+            r"|reply|respond|write back"
+            r"|answer|call [\w ]{1,20} back|return)\b"
+            r"|\bcount on (?:me|us)\b"
+            r"|\btell (?:her|him|them|\w+) (?:that )?i(?:'ll| will) {act}\b"
+        ),
+        # Promises if they name a day.
+        "self_dated": (
+            r"(?:^|[,.;!] |\b(?:i'm|i am|we're|we are|and) )(?:just )?{acting}\b"
+            r"|\b(?:you|they|he|she)(?:'ll| will| shall) (?:have|get|receive|hear)\b"
+            r"|\bexpect (?:it|the|my|our|an?)\b.{0,60}\bfrom (?:me|us)\b"
+            r"|\b(?:my|our) (?:\w+ ){1,2}(?:will|is going to|are going to) {act}\b"
+            r"|\b(?:i|we)(?:'ll| will| shall) be\b.{0,30}\b(?:with|to) (?:you|pick|help|bring|fix)\b"
+            r"|\b(?:i|we)(?:'ll| will| shall) (?:have|be round|be over)\b"
+        ),
+        # Somebody else's promise, with their name.
+        "reported": (
+            r"{name},? (?:just |has |have |had )?(?:(?:said|says|say|told (?:me|us)|tells me|promised"
+            r"|promises"
+            r"|assured (?:me|us)|agreed|offered|confirmed|vowed|swore|undertook|volunteered)"
+            r"(?: (?:me|us))?(?: (?:that|yesterday|today|again))*)"
+            r" (?:(?:he|she|they|it)(?:'d|'ll| would| will| is going to| are going to"
+            r"|'s going to)(?: \w+ly)? {act}"
+            r"|to (?:get back|{act}))\b"
+        ),
+        # The same, of those who don't say that they promised: it is for the speaker, or on a day.
+        "reported_ours": (
+            r"{name} (?:(?:will|'ll|is going to|are going to|'s going to|is gonna) (?:{act})\b"
+            r"(?=.{0,80}\b(?:me|us|my|our)\b)|wants to get back to (?:me|us)\b)"
+        ),
+        "reported_dated": r"{name} (?:will|'ll|is going to|are going to|'s going to|is gonna) (?:{act})\b",
+        # What the owner asks the agent to do later.
+        "asked": (
+            r"{please}(?:follow up|chase|nudge|ping)\b"
+            r"|{please}let me know (?:when|once|as soon as|if (?!you need|there(?:'s| is) anything|anything))"
+            r"|{please}(?:keep an eye|keep me posted)\b"
+            r"|^(?:if|once|when|unless) .{3,80}, {please_in}(?:follow up|chase|nudge|ping|remind (?!me)"
+            r"|write|ask"
+            r"|call|e?-?mail|text|message|tell|check|let me know)\b"
+            r"|{please}(?:remind (?!me\b)|ask|tell|write|e?-?mail|check|text|message)\b.{0,80}\bif\b.{0,60}"
+            r"\b(?:n't|not|hasn't|haven't|doesn't|didn't)\b"
+            r"|{please}(?:look|check|find|ask|see|call|try|think|go|go through|research|compare"
+            r"|read)\b.{0,80}"
+            r"\b(?:come|get|report) back\b"
+        ),
+        # What can be done at once, such as writing a mail, is no promise, whatever day it is about.
+        "asked_dated": (
+            r"{please}(?:remind (?!me\b)|nudge|ask \w+ (?:about|for|if|whether)\b|check|find out"
+            r"|try again)\b"
+        ),
+        "please": (
+            r"^\W*(?:(?:please|pls|ok|okay|and|also|hey|then|nexus|(?:can|could|would"
+            r"|will) you(?: please)?)[, ]+)*"
+        ),
+        "please_in": r"(?:please )?",
+        "name": (
+            r"(?P<name>(?-i:(?:(?:Dr|Mr|Mrs|Ms|Prof)\.? )?[A-Z][\w'-]+(?: [A-Z][\w'-]+){0,2})"
+            r"|(?:my|our) (?:\w+ )?(?:mom|mum|mother|dad|father|brother|sister|wife|husband|partner|boss"
+            r"|boy ?friend"
+            r"|girl ?friend|friend|landlord|neighbou?r|lawyer|doctor|dentist|accountant|colleague|manager|son"
+            r"|daughter|aunt|uncle|cousin|team|client|plumber|secretary|assistant))"
+        ),
+        # Looks like a promise and is none: wishes, guesses, refusals, habits, what is done already.
+        "lookalike": (
+            r"\b(?:i|we|he|she|they|you|it|\w+)(?:'d| would| should| could) (?:love|like|be (?:happy|glad"
+            r"|delighted)"
+            r"|prefer|suggest|hate|rather|have)\b"
+            r"|\bif (?:i|we) (?:had|were|ever|win|won|could|was)\b|\b(?:maybe|perhaps|might|wish"
+            r"|no promises)\b"
+            r"|\b(?:will|shall|'ll|am|was|were) (?:probably )?never\b|\b(?:won't|wouldn't|couldn't|shan't"
+            r"|not going to"
+            r"|will not|shall not|don't think|not sure|didn't|never)\b"
+            r"|\b(?:was|were) (?:going|supposed|meant) to\b|\bas (?:i )?promised\b|\b(?:kept|keep) (?:my"
+            r"|his|her) "
+            r"|\b(?:i|we)(?:'ll| will) (?:be honest|tell you what|give (?:you|it|him|her|them) that"
+            r"|get (?:used|over|going)"
+            r"|call it|say|bet|see\b(?! (?:to|what|if|whether))|let you go|keep (?:that|it|this) in mind"
+            r"|be (?:happy|glad|here|fine|ok|okay|late|away|in))\b"
+            r"|\b(?:shall|should|may|can|could) (?:i|we)\b|\b(?:will|would|could|can) (?:he|she|they"
+            r"|\w+ing)\b"
+            r"|\b(?:i|we) (?:can|could)\b(?! promise| assure| guarantee).{0,80}\bif you\b"
+            r"|\bif you(?:'d)? (?:like|want|wish|need)\b|\bremind me\b"
+        ),
+        # What says that a promise was kept: verbs of the past that have forms of their own, as base:past.
+        "past": (
+            "send:sent pay:paid bring:brought write:wrote,written tell:told get:got,gotten give:gave,given"
+            " buy:bought find:found do:did,done make:made take:took,taken speak:spoke,spoken ring:rang,rung"
+            " come:came lend:lent show:shown read:read put:put hand:handed see:saw,seen have:had meet:met"
+            " set:set ship:shipped drop:dropped set:set go:went,gone"
+        ),
+        "arrived": (
+            r"\b(?:got|received|arrived|came through|is here|are here|has come|have come|here (?:is|are|'s)"
+            r"|here's|attached|enclosed|is done|are done|is finished|is ready|went off|all set|sorted)\b"
+        ),
+        "done": (
+            r"^\W*(?:(?:ok|okay|yes|yep|yeah|thanks|thank you|all|it's|that's|it is|that is|already|just|i"
+            r"|i've"
+            r"|i have|has been|this is|now)\W+)*(?:done|did (?:it|that|this)|sent(?: it)?|finished"
+            r"|taken care of"
+            r"|sorted)(?:\W+(?:it|that|this|now|already|today|yesterday|this morning|thanks|just now))*\W*$"
+        ),
+        # An agent's words that speak of later even without a day.
+        "later": (
+            r"\b(?:get|come|report|return|circle) back\b|\breport (?:back|to you)\b|\blet you know\b"
+            r"|\bfollow up\b"
+            r"|\bremind (?!you)|\bkeep (?:an eye|you posted|you updated|watching)\b|\btry again\b"
+            r"|\bupdate you\b"
+            r"|\btell you (?:when|once|as soon as|if)\b|\b(?:once|as soon as|when) (?:i|it|they|we|she|he"
+            r"|the)\b"
+        ),
+    },
 )

@@ -86,7 +86,8 @@ vez veces
             r"|nos)? ?(hizo|llev[oó]|caus[oó])\b|\bc[oó]mo es que\b|\bpara qu[eé]\b"
         ),
         "past": (
-            r"\bla primera vez\b|\bantes\b|\banteriormente\b|\banterior(es)?\b|\bal principio\b"
+            r"\bla primera vez\b|\b\w+(ó|aron|ieron)\b.*\bantes\b|\banteriormente\b"
+            r"|\banterior(es)?\b|\bal principio\b"
             r"|\bal comienzo\b|\boriginal(mente)?\b|\binicial(mente)?\b|\ben un principio\b|\bentonces\b"
             r"|\ben aquella [eé]poca\b|\ben esa [eé]poca\b|\bsol[ií](a|as|an|amos)\b|\bel año pasado\b"
             r"|\b(viej[oa]|antigu[oa])s?\b|\bex ?(jefe|jefa|marido|mujer|novio|novia)\b|\b(viv|ten|hac"
@@ -95,7 +96,13 @@ vez veces
             r"|invierno|otoño|primavera) de (19|20)\d\d\b|\bprimer(a)? (plan|presupuesto|fecha|idea"
             r"|oferta)\b|\bde pequeñ[oa]\b"
         ),
-        "before": r"\bantes (de|del|que)\b",
+        "before": r"\bantes( (de|del|que))?\b",
+        "due": (
+            r"\b(debo|debe|debemos|tengo|tiene|tenemos|hay|puedo|puede|podemos|quiero|queremos|necesito|voy|va"
+            r"|vamos|pongo|hago|es|son)\b.*\bantes\b|\bantes de que (?!\w*(ra|ran|ras|ramos)\b)|\bantes del?"
+            r" (este |esta |próxim[oa] |fin de )*(lunes|martes|miércoles|jueves|viernes|sábado|domingo"
+            r"|mediodía|medianoche|mañana|las \d|la una|comer|cenar|dormir|desayuno|almuerzo|semana|mes|\d)"
+        ),
         "present": (
             r"\bahora\b|\bactual(es|mente)?\b|\bhoy( en d[ií]a)?\b|\ben este momento\b|\bpor ahora\b"
             r"|\bal final\b|\bpor fin\b|\bfinalmente\b|\btodav[ií]a\b|\baún\b|\b[uú]ltimamente\b"
@@ -383,6 +390,8 @@ veintisiete veintiocho veintinueve treinta treintaiuno
 un 1, una 1, par 2, docena 12, dieciseis 16, cuarenta 40, cincuenta 50, sesenta 60, setenta 70, ochenta
 80, noventa 90, cien 100, mil 1000
 """),
+        halves=counts("medio 1, media 1"),
+        and_half="y medi[oa]",
         next="próxim[oa]s?|que viene",
         last="pasad[oa]|últim[oa]|ultim[oa]|anterior",
         ahead=("(?:en|dentro de) {count} {unit}",),

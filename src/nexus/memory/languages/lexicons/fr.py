@@ -84,7 +84,7 @@ un deux trois quatre cinq six sept huit neuf dix onze douze vingt trente cent mi
             r"|\bqu'est-ce qui (a|fait|explique)\b|\bdans quel but\b"
         ),
         "past": (
-            r"\bla premi[eè]re fois\b|\bavant\b|\bauparavant\b|\bpr[eé]c[eé]dent(e|es|s)?\b"
+            r"\bla premi[eè]re fois\b|\bauparavant\b|\bpr[eé]c[eé]dent(e|es|s)?\b"
             r"|\bpr[eé]c[eé]demment\b|\bautrefois\b|\bjadis\b|\bà l'origine\b|\binitial(e|ement|s|es)?\b"
             r"|\bau (tout )?d[eé]but\b|\bd'abord\b|\bà l'[eé]poque\b|\ben ce temps\b|\bl'(an"
             r"|ann[eé]e) (dernier|derni[eè]re|pass[eé]e?)\b|\bancien(ne|s|nes)?\b|\b(viv|habit|travaill"
@@ -93,6 +93,12 @@ un deux trois quatre cinq six sept huit neuf dix onze douze vingt trente cent mi
             r"|[eè]re) (devis|plan|date|id[eé]e|offre|choix)\b"
         ),
         "before": r"\bavant\b",
+        "due": (
+            r"\b(dois|doit|devons|doivent|faut|peux|peut|pouvons|veux|veut|voulons|vais|va|allons|est|sont"
+            r"|prendre|fais|faire)\b.*\bavant\b|(?<!\ba)-t-(on|il|elle)\b.*\bavant\b|\bavant (ce |cette |la "
+            r"|le |l'|fin |de )*(lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|midi|minuit|demain|soir"
+            r"|déjeuner|dîner|week-end|semaine|mois|fin|coucher|\d)"
+        ),
         "present": (
             r"\bmaintenant\b|\bactuel(le|lement|s|les)?\b|\ben ce moment\b|\baujourd'hui\b"
             r"|\bd[eé]sormais\b|\bfinalement\b|\bau final\b|\bencore\b|\btoujours\b|\bces temps-ci\b"
@@ -377,10 +383,12 @@ vingt-huit vingt-neuf trente trente-et-un
 premier deuxième troisième quatrième cinquième sixième septième huitième neuvième dixième
 """),
         numbers=counts("une 1, douzaine 12, quarante 40, cinquante 50, soixante 60, cent 100, mille 1000"),
+        halves=counts("une demi 1, un demi 1, une demie 1"),
+        and_half="et demie?",
         next="prochaine?s?",
         last="derni(?:er|ère|ere)|passée?|précédente?",
-        ahead=("dans {count} {unit}",),
-        ago=("il y a {count} {unit}",),
+        ahead=("dans {count}(?: |-){unit}",),
+        ago=("il y a {count}(?: |-){unit}",),
         bare_day=r"\b(?:le|au|du) (?P<day>\d{1,2})(?:er)?\b(?!\s?h\b|:)",
         periods=Periods(
             seasons=names("printemps été automne hiver"),

@@ -62,7 +62,7 @@ uno due tre quattro cinque sei sette otto nove dieci undici dodici venti trenta 
         "other": r"(?:e )?(?:lui|lei)\b",
         "article": "il |la ",
         "no_joke": r"\bnessuno? ?scherzo",
-        "birthday": r"\bcompleanno\b",
+        "birthday": r"\b(?:compleanno|nat[oa] il)\b",
         "refers_back": r"(?:lui|lei|poi|ma)\b",
     },
     calendar=Calendar(
@@ -85,6 +85,8 @@ diciassette diciotto diciannove venti
 """),
         ordinals=names("primo secondo terzo quarto quinto sesto settimo ottavo nono decimo"),
         numbers=counts("un 1, una 1, trenta 30, quaranta 40, cinquanta 50, cento 100, mille 1000"),
+        halves=counts("mezzo 1, mezza 1"),
+        and_half="e mezz[oa]",
         next="prossim[oa]",
         last="scors[oa]|passat[oa]",
         ahead=("(?:tra|fra) {count} {unit}",),

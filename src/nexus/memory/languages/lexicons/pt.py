@@ -87,7 +87,8 @@ várias vez vezes
             r"|\bcomo é que (foi que )?aconteceu\b"
         ),
         "past": (
-            r"\b(d?a|na) primeira vez\b|\bantes\b|\banteriormente\b|\banterior(es)?\b|\bantigamente\b"
+            r"\b(d?a|na) primeira vez\b|\b\w+(ou|aram|eram)\b.*\bantes\b|\banteriormente\b"
+            r"|\banterior(es)?\b|\bantigamente\b"
             r"|\bantig[oa]s?\b|\ba[o]? princ[ií]pio\b|\bno (in[ií]cio|come[cç]o|princ[ií]pio)\b"
             r"|\boriginal(mente)?\b|\binicial(mente)?\b|\bprimeiro (plano|or[cç]amento)\b"
             r"|\bprimeira (data|ideia|proposta)\b|\bna altura\b|\bnaquela (altura|[eé]poca)\b"
@@ -97,7 +98,13 @@ várias vez vezes
             r"|\b(tinha|tinham|t[ií]nhamos|recebia|seguia|era a|era o|eram)\b|\b(ver[aã]o|inverno|outono"
             r"|primavera) de (19|20)\d\d\b"
         ),
-        "before": r"\bantes (de|do|da|dos|das|que)\b",
+        "before": r"\bantes( (de|do|da|dos|das|que))?\b",
+        "due": (
+            r"\b(devo|deve|devemos|tenho|tem|temos|h[aá]|posso|pode|podemos|quero|queremos|preciso|precisamos"
+            r"|vou|vai|vamos|ando|fa[cç]o|[eé]|s[aã]o)\b.*\bantes\b|\bantes (de|do|da|das) (esta |este "
+            r"|pr[oó]xim[oa] |fim d[ea] )*(segunda|ter[cç]a|quarta|quinta|sexta|s[aá]bado|domingo|meio-dia"
+            r"|meia-noite|amanh[aã]|almo[cç]o|jantar|dormir|f[eé]rias|semana|m[eê]s|\d)"
+        ),
         "present": (
             r"\bagora\b|\batual(mente)?\b|\bactual(mente)?\b|\bhoje( em dia)?\b|\bneste momento\b"
             r"|\bde momento\b|\bno fim( de contas)?\b|\bafinal\b|\bfinalmente\b|\bpor fim\b|\bainda\b"
@@ -155,7 +162,7 @@ várias vez vezes
         "article": "o |a ",
         "no_joke": r"\bsem ?brincadeira",
         "phone": r"\b(?:telefone|celular|telem[óo]vel)\b",
-        "birthday": r"\b(?:anivers[áa]rio|nasceu)\b",
+        "birthday": r"\b(?:anivers[áa]rio|nasceu|nascid[oa])\b",
         "lasting": r"\b(?:desde|nasceu|anos|até|cada)\b",
         "refers_back": r"(?:isso|ele|ela|e|mas)\b",
     },
@@ -363,6 +370,8 @@ dezoito dezenove vinte
 uma 1, duas 2, dezasseis 16, dezassete 17, dezanove 19, quatorze 14, trinta 30, quarenta 40, cinquenta
 50, cem 100, mil 1000
 """),
+        halves=counts("meio 1, meia 1"),
+        and_half="e mei[oa]",
         next="próxim[oa]s?|que vem",
         last="passad[oa]|últim[oa]|ultim[oa]|anterior",
         ahead=("(?:em|daqui a|dentro de) {count} {unit}",),
