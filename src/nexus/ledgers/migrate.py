@@ -186,12 +186,9 @@ def record_history(connection: apsw.Connection, ledger: str, at_version: int) ->
 
 def upgrade(connection: apsw.Connection, ledger: str) -> list[str]:
     """Bring an open file to the newest version. Returns the names of the steps that were taken."""
-    known_version(connection, ledger)
-    taken: list[str] = []
-    for number, name, script in sql.migrations(ledger):
-        if number > version(connection, ledger) and _step(connection, ledger, number, name, script):
-            taken.append(name)
-    return taken
+    found = known_version(connection, ledger)
+    steps = [step for step in sql.migrations(ledger) if step[0] > found]
+    return [name for number, name, script in steps if _step(connection, ledger, number, name, script)]
 
 
 def _step(connection: apsw.Connection, ledger: str, number: int, name: str, script: str) -> bool:
