@@ -8,7 +8,7 @@ import asyncio
 import io
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
@@ -212,53 +212,69 @@ class People:
             return
         found = await self._ledgers.identity.read(_find_entities, list(new))
         unknown = [(key, each) for key, each in new.items() if key not in found and key[1]]
-        found |= await self._make_entities(unknown)
+        made = await self._write([_entity(each) for _, each in unknown])
+        found |= {key: str(new["id"]) for (key, _), new in zip(unknown, made, strict=True) if new}
         for key in new:
             self._known[key] = found.get(key)
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
 
-    async def describe(self, card: Card, event_id: str) -> str | None:
-        """Record whom a contact card describes; returns the entity, or None if the memory refuses it."""
-        aliases = [{"alias": _plain(text), "type": type_} for text, type_ in card.aliases]
-        keys = [
-            (type_, normalize(text, type_, phone_region=self._phone_region)) for text, type_ in card.aliases
-        ]
-        found = await self._ledgers.identity.read(_find_entities, keys)
-        known = next(iter(found.values()), None)
-        try:
-            if known is None:
-                entity = {"name": _plain(card.name), "type": "Person", "alias": aliases, "event": event_id}
-                known = str((await self._memory.run("entity", entity, self._provenance))["id"])
-            elif aliases:
-                given = {"entity": known, "alias": aliases, "event": event_id}
-                await self._memory.run("alias", given, self._provenance)
-            await self._add_facts(known, card, event_id)
-        except UsageError:
-            return known
-        return known
+    async def describe(self, cards: Sequence[tuple[Card, str]]) -> list[str | None]:
+        """Record whom contact cards describe, each of a message; returns entities, None for the refused."""
+        found = list[str | None]([None] * len(cards))
+        waiting = list(range(len(cards)))
+        while waiting:
+            keys = {
+                place: {
+                    (type_, normalize(text, type_, phone_region=self._phone_region))
+                    for text, type_ in cards[place][0].aliases
+                }
+                for place in waiting
+            }
+            known = await self._ledgers.identity.read(
+                _find_entities, sorted(set[Any]().union(*keys.values()))
+            )
+            operations: dict[int, dict[str, Any]] = {}
+            seen, now, waiting = set[tuple[str, str]](), list[int](), list[int]()
+            for place, own in keys.items():
+                card, event_id = cards[place]
+                entity = found[place] = next((known[key] for key in sorted(own) if key in known), None)
+                if entity is None and own & seen:
+                    waiting.append(place)  # it meets the entity of an earlier card with that address
+                    continue
+                now.append(place)
+                seen |= own
+                aliases = [{"alias": _plain(text), "type": type_} for text, type_ in card.aliases]
+                given: dict[str, Any] = {"alias": aliases, "event": event_id}
+                if entity is None:
+                    name = _plain(card.name)
+                    operations[place] = {"operation": "entity", "name": name, "type": "Person", **given}
+                elif aliases:
+                    operations[place] = {"operation": "alias", "entity": entity, **given}
+            written = await self._write(list(operations.values()))
+            for place, result in zip(operations, written, strict=True):
+                found[place] = found[place] or (None if result is None else str(result["id"]))
+            facts: list[dict[str, Any]] = []
+            for place in now:
+                card, event_id = cards[place]
+                for category, type_, value in card.facts if found[place] else ():
+                    fact = {"category": category, "type": type_, "value": value, "event": event_id}
+                    facts.append({"operation": "person-fact", "entity": found[place], **fact})
+            await self._write(facts)
+        return found
 
-    async def _add_facts(self, entity_id: str, card: Card, event_id: str) -> None:
-        facts = [
-            {"entity": entity_id, "category": category, "type": type_, "value": value, "event": event_id}
-            for category, type_, value in card.facts
-        ]
-        for fact in facts:
-            await self._memory.run("person-fact", fact, self._provenance)
-
-    async def _make_entities(self, unknown: list[tuple[tuple[str, str], Met]]) -> dict[tuple[str, str], str]:
-        if not unknown:
-            return {}
-        operations = [_entity(each) for _, each in unknown]
+    async def _write(self, operations: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
+        """Write a batch. What the memory refuses, such as a name that is a secret, is None in its place."""
+        if not operations:
+            return []
         try:
             written = await self._memory.run("batch", operations, self._provenance)
         except UsageError:
-            if len(unknown) == 1:
-                return {}  # the memory refuses the name, such as one that is a secret
-            half = len(unknown) // 2
-            return {**await self._make_entities(unknown[:half]), **await self._make_entities(unknown[half:])}
-        results = cast("list[dict[str, Any]]", written["results"])
-        return {key: str(result["id"]) for (key, _), result in zip(unknown, results, strict=True)}
+            if len(operations) == 1:
+                return [None]
+            half = len(operations) // 2
+            return [*await self._write(operations[:half]), *await self._write(operations[half:])]
+        return cast("list[dict[str, Any] | None]", written["results"])
 
     def _key(self, person: Person) -> tuple[str, str]:
         return person.kind, normalize(_plain(person.identifier), person.kind, phone_region=self._phone_region)
@@ -372,9 +388,7 @@ class Importer:
             begun.setdefault(each.thread, at)
         past = [(each, at, imports.event_id(channel, each.external_id, at)) for each, at in dated]
         await people.meet(Met(person, id_) for each, _, id_ in past for person in self._people_in(each))
-        for each, _, id_ in past:
-            if each.card is not None:
-                await people.describe(each.card, id_)
+        await people.describe([(each.card, id_) for each, _, id_ in past if each.card is not None])
         kept = await self._keep_files(chunk, files, set_aside)
         batch = imports.Batch(
             import_id=import_.id,

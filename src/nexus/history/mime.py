@@ -385,9 +385,10 @@ def read_appointment(data: bytes) -> Appointment | None:
     """Read a calendar's VEVENT; None if it has no beginning. It may raise anything, or not end."""
     library: Any = importlib.import_module("icalendar")
     event: Any = library.Event.from_ical(data.decode("utf-8", "replace"))
-    start = event.get("DTSTART")
-    if start is None:
-        return None
+    return None if event.get("DTSTART") is None else _describe_event(event, data)
+
+
+def _describe_event(event: Any, data: bytes) -> Appointment:
     given: object = event.get("ATTENDEE") or []
     attendees: list[tuple[str, str | None]] = []
     for each in cast("list[Any]", given if isinstance(given, list) else [given])[:_MOST_ATTENDEES]:
@@ -396,7 +397,7 @@ def read_appointment(data: bytes) -> Appointment | None:
     recurrence, stamp, rule = event.get("RECURRENCE-ID"), event.get("DTSTAMP"), event.get("RRULE")
     return Appointment(
         uid=str(event.get("UID") or hashlib.sha256(data).hexdigest()[:32]),
-        start=_iso(start.dt),
+        start=_iso(event["DTSTART"].dt),
         title=str(event.get("SUMMARY") or ""),
         repetition=rule.to_ical().decode() if rule else "",
         place=str(event.get("LOCATION") or ""),
@@ -439,9 +440,7 @@ def read_series(data: bytes) -> Series | None:
     if not events:
         return None
     first = next((each for each in events if each.get("RECURRENCE-ID") is None), events[0])
-    appointment = read_appointment(first.to_ical())
-    if appointment is None:
-        return None
+    appointment = _describe_event(first, text)
     others = [each for each in events if each is not first]
     off = [each for each in others if str(each.get("STATUS") or "").upper() == "CANCELLED"]
     moved = [

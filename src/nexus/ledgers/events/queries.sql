@@ -12,6 +12,10 @@ SELECT id, metadata_json FROM threads WHERE channel = ? AND external_id = ?
 -- name: thread_updated
 SELECT updated_at FROM threads WHERE channel = ? AND external_id = ?
 
+-- name: events_between
+-- By their ids in a channel.
+SELECT id FROM events WHERE channel = ? AND external_id BETWEEN ? AND ?
+
 -- name: set_thread_metadata
 UPDATE threads SET metadata_json = :metadata, updated_at = :now WHERE id = :id
 

@@ -100,6 +100,8 @@ WHERE (
     OR (julianday(created_at) >= julianday(:start) AND julianday(created_at) < julianday(:end))
   )
   AND NOT EXISTS (SELECT 1 FROM events.events WHERE thread_id = thread.id AND id NOT IN gone_events)
+  -- A calendar's thread notes, without their texts, which of its events must not be read again.
+  AND channel <> 'calendar'
   AND id NOT IN (
     SELECT parent_thread_id FROM events.threads
     WHERE parent_thread_id IS NOT NULL AND id NOT IN gone_threads)

@@ -418,3 +418,14 @@ SELECT up.id FROM up JOIN entities ON entities.id = up.id WHERE next IS NULL ORD
 -- name: root_entities
 SELECT id, type, canonical_name, summary FROM entities WHERE merged_into IS NULL
 ORDER BY canonical_name, coalesce(source_event_id, ''), id
+
+-- name: withdraw_aliases
+-- Addresses and numbers that a contact no longer has, if nobody but the contact's own notes gave them.
+DELETE FROM entity_aliases WHERE type <> 'name'
+  AND source_event_id IN (SELECT value FROM json_each(:notes))
+  AND type || ' ' || normalized NOT IN (SELECT value FROM json_each(:kept))
+RETURNING entity_id
+
+-- name: withdraw_person_facts
+DELETE FROM person_facts WHERE source_event_id IN (SELECT value FROM json_each(:notes))
+RETURNING (SELECT entity_id FROM persons WHERE persons.id = person_id)

@@ -31,16 +31,12 @@ from nexus.history.parser_process import UnreadableError
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import NewEvent
+from nexus.memory.normalisation import normalize
 from nexus.memory.operations import Memory
 from nexus.memory.writing import Provenance
 from nexus.roles.calendar import wording
-from nexus.roles.calendar.server import (
-    Collection,
-    Kind,
-    Resource,
-    Server,
-    no_calendars,
-)
+from nexus.roles.calendar.server import Collection, Kind, Resource, Server, no_calendars
+from nexus.text import pluralize
 
 CHANNEL: Final = "calendar"
 _BATCH: Final = 100
@@ -255,7 +251,9 @@ class Calendars:
             for entry in gone:
                 entry.fact, entry.digest, entry.times, entry.is_forgotten = "", "", [], True
             await self.save_state(name, state)
-            many = f"{len(gone):,} event{'s' * (len(gone) != 1)}"
+            kinds = {"event": "events", "contact": "cards"}
+            counts = {word: sum(each.kind == kind for each in gone) for word, kind in kinds.items()}
+            many = " and ".join(pluralize(count, word) for word, count in counts.items() if count)
             verb = "remain" if len(gone) != 1 else "remains"
             place = "in the file" if settings.kind == "ics" else "on the server"
             said.append(f"{many} {verb} {place} of the calendar {name}. Nexus doesn't read them again.")
@@ -374,6 +372,8 @@ class _Sync:
             removed = [key for key in self._list_keys(place) if key not in listed]
         await self._remove(removed)
         self._state.tokens[place] = changes.token or collection.state
+        # Until here, whoever reads it again writes nothing twice: notes are known by what they say.
+        await self._own.save_state(self._name, self._state)
 
     def _is_due(self, place: str) -> bool:
         """Whether a series of a collection is to be expanded further."""
@@ -420,7 +420,6 @@ class _Sync:
             if version is not None:
                 versions.append(version)
         await self._write(collection.url, versions)
-        await self._own.save_state(self._name, self._state)
 
     def _parse(self, kind: Kind, resources: Sequence[Resource]) -> list[Series | Card | None]:
         """Read entries in the parser's process; None for what can't be read."""
@@ -470,7 +469,7 @@ class _Sync:
         entry.digest = digest
         said = [card.name, *(text for text, _ in card.aliases)]
         said += [f"{type_.replace('_', ' ')}: {value}" for _, type_, value in card.facts]
-        return _Version(key=key, url=url, text="Contact: " + ", ".join(said), entry=entry, card=card)
+        return _Version(key=key, url=url, text=wording.CONTACT + ", ".join(said), entry=entry, card=card)
 
     async def _write(self, collection: str, versions: Sequence[_Version]) -> None:
         if not versions:
@@ -482,24 +481,67 @@ class _Sync:
             for person in self._list_people(each)
         ]
         await self._people.meet(met)
+        described = await self._describe_people(versions, notes)
         query = sql.queries("memory")["facts_of_events"]
         rows = await self._own.ledgers.memory.read(sql.rows, query, (json.dumps(notes),))
         written = {str(row[2]): str(row[0]) for row in rows}
         old = await self._own.find_facts({each.entry.fact for each in versions})
         waiting: list[tuple[_Version, dict[str, Any]]] = []
         for each, note in zip(versions, notes, strict=True):
-            if each.card is not None:
-                each.entry.fact = each.entry.fact or ""
-                await self._people.describe(each.card, note)
-                self._report.new += 1
-            elif note in written:
+            if note in written:
                 each.entry.fact = written[note]
             else:
-                waiting.append((each, self._build_fact(each, note, old)))
+                waiting.append((each, self._build_fact(each, note, old, described.get(each.key))))
         await self._write_facts(waiting)
 
-    def _build_fact(self, version: _Version, note: str, old: Mapping[str, str]) -> dict[str, Any]:
-        entities = [self._people.entity_of(person) for person in self._list_people(version)]
+    async def _describe_people(
+        self, versions: Sequence[_Version], notes: Sequence[str]
+    ) -> dict[str, str | None]:
+        """Give people what their contacts say, and take from them what only earlier versions said."""
+        cards = [
+            (each, note) for each, note in zip(versions, notes, strict=True) if each.entry.kind == "cards"
+        ]
+        if not cards:
+            return {}
+        prefixes = {each.key: f"{self._name}/{each.key[:32]}#" for each, _ in cards}
+
+        def find_earlier(connection: apsw.Connection) -> dict[str, str]:
+            query = sql.queries("events")["events_between"]
+            found = {
+                key: [str(id_) for (id_,) in connection.execute(query, (CHANNEL, begin, f"{begin}~"))]
+                for key, begin in prefixes.items()
+            }
+            return {key: json.dumps(each) for key, each in found.items() if len(each) > 1}
+
+        earlier = await self._own.ledgers.events.read(find_earlier)
+        region = self._own.config.memory.phone_region
+
+        def withdraw(connection: apsw.Connection) -> set[str]:
+            queries, touched = sql.queries("identity"), set[str]()
+            for each, _ in cards:
+                if each.key not in earlier:
+                    continue
+                aliases = each.card.aliases if each.card else ()
+                kept = [f"{type_} {normalize(text, type_, phone_region=region)}" for text, type_ in aliases]
+                given = {"notes": earlier[each.key], "kept": json.dumps(kept)}
+                touched |= {str(id_) for (id_,) in connection.execute(queries["withdraw_aliases"], given)}
+                facts = connection.execute(queries["withdraw_person_facts"], {"notes": earlier[each.key]})
+                touched |= {str(id_) for (id_,) in facts}
+            now = clock.timestamp(self._own.now())
+            connection.executemany(queries["touch_entity"], [(now, id_) for id_ in touched])
+            return touched
+
+        if earlier:
+            touched = await self._own.ledgers.identity.write(withdraw)
+            await self._own.memory.note_written("entity", sorted(touched))
+        given = [(each.card, note) for each, note in cards if each.card is not None]
+        found = await self._people.describe(given)
+        return dict(zip([each.key for each, _ in cards if each.card is not None], found, strict=True))
+
+    def _build_fact(
+        self, version: _Version, note: str, old: Mapping[str, str], described: str | None
+    ) -> dict[str, Any]:
+        entities = [described, *(self._people.entity_of(person) for person in self._list_people(version))]
         given: dict[str, Any] = {
             "operation": "fact",
             "fact": version.text,
@@ -608,15 +650,14 @@ class _Sync:
         for key in gone:
             entry = self._state.entries[key]
             ends = [wording.as_utc(wording.parse(end, self._zone), self._zone) for _, end in entry.times]
-            if entry.fact in texts and max(ends, default=now) > now:
+            is_to_come = entry.kind == "cards" or max(ends, default=now) > now
+            if entry.fact in texts and is_to_come:
                 text = wording.cancel(texts[entry.fact])
                 versions.append(_Version(key=key, url="", text=text, entry=entry, is_cancelled=True))
         for start in range(0, len(versions), _BATCH):
             await self._write("", versions[start : start + _BATCH])
         for key in gone:
             del self._state.entries[key]
-        if gone:
-            await self._own.save_state(self._name, self._state)
 
     async def _drop_collections(self, found: set[str]) -> None:
         """Of a collection that was deleted on the server, what was read stays, and isn't looked for again."""

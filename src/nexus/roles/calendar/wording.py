@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from nexus.history.mime import Series
 
 PREFIX: Final = "Calendar: "
+CONTACT: Final = "Contact: "
 _CANCELLED: Final = "Cancelled: "
 _LONGEST: Final = 200
 _LONGEST_NOTES: Final = 400
@@ -74,7 +75,9 @@ def describe(series: Series, zone: ZoneInfo, today: date, *, notes: bool = True)
 
 
 def cancel(text: str) -> str:
-    """Say of a described event that it doesn't take place."""
+    """Say of a described event that it doesn't take place, and of a contact that it was deleted."""
+    if text.startswith(CONTACT):
+        return f"Former contact: {text.removeprefix(CONTACT)}"
     return _CANCELLED + text.removeprefix(PREFIX).removeprefix(_CANCELLED)
 
 

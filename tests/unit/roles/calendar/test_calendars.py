@@ -127,12 +127,62 @@ async def test_contacts_feed_people_and_meet_attendees(app: App, radicale: Radic
     people = radicale.make("people", cards=True, entries=jonas)
     report = await sync(app)
     assert (report.error, report.events, report.contacts) == ("", 1, 1)
-    found = await app.recall("What is Jonas Weber's phone number?")
-    assert any("+41791234567" in each.item.text for each in found.results)
-    assert (await sync(app)).new == 0
+    text = "Contact: Jonas Weber, jonas@example.com, +41791234567, birthday: 1990-04-01"
+    question = "What is Jonas Weber's phone number?"
+    assert (await find(app, question))[0] == f"{text} []"
+    assert not (await sync(app)).new
+
+    # A new number replaces the old one, also where the person is described.
+    [entry] = radicale.list_entries(people)
+    radicale.put(entry, jonas.replace("1234567", "7654321"))
+    assert (await sync(app)).changed == 1
+    new = text.replace("1234567", "7654321")
+    assert (await find(app, question))[:2] == [f"{new} []", f"{text} [until 2026-11-19; now: {new}]"]
+    assert await list_details(app) == ["+41797654321", "1990-04-01", "jonas@example.com"]
+
+    # Who is deleted there is a former contact, and what only the contact said is no longer said of them.
+    radicale.delete(entry)
+    assert (await sync(app)).cancelled == 1
+    assert (await find(app, question))[0] == f"{new.replace('Contact:', 'Former contact:')} []"
+    assert await list_details(app) == []
+    radicale.delete(work)
+    radicale.delete(people)
+
+
+async def test_contacts_that_share_an_address_are_one_person_and_stay_forgotten(
+    app: App, radicale: Radicale
+) -> None:
+    cards = [
+        card("a", "Mia Sand", "EMAIL:mia@example.com"),
+        card("b", "Mia S.", "EMAIL:mia@example.com", "TEL:+41791234567"),
+    ]
+    work, people = radicale.make("work"), radicale.make("people", cards=True, entries="".join(cards))
+    assert (await sync(app)).contacts == 2
+    query = "SELECT count(DISTINCT entity_id) FROM entity_aliases WHERE type IN ('email', 'phone')"
+    count = await app.ledgers.identity.read(lambda connection: connection.execute(query).get)
+    assert count == 1
+    for each in (await app.recall("Contact Mia Sand")).results:
+        if each.item.kind == "fact":
+            await app.forget_fact(each.item.id)
+    assert await calendars_of(app).list_remaining() == [
+        "2 contacts remain on the server of the calendar work. Nexus doesn't read them again."
+    ]
+    for entry in radicale.list_entries(people):
+        radicale.put(entry, radicale.get(entry).replace("FN:M", "FN:Dr. M"))
     assert not (await sync(app)).changed
     radicale.delete(work)
     radicale.delete(people)
+
+
+async def list_details(app: App) -> list[str]:
+    """List what is known of how people are reached, and hard facts about them."""
+    query = """
+        SELECT normalized FROM entity_aliases WHERE type <> 'name'
+        UNION SELECT value FROM person_facts ORDER BY 1
+    """
+    return await app.ledgers.identity.read(
+        lambda connection: [str(each) for (each,) in connection.execute(query)]
+    )
 
 
 async def test_what_was_forgotten_stays_forgotten_and_remains_on_the_server(

@@ -20,6 +20,7 @@ from nexus.ledgers.runtime import automations
 from nexus.request import Access, Event, Request
 from nexus.roles.calendar import agenda
 from nexus.roles.calendar.calendars import Calendars
+from nexus.roles.calendar.server import Server
 from nexus.roles.calendar.tool import make_calendar_tool
 from radicale_server import PASSWORD, USER, Radicale, calendar, event
 
@@ -138,6 +139,38 @@ async def test_nothing_is_written_over_a_change_that_nobody_was_shown(
         await tool.call(change, replace(context("a"), expected=shown.state))
     assert "T133000Z" in radicale.get(entry)
     assert "Praxis Neu" in radicale.get(entry)
+
+
+@pytest.mark.parametrize("op", ["change", "cancel", "create"])
+async def test_a_change_between_reading_and_writing_is_not_written_over(
+    own: Calendars, radicale: Radicale, monkeypatch: pytest.MonkeyPatch, op: str
+) -> None:
+    """The server itself refuses, with 412: the event was as the owner saw it when it was read last."""
+    tool = make_calendar_tool(own)
+    url = f"{radicale.url}{USER}/work/"
+    [entry] = [each for each in radicale.list_entries(url) if "Dentist" in radicale.get(each)]
+    call = {"op": op, "start": "2026-11-19 16:00"}
+    call |= {"title": "Lunch"} if op == "create" else {"event": await find_fact(own, date(2026, 11, 19))}
+    assert tool.preview is not None
+    shown = await tool.preview(call, context("a"))
+    answers: list[int] = []
+    request = Server._request  # pyright: ignore[reportPrivateUsage] - where the program and the server take turns
+
+    async def intrude(server: Server, method: str, url: str, data: bytes, headers: Any) -> Any:
+        if method in {"PUT", "DELETE"}:
+            other = data.decode() if op == "create" else radicale.get(entry)
+            radicale.put(url, other.replace("Praxis Weber", "Praxis Neu"))
+        answer = await request(server, method, url, data, headers)
+        answers.append(answer[0])
+        return answer
+
+    monkeypatch.setattr(Server, "_request", intrude)
+    with pytest.raises(ToolError, match="changed on the server meanwhile; nothing was written"):
+        await tool.call(call, replace(context("a"), expected=shown.state))
+    assert 412 in answers
+    if op != "create":
+        assert "T133000Z" in radicale.get(entry)
+        assert "Praxis Neu" in radicale.get(entry)
 
 
 @pytest.mark.parametrize(
