@@ -612,6 +612,14 @@ class GatewayConfig:
         ),
         held=True,
     )
+    mcp_oauth: bool = _setting(
+        False,
+        (
+            "Whether MCP clients that come by `public_url` sign in with OAuth, and you let each in. The "
+            "home's token then doesn't open `/mcp` there."
+        ),
+        held=True,
+    )
     max_body_bytes: int = _setting(33_554_432, "Maximum size of a request body.", least=1)
     body_timeout_ms: int = _setting(30_000, "Timeout for receiving a request body.", least=1)
     max_upload_bytes: int = _setting(4_294_967_296, "Maximum size of an export uploaded for import.", least=1)

@@ -74,6 +74,17 @@ def connect(ctx: click.Context, as_json: bool) -> None:
 
 def _list_groups(home: Home, settings: Config, states: dict[str, str]) -> Iterator[Group]:
     yield _find_clients(home)
+    if settings.gateway.mcp_oauth:
+        from nexus.gateway.mcp.grants import Grants
+
+        yield Group(
+            title="Remote clients use this memory (MCP with OAuth)",
+            items=[
+                Item(name=each.name, state=f"returns to {each.returns_to}", is_connected=True)
+                for each in Grants(home).load().values()
+            ],
+            lines=(f"{settings.gateway.public_url.rstrip('/')}/mcp", "nexus mcp revoke NAME"),
+        )
     service = serving(home)
     address = service.url if service is not None and service.url else "http://127.0.0.1:7807"
     yield Group(

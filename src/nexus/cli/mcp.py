@@ -9,7 +9,8 @@ import click
 
 from nexus import extras
 from nexus.cli.place import locate_home, open_home
-from nexus.errors import UsageError
+from nexus.cli.terminal import printable
+from nexus.errors import MissingError, UsageError
 
 _project = click.option(
     "--project",
@@ -144,6 +145,32 @@ def logout(ctx: click.Context, name: str) -> None:
     from nexus.cli import mcp_login
 
     mcp_login.logout(settings, name)
+
+
+@mcp.command()
+@click.argument("client", required=False, default="")
+@click.option("--all", "everybody", is_flag=True, help="End the access of every remote client.")
+@click.pass_context
+def revoke(ctx: click.Context, client: str, *, everybody: bool) -> None:
+    """End the access of CLIENT, a remote client that signed in with OAuth.
+
+    CLIENT is its name or id. Without it, the clients are listed. It works with and without `nexus up`.
+    """
+    from nexus.gateway.mcp.grants import Grants
+
+    home, _ = open_home(ctx)
+    with Grants(home).change() as grants:
+        chosen = [id_ for id_, each in grants.items() if everybody or client in {id_, each.name}]
+        if client and not chosen:
+            raise MissingError(f"No remote client {client!r:.80}", hint="`nexus mcp revoke` lists them.")
+        if not client and not everybody:
+            for each in grants.values():
+                click.echo(printable(f"{each.name}  returns to {each.returns_to}  {each.client_id}"))
+            if not grants:
+                click.echo("No remote client has access.")
+            return
+        for id_ in chosen:
+            click.echo(printable(f"{grants.pop(id_).name} has no access any more."))
 
 
 def _print_written(file: Path, backup: Path | None) -> None:

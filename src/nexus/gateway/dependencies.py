@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.routing import APIRoute
@@ -16,6 +16,9 @@ from nexus.app import App
 from nexus.gateway.browsers import Keys
 from nexus.gateway.errors import RESPONSES
 from nexus.gateway.metrics import Metrics
+
+if TYPE_CHECKING:
+    from nexus.gateway.mcp import RemoteClients
 
 SERVED: Final = "nexus.served"
 """Under this name a host tells in the scope of a request which of its homes it is for."""
@@ -65,6 +68,9 @@ class Served:
     """What runs while it is served, such as sessions of MCP clients."""
     metrics: Metrics = field(default_factory=Metrics)
     mcp: ASGIApp | None = None
+    remote_clients: "RemoteClients | None" = None
+    """MCP clients that sign in with OAuth; None where the settings don't let them."""
+    oauth: ASGIApp | None = None
     restart: Callable[[], None] | None = None
     """Opens the home again with its saved settings; None where its host decides when."""
     making_mcp: asyncio.Lock = field(default_factory=asyncio.Lock)

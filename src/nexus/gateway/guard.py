@@ -8,18 +8,21 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nexus.config import GatewayConfig
 from nexus.errors import ConfigError
 from nexus.gateway.browsers import SESSION_S, Keys
-from nexus.gateway.refusals import refusal, refuse_unsigned
+from nexus.gateway.refusals import leave_for, refusal, refuse_unsigned
+
+if TYPE_CHECKING:
+    from nexus.gateway.mcp import RemoteClients
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -168,9 +171,7 @@ CheckSignature = Callable[[str, Headers, bytes], Awaitable[bool]]
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _REFUSALS_PER_S: Final = 5
 _REFUSALS_AT_ONCE: Final = 50
-# A page that was opened by another one sends no strict cookie: the next step must come from our own page.
-_ENTER: Final = """<!doctype html><html lang="en"><meta charset="utf-8">
-<meta http-equiv="refresh" content="0;url=/"><title>Nexus</title><a href="/">Nexus</a></html>"""
+_TOO_MANY_ATTEMPTS: Final = ("Too many attempts", "Wait a moment, then try again.")
 _HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -200,12 +201,18 @@ class Guard:
     """Stands in front of the whole application, so that no endpoint can forget to ask."""
 
     def __init__(
-        self, app: ASGIApp, keys: Keys, rules: Rules, check_signature: CheckSignature | None = None
+        self,
+        app: ASGIApp,
+        keys: Keys,
+        rules: Rules,
+        check_signature: CheckSignature | None = None,
+        remote_clients: "RemoteClients | None" = None,
     ) -> None:
         self._app = app
         self._keys = keys
         self._rules = rules
         self._check_signature = check_signature
+        self._remote_clients = remote_clients
         self._requests = Bucket(rules.rate_per_s, rules.rate_per_s * BURST_S)
         self._refusals = Bucket(_REFUSALS_PER_S, _REFUSALS_AT_ONCE)
 
@@ -213,7 +220,9 @@ class Guard:
         request, send = Request(scope), _with_headers(send)
         refused = self._check_origin(request.headers) or await self._login(request)
         is_hook = self._check_signature is not None and _is_hook(request)
-        if refused is None and not is_hook:
+        if refused is None and self._remote_clients is not None and self._remote_clients.asks_openly(request):
+            refused = None if self._refusals.take() else refusal(429, *_TOO_MANY_ATTEMPTS)
+        elif refused is None and not is_hook:
             refused = await self.check_access(request) or self._check_rate()
         if refused is not None:
             await refused(scope, receive, send)
@@ -255,7 +264,7 @@ class Guard:
         if is_signed:
             return self._check_rate()
         if not self._refusals.take():
-            return refusal(429, "Too many attempts", "Wait a moment, then try again.")
+            return refusal(429, *_TOO_MANY_ATTEMPTS)
         return refuse_unsigned()
 
     def _check_origin(self, headers: Headers) -> Response | None:
@@ -290,7 +299,8 @@ class Guard:
             return None
         if not self._keys.is_code(request.query_params.get("code", "")):
             return self._refuse(request.headers, "This login link was already used or has expired")
-        entered = HTMLResponse(_ENTER)
+        # A page that was opened by another one sends no strict cookie: the next step must come from ours.
+        entered = leave_for("/", "Nexus")
         entered.set_cookie(
             self._keys.cookie,
             await asyncio.to_thread(self._keys.browsers.add),
@@ -310,6 +320,13 @@ class Guard:
         """Say why a request isn't let in; None if its token or its browser's session lets it."""
         headers = request.headers
         kind, _, token = headers.get("authorization", "").partition(" ")
+        remote = self._remote_clients
+        if remote is not None and remote.asks_memory(request):
+            if kind.lower() == "bearer" and await remote.may_enter(token.strip()):
+                return None
+            refused = self._refuse(headers, "Sign in with OAuth")
+            refused.headers["www-authenticate"] = remote.challenge
+            return refused
         if kind.lower() == "bearer":
             return await self.check_token(request, token.strip())
         if not self._keys.browsers.knows(request.cookies.get(self._keys.cookie, "")):
@@ -322,7 +339,7 @@ class Guard:
 
     def _refuse(self, headers: Headers, message: str) -> Response:
         if not self._refusals.take():
-            return refusal(429, "Too many attempts", "Wait a moment, then try again.", headers)
+            return refusal(429, *_TOO_MANY_ATTEMPTS, headers)
         hint = "Run `nexus login` for a browser link, or `nexus login --token` for the API token."
         return refusal(401, message, hint, headers)
 

@@ -114,3 +114,13 @@ def plain_page(status: int, message: str, hint: str, headers: dict[str, str] | N
         style=_STYLE, message=escape(message), hint=_TICKED.sub(r"<code>\1</code>", escape(hint))
     )
     return HTMLResponse(page, status, {**(headers or {}), "content-security-policy": _POLICY})
+
+
+def leave_for(address: str, label: str) -> Response:
+    """Have the browser go on from a page of ours."""
+    to = escape(address)
+    return HTMLResponse(
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        f'<meta http-equiv="refresh" content="0;url={to}"><title>Nexus</title>'
+        f'<a href="{to}">{escape(label)}</a></html>'
+    )

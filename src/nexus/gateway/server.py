@@ -125,14 +125,16 @@ class Gateway:
         async with AsyncExitStack() as opening:
             # Sessions of clients end before what was entered earlier.
             stack = await opening.enter_async_context(AsyncExitStack())
-            served = Served(self._app, self._keys, stack, restart=self._restart)
+            home, config = self._app.home, self._app.config.gateway
+            remote = mcp.RemoteClients(home, public_address(config.public_url)) if config.mcp_oauth else None
+            served = Served(self._app, self._keys, stack, restart=self._restart, remote_clients=remote)
             server = build(served)
-            if url := self._app.config.gateway.otlp_url:
+            if url := config.otlp_url:
                 _export(self._app, url, opening)
             if push.is_available():
                 await _notify(self._app, opening)
-            limits = make_rules(self._app.config.gateway, self._socket)
-            guard = Guard(server, self._keys, limits, self._check_signature)
+            limits = make_rules(config, self._socket)
+            guard = Guard(server, self._keys, limits, self._check_signature, remote)
             observed = Observer(guard, served.metrics, server.routes)
             await opening.enter_async_context(Listener(observed, self._socket))
             self._stack = opening.pop_all()
