@@ -42,16 +42,14 @@ from nexus.ledgers.runtime.executions import Execution
 from nexus.runs import FinishedRun, Receipt, Result, Run, Totals
 
 AGENT: Final = "nexus"
-"""The model that is the agent as it is configured."""
 _WORKER: Final = f"{AGENT}:worker"
-"""The agent with the models that do delegated work."""
 _CHANNEL: Final = "api"
 _KEPT_ALIVE_S: Final = 15.0
 _LABEL_CHARACTERS: Final = 180
 _MOST_MESSAGES: Final = 10_000
 _REFUSED: Final = {
-    "tools": "Tools of the client can't be called: the agent has its own",
-    "functions": "Functions of the client can't be called: the agent has its own tools",
+    "tools": "Tools of the client can't be called: the agent has its own. Turn them off in the client",
+    "functions": "Functions of the client can't be called: turn them off in the client",
     "web_search_options": "The agent searches the web by itself if your settings let it",
     "audio": "Audio isn't supported",
     "logprobs": "Log probabilities aren't available",
@@ -239,9 +237,8 @@ async def _list_models(request: Request) -> Response:
 
 async def _show_model(request: Request) -> Response:
     name = request.path_params["model"]
-    if name not in _models_of(served_by(request).app):
-        return _tell(_unknown_model(name))
-    return JSONResponse(_describe_model(name))
+    is_known = name in _models_of(served_by(request).app)
+    return JSONResponse(_describe_model(name)) if is_known else _tell(_unknown_model(name))
 
 
 async def _complete(request: Request) -> Response:
@@ -318,8 +315,9 @@ async def _read(request: Request, form: type[_AskedT]) -> _AskedT:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise _Refusal(f"{place or 'body'}: {first['msg']}", param=place or None) from None
+    is_unused = body.get("tool_choice") == "none"
     for name, why in _REFUSED.items():
-        if body.get(name) not in (None, False, 0, "", []):
+        if body.get(name) not in (None, False, 0, "", []) and not (is_unused and name == "tools"):
             raise _Refusal(why, param=name, code="unsupported_parameter")
     for name, harmless in _HARMLESS.items():
         if body.get(name) is not None and body[name] not in harmless:
@@ -399,10 +397,12 @@ class _Reception:
     async def _take_in(self, model: str, place: _Place, text: str, files: list[File]) -> Receipt:
         conversation = self._conversation
         if place.is_new and conversation.instructions:
-            files.append(File(name="instructions.md", data=_encode(conversation.instructions)))
+            files.append(
+                File(name="instructions.md", data=conversation.instructions.encode("utf-8", "replace"))
+            )
         if place.is_new and conversation.earlier:
             earlier = "\n\n".join(f"{each.role}: {each.text}" for each in conversation.earlier)
-            files.append(File(name="earlier-messages.md", data=_encode(earlier)))
+            files.append(File(name="earlier-messages.md", data=earlier.encode("utf-8", "replace")))
         is_agent = model in (AGENT, _WORKER)
         return await self._app.receive(
             text,
@@ -441,8 +441,8 @@ class _Reception:
         if self._name:
             # One name is one conversation, whatever history it sends.
             label = f"openai:{self._name}"
-            if len(label) > _LABEL_CHARACTERS:
-                label = f"openai:{hashlib.sha256(_encode(self._name)).hexdigest()[:32]}"
+            if len(label) > _LABEL_CHARACTERS or not label.isprintable():
+                label = f"openai:{hashlib.sha256(self._name.encode('utf-8', 'replace')).hexdigest()[:32]}"
             newest = await self._app.ledgers.runtime.read(executions.newest_in, session_label=label)
             return _Place(session_label=label, is_new=newest is None)
         found = [
@@ -528,10 +528,6 @@ def _make_label() -> str:
     return f"openai:{ids.new('chat').partition('_')[2]}"
 
 
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
-
-
 def _models_of(app: App) -> list[str]:
     """The agent, the agent with the models of workers, and each model of the settings, without tools."""
     configured = app.config.models
@@ -590,7 +586,7 @@ class Written:
 
 async def _pieces(run: Run) -> AsyncGenerator[str | Result]:
     """The pieces of an answer, and at last its result."""
-    written = Written()
+    written, asked = Written(), set[str]()
     async for delta in run.deltas():
         if delta.kind == "begin":
             written.begin()
@@ -598,6 +594,9 @@ async def _pieces(run: Run) -> AsyncGenerator[str | Result]:
             written.restart()
         elif delta.kind == "text" and (piece := written.add(delta.text)):
             yield piece
+        elif delta.kind == "approval" and delta.approval_id not in asked:
+            asked.add(delta.approval_id)
+            yield f"\n\n*({delta.tool} waits for your approval, in the dashboard or `nexus approvals`.)*\n\n"
     result = await run.result()
     if piece := written.end(result.response.content):
         yield piece
@@ -649,7 +648,7 @@ class _ResponseForm:
     def describe(self, status: str, **more: Any) -> dict[str, Any]:
         fixed: dict[str, Any] = {
             "error": None, "incomplete_details": None, "instructions": None, "metadata": {},
-            "parallel_tool_calls": False, "tool_choice": "none", "tools": [], "store": True,
+            "parallel_tool_calls": False, "tool_choice": "none", "tools": [],
         }  # fmt: skip
         said = {"id": self._id, "object": "response", "status": status, **self._said}
         return {**said, "output": [], "usage": None, **fixed, **more}
@@ -704,9 +703,10 @@ class _ResponseForm:
 
 def _count(usage: Totals, read: str, written: str) -> dict[str, Any]:
     """Count tokens. The two forms have names of their own for those that are read and written."""
+    cached, fresh = usage.cache_read_tokens, usage.cache_write_tokens
     return {
-        f"{read}_tokens": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
-        f"{read}_tokens_details": {"cached_tokens": usage.cache_read_tokens},
+        f"{read}_tokens": usage.input_tokens + cached + fresh,
+        f"{read}_tokens_details": {"cached_tokens": cached, "cache_write_tokens": fresh},
         f"{written}_tokens": usage.output_tokens,
         f"{written}_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": usage.tokens,

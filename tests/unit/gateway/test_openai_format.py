@@ -6,13 +6,17 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import httpx
 import openai
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from openai.types import ErrorObject, Model
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import BaseModel, Field, TypeAdapter
 
 from gateways import app_for_gateway, client_of, gateway_on
 from memory_writers import rows
@@ -36,7 +40,8 @@ PIXEL = base64.b64decode(
 async def app(home: Home, server: ModelServer) -> AsyncIterator[App]:
     app = app_for_gateway(home, server)
     models = replace(app.config.models, worker=("test/small",))
-    async with App(home, replace(app.config, models=models)) as app:
+    tools = replace(app.config.tools, ask=("write",))
+    async with App(home, replace(app.config, models=models, tools=tools)) as app:
         yield app
 
 
@@ -362,6 +367,24 @@ async def test_words_before_a_tool_stay_and_the_conversation_goes_on(
     assert len(await sessions(app)) == 1
 
 
+async def test_a_call_that_waits_for_the_owner_is_told_once(
+    client: openai.AsyncOpenAI, app: App, server: ModelServer
+) -> None:
+    write = ToolCall("write", {"path": "a.txt", "content": "Hi"})
+    server.script(Turn(tool_calls=(write,)), "As you wish.", "Yes.")
+    stream = await client.chat.completions.create(model="nexus", messages=said("Write"), stream=True)
+    shown = ""
+    async for chunk in stream:
+        shown += chunk.choices[0].delta.content or ""
+        if "approval" in shown and (waiting := await app.broker.approvals.waiting(None)):
+            await app.broker.approvals.decide(waiting[0].id, "deny", waiting[0].call_hash)
+    assert shown.count("write waits for your approval") == 1
+    assert shown.endswith("As you wish.")
+    # The client sends that back with the rest, and its conversation goes on.
+    assert await complete(client, "Write", shown, "Sure?") == "Yes."
+    assert len(await sessions(app)) == 1
+
+
 def test_what_was_sent_is_not_sent_again_when_the_model_is_asked_again() -> None:
     written = Written()
     assert written.add("One two") == "One two"
@@ -502,12 +525,14 @@ async def test_what_cannot_be_done_is_refused(
 async def test_what_asks_for_nothing_is_no_reason_to_refuse(
     client: openai.AsyncOpenAI, server: ModelServer
 ) -> None:
-    server.script("Hello!")
+    server.always("Hello!")
     nothing: dict[str, Any] = {
         "tools": [], "n": 1, "stop": None, "logprobs": False, "modalities": ["text"], "tool_choice": "auto",
         "response_format": {"type": "text"}, "temperature": 0.2, "max_tokens": 5,
     }  # fmt: skip
     assert await complete(client, "Hi", extra_body=nothing)
+    unused = {**nothing, "tools": UNSUPPORTED[0]["tools"], "tool_choice": "none"}
+    assert await complete(client, "Hello", extra_body=unused)
 
 
 async def test_the_last_message_must_be_the_users(client: openai.AsyncOpenAI, app: App) -> None:
@@ -587,6 +612,101 @@ async def test_half_a_character_breaks_nothing(http: httpx.AsyncClient, field: s
         body[field] = "\ud800"
     answer = await http.post("/v1/responses", content=json.dumps(body).encode())
     assert answer.status_code < 500, answer.text
+
+
+async def read_events(http: httpx.AsyncClient, path: str, body: dict[str, Any]) -> list[Any]:
+    """What a stream sends, as it is on the wire."""
+    text = (await http.post(path, json={**body, "stream": True})).text
+    lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
+def check_published(kind: Any, given: Any) -> None:
+    """Check that it is what OpenAI's package describes: all that is required, of its types, and no more."""
+    read = TypeAdapter(kind).validate_python(given, strict=True)
+    assert read.to_dict(exclude_unset=True, mode="json") == given
+    unknown = find_unknown(read)
+    assert not unknown, unknown
+
+
+def find_unknown(read: Any) -> list[str]:
+    """The fields that the package's types don't have; they accept any."""
+    if isinstance(read, list):
+        return [name for each in cast("list[Any]", read) for name in find_unknown(each)]
+    if not isinstance(read, BaseModel):
+        return []
+    inner = [name for _, value in read for name in find_unknown(value)]
+    return [*(f"{type(read).__name__}.{name}" for name in read.model_extra or ()), *inner]
+
+
+async def test_answers_are_what_openai_publishes(http: httpx.AsyncClient, server: ModelServer) -> None:
+    look = ToolCall("recall", {"query": "tea"})
+    server.always(lambda request: "In the tin." if request.tool_results else Turn("Let me look.", [look]))
+    chat: dict[str, Any] = {"model": "nexus", "messages": said("Tea?")}
+    check_published(ChatCompletion, (await http.post("/v1/chat/completions", json=chat)).json())
+    chunks = await read_events(
+        http, "/v1/chat/completions", {**chat, "stream_options": {"include_usage": True}}
+    )
+    for each in chunks:
+        check_published(ChatCompletionChunk, each)
+    assert len({each["id"] for each in chunks}) == 1
+
+    asked: dict[str, Any] = {"model": "nexus", "input": "Tea?"}
+    answer = (await http.post("/v1/responses", json=asked)).json()
+    check_published(Response, answer)
+    check_published(Response, (await http.get(f"/v1/responses/{answer['id']}")).json())
+    events = await read_events(http, "/v1/responses", asked)
+    server.always(HttpError("invalid_request", message="bad prompt"))
+    failed = await read_events(http, "/v1/responses", asked)
+    assert failed[-1]["type"] == "response.failed"
+    for each in (*events, *failed):
+        check_published(Annotated[ResponseStreamEvent, Field(discriminator="type")], each)
+
+    models = (await http.get("/v1/models")).json()
+    for each in models["data"]:
+        check_published(Model, each)
+    for path, body in (("chat/completions", {**chat, "n": 2}), ("responses", {}), ("nothing", {})):
+        check_published(ErrorObject, (await http.post(f"/v1/{path}", json=body)).json()["error"])
+
+
+async def test_a_session_of_somebody_else_is_not_continued(
+    http: httpx.AsyncClient, client: openai.AsyncOpenAI, app: App, server: ModelServer
+) -> None:
+    """The identifiers of a client are data: they name no session of a channel, and nothing else."""
+    server.always("Hello!")
+    theirs = await app.receive("I am a guest", session_label="guests", channel="api")
+    await theirs.run.result()
+    for user in (
+        "guests",
+        "../guests",
+        "\x00\x1b[2J\u202e",
+        "a\nb",
+        "openai:" * 70,
+        "'; DROP TABLE events; --",
+    ):
+        answer = await http.post(
+            "/v1/chat/completions",
+            json={"messages": said("Hi"), "user": user},
+            headers={"x-stainless-retry-count": "0"},
+        )
+        assert answer.status_code in (200, 400), answer.text
+    for label in await sessions(app):
+        assert label.startswith("openai:")
+        assert label.isprintable()
+        assert len(label) < 200
+
+
+async def test_an_image_without_end_is_refused(http: httpx.AsyncClient, app: App) -> None:
+    most = app.config.attachments.max_bytes
+    url = f"data:image/png;base64,{base64.b64encode(PIXEL + bytes(most)).decode()}"
+    image = {"type": "image_url", "image_url": {"url": url}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, image]}]
+    answer = await http.post("/v1/chat/completions", json={"messages": messages})
+    assert (answer.status_code, "too large" in answer.text) == (400, True), answer.text
+    many = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}] * 300
+    answer = await http.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": many}]})
+    assert 400 <= answer.status_code < 500, answer.text
+    assert await recorded(app) == []
 
 
 VALUES = st.recursive(
