@@ -116,7 +116,8 @@ def find_program() -> str:
     if found is None and platform.system() != "Linux":
         raise SandboxError(
             f"Tools need a sandbox, and none is available for {platform.system()}",
-            hint="Run Nexus on Linux, or in a Linux virtual machine.",
+            hint="Run Nexus on Linux, or in a Linux virtual machine. On macOS, NEXUS_SEATBELT=1 enables an "
+            "experimental one.",
         )
     if found is None:
         raise SandboxError("Tools need a sandbox, and bubblewrap is not installed", hint=_INSTALL)
@@ -197,7 +198,7 @@ def prepare(spec: Spec, watch: tuple[int, int] | None = None) -> Generator[tuple
             ),
             *(
                 part
-                for place in _order_places(spec)
+                for place in order_places(spec)
                 for part in (
                     _mount_arguments(place, keep(_open_granted(place.path)))
                     if isinstance(place, Grant)
@@ -213,6 +214,15 @@ def prepare(spec: Spec, watch: tuple[int, int] | None = None) -> Generator[tuple
             raise SandboxError("A path or a variable of the environment contains a zero byte")
         held = keep(_write_memory_file(b"".join(os.fsencode(argument) + b"\0" for argument in arguments)))
         yield held, opened
+
+
+def order_places(spec: Spec) -> list[Grant | Path]:
+    """Outer directories first, so that a grant inside another one says the last word.
+
+    A hidden directory comes after a grant of itself: granting it whole shows nothing of it.
+    """
+    places: list[Grant | Path] = [*spec.grants, *_find_covered(spec)]
+    return sorted(places, key=lambda place: len((place.path if isinstance(place, Grant) else place).parts))
 
 
 def explain(complaint: str) -> SandboxError:
@@ -289,15 +299,6 @@ def _root_arguments(spec: Spec) -> Iterator[str]:
     yield from ("--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108 - paths inside of the sandbox
     yield from ("--perms", "1777", "--size", size, "--tmpfs", "/tmp")  # noqa: S108 - paths inside of the sandbox
     yield from ("--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--dir", "/run")  # noqa: S108 - paths inside of the sandbox
-
-
-def _order_places(spec: Spec) -> list[Grant | Path]:
-    """Outer directories first, so that a grant inside another one says the last word.
-
-    A hidden directory comes after a grant of itself: granting it whole shows nothing of it.
-    """
-    places: list[Grant | Path] = [*spec.grants, *_find_covered(spec)]
-    return sorted(places, key=lambda place: len((place.path if isinstance(place, Grant) else place).parts))
 
 
 def _find_covered(spec: Spec) -> list[Path]:

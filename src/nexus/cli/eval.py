@@ -81,15 +81,19 @@ def check(paths: tuple[Path, ...]) -> None:
 def memory(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool, **options: Any) -> None:
     """Replay recorded conversations and score the memory.
 
-    FOLDER is a life, or a published LoCoMo or LongMemEval file. Sessions are played at their recorded time
+    FOLDER is a life, or a published benchmark's file. Sessions are played at their recorded time
     with recorded answers; the memory writer and consolidation use MODEL. Then each question is asked in a new
     session. To resume an interrupted run, repeat the command with the same --out.
     """
+    lives = _choose_lives(paths, options["lives"], options["only"])
+    _evaluate(ctx, lives, as_json=as_json, **options)
+
+
+def _evaluate(ctx: click.Context, lives: "list[tuple[Path, Life]]", *, as_json: bool, **options: Any) -> None:
     # Imported here, because the libraries behind it take longer than `nexus eval --help` may.
     from nexus.evaluation import report
     from nexus.evaluation.runs import Plan, begin
 
-    lives = _choose_lives(paths, options["lives"], options["only"])
     plan = Plan(
         model=options["model"],
         judge=options["judge"],
@@ -115,10 +119,69 @@ def memory(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool, **opti
     click.echo(f"\n{report.LEGEND}\nDetails: {out / 'results.json'}")
 
 
-def _choose_lives(paths: Sequence[Path], most: int | None, only: Sequence[str]) -> "list[tuple[Path, Life]]":
+@evaluate.command()
+@click.argument("benchmark", metavar="BENCHMARK")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--model", default="", metavar="PROVIDER/MODEL", help="Also answer with this model.")
+@click.option("--judge", default="", metavar="PROVIDER/MODEL", help="Also score the answers with this model.")
+@click.option("--limit", type=click.IntRange(0), help="Ask at most this many questions of each conversation.")
+@click.option("--lives", type=click.IntRange(1), help="Use only the first conversations.")
+@click.option("--only", multiple=True, metavar="NAME", help="Use only this conversation. Repeatable.")
+@click.option(
+    "--budget", type=click.Choice(("low", "mid", "high")), default="high", show_default=True, hidden=True
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Conversations to answer in parallel.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Output folder. Default: eval-BENCHMARK.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@click.pass_context
+def benchmark(ctx: click.Context, benchmark: str, file: Path, *, as_json: bool, **options: Any) -> None:
+    """Run a public memory benchmark: longmemeval, locomo, beam or personamem.
+
+    FILE is the benchmark's own file, or BEAM's folder of chats; Nexus includes none of their data. Without
+    --model only retrieval is scored: which messages and sessions recall finds. With it, the conversations are
+    also played and the questions answered, as in `nexus eval memory`. Everything found and answered is kept.
+    """
+    from nexus.evaluation import benchmarks, retrieval
+
+    if benchmark not in benchmarks.NAMES:
+        known = ", ".join(benchmarks.NAMES)
+        raise UsageError(f"Unknown benchmark {benchmark}", hint=f"Known: {known}.")
+    chosen = _choose_lives([file], options["lives"], options["only"], benchmark)
+    out: Path = options["out"] or Path(f"eval-{benchmark}")
+    out.mkdir(parents=True, exist_ok=True)
+    lives = [life.shorten(None, options["limit"]) for _, life in chosen]
+    asked = asyncio.run(
+        retrieval.ask_all(lives, out, budget=options["budget"], told=partial(click.echo, err=True))
+    )
+    if asked:
+        summary = retrieval.summarize(asked)
+        (out / "retrieval.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
+        if as_json and not options["model"]:
+            click.echo(json.dumps(summary, indent=1))
+        elif not as_json:
+            print_table(retrieval.COLUMNS, retrieval.table(summary))
+            click.echo(f"\n{retrieval.LEGEND}\nDetails: {out / 'retrieval.jsonl'}")
+    elif not options["model"]:
+        raise UsageError(
+            f"{file} doesn't say which messages answer its questions, so retrieval can't be scored",
+            hint="Pass --model to score answers.",
+        )
+    if options["model"]:
+        _evaluate(ctx, chosen, as_json=as_json, **{**options, "sessions": None, "out": out})
+
+
+def _choose_lives(
+    paths: Sequence[Path], most: int | None, only: Sequence[str], benchmark: str = ""
+) -> "list[tuple[Path, Life]]":
     from nexus.evaluation import benchmarks
 
-    found = [(path, life) for path in paths for life in benchmarks.read(path)]
+    found = [(path, life) for path in paths for life in benchmarks.read(path, benchmark)]
     chosen = [(path, life) for path, life in found if not only or life.name in only][:most]
     names = [life.name for _, life in chosen]
     if not chosen:

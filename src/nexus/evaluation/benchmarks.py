@@ -1,14 +1,15 @@
-"""Published benchmarks as lives, for people who have the files: LoCoMo and LongMemEval.
+"""Published benchmarks as lives, for people who have the files: LongMemEval, LoCoMo, BEAM and PersonaMem.
 
 None of their data ships with Nexus. A benchmark has questions with answers, but no list of what is worth
 remembering, so only its questions are scored.
 """
 
+import csv
 import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, cast
@@ -26,28 +27,55 @@ _LONGMEMEVAL_TIME: Final = re.compile(r"(\d{4})/(\d\d)/(\d\d)\D*(\d\d):(\d\d)")
 _LOCOMO_KINDS: Final = {1: "multi", 2: "temporal", 3: "open_domain", 4: "direct", 5: "near"}
 _ABSTENTION: Final = "_abs"
 _NEVER_SAID: Final = frozenset({"adversarial", "abstention"})
+_BEAM_ANSWERS: Final = ("answer", "ideal_answer", "ideal_response", "ideal_summary", "expected_compliance")
+_PERSONAMEM_START: Final = datetime(2024, 1, 1, 9, tzinfo=UTC)
+_OPTIONS: Final = "Which of these is the best reply? Answer with its letter alone, such as (a)."
+_HINTS: Final = {
+    "longmemeval": "LongMemEval: a file such as longmemeval_s.json.",
+    "locomo": "LoCoMo: locomo10.json.",
+    "beam": "BEAM: a folder such as chats/100K of its repository.",
+    "personamem": "PersonaMem: questions_32k.csv, with shared_contexts_32k.jsonl beside it.",
+}
+NAMES: Final = tuple(_HINTS)
 
 
-def read(path: Path) -> list[Life]:
-    """Return the lives at a path: one folder, or every conversation of a benchmark's file."""
+def read(path: Path, name: str = "") -> list[Life]:
+    """Return the lives at a path: one folder, or every conversation of a file of the named benchmark."""
+    if (path / "corpus.jsonl.gz").exists():
+        return list(_conversations(path))
+    found = _find_format(path)
+    if name and found != name:
+        of = f", but of {found}" if found else ""
+        raise UsageError(f"{path} is not a file of {name}{of}", hint=_HINTS[name])
+    if found:
+        return list(_READERS[found](path))
     if path.is_dir():
-        corpus = path / "corpus.jsonl.gz"
-        return list(_conversations(path)) if corpus.exists() else [life.read(path)]
+        return [life.read(path)]
     if not path.exists():
-        raise UsageError(f"{path} does not exist", hint="Name a life's folder or a benchmark's JSON file.")
+        raise UsageError(f"{path} does not exist", hint="Name a life's folder or a benchmark's file.")
+    raise UsageError(f"{path} is not a benchmark's file", hint=" ".join(_HINTS.values()))
+
+
+def _find_format(path: Path) -> str | None:
+    if path.is_dir():
+        return "beam" if next(_beam_chats(path), None) else None
+    if path.suffix == ".csv":
+        return "personamem"
+    rows = _json(path) if path.is_file() else None
+    first = cast("list[Row]", rows)[0] if isinstance(rows, list) and rows else None
+    if isinstance(first, dict):
+        if "haystack_sessions" in first:
+            return "longmemeval"
+        if {"conversation", "qa"} <= first.keys():
+            return "locomo"
+    return None
+
+
+def _json(path: Path) -> Any:
     try:
-        rows: Any = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from None
-    listed = cast("list[Row]", rows) if isinstance(rows, list) else []
-    if listed and "haystack_sessions" in listed[0]:
-        return [_longmemeval(row) for row in listed]
-    if listed and {"conversation", "qa"} <= listed[0].keys():
-        return [_locomo(row, number) for number, row in enumerate(listed, start=1)]
-    raise UsageError(
-        f"{path} is neither LoCoMo (locomo10.json) nor LongMemEval (longmemeval_*.json)",
-        hint="Name a file as published, or the folder of a life.",
-    )
 
 
 def _locomo(row: Row, number: int) -> Life:
@@ -83,9 +111,12 @@ def _longmemeval(row: Row) -> Life:
     """Read LongMemEval: a person talks with an assistant; each question has a history of its own."""
     messages: list[Row] = []
     evidence: list[str] = []
+    answering: list[str] = []
     sessions = zip(row["haystack_session_ids"], row["haystack_dates"], row["haystack_sessions"], strict=True)
     for number, (id_, date, turns) in enumerate(sessions):
         name, start = f"{id_}-{number}", _longmemeval_time(str(date))
+        if id_ in row["answer_session_ids"]:
+            answering.append(name)
         for place, turn in enumerate(turns):
             key = f"{name}:{place}"
             speaker = ME if turn["role"] == "user" else ASSISTANT
@@ -98,11 +129,96 @@ def _longmemeval(row: Row) -> Life:
         "text": row["question"],
         "answer": None if is_unanswerable else str(row["answer"]),
         "evidence": [] if is_unanswerable else evidence,
+        "sessions": [] if is_unanswerable else answering,
         "kind": "near" if is_unanswerable else str(row["question_type"]),
     }
     made = _life(str(row["question_id"]), ["the user"], messages, [question])
     made.persona["now"] = clock.timestamp(_longmemeval_time(str(row["question_date"])))
     return made
+
+
+def _beam_chats(folder: Path) -> Iterator[Path]:
+    """The chats at or below a folder of BEAM's `chats/100K`, by number."""
+    found = [path for path in (folder / "chat.json", *folder.glob("*/chat.json")) if path.exists()]
+    return iter(sorted(found, key=lambda path: (len(path.parent.name), path.parent.name)))
+
+
+def _beam(chat: Path) -> Life:
+    """Read BEAM: a person talks with an assistant; every batch of the chat is a session."""
+    messages: list[Row] = []
+    for batch in _json(chat):
+        session = str(batch["batch_number"])
+        turns = [turn for turns in batch["turns"] for turn in turns]
+        anchors = (turn.get("time_anchor") for turn in (batch, *turns))
+        start = datetime.strptime(next(filter(None, anchors)), "%B-%d-%Y").replace(tzinfo=UTC)
+        for place, turn in enumerate(turns):
+            speaker = ME if turn["role"] == "user" else ASSISTANT
+            messages.append(_message(str(turn["id"]), session, start, place, speaker, str(turn["content"])))
+    questions: list[Row] = []
+    for kind, asked in _json(chat.parent / "probing_questions" / "probing_questions.json").items():
+        for place, row in enumerate(asked):
+            is_unanswerable = kind == "abstention"
+            answer = next((row[name] for name in _BEAM_ANSWERS if name in row), None)
+            questions.append(
+                {
+                    "id": f"{kind}-{place}",
+                    "text": row["question"],
+                    "answer": None if is_unanswerable else answer,
+                    "evidence": [] if is_unanswerable else list(map(str, _ints(row.get("source_chat_ids")))),
+                    "kind": "near" if is_unanswerable else kind,
+                }
+            )
+    return _life(f"beam-{chat.parent.parent.name}-{chat.parent.name}", ["the user"], messages, questions)
+
+
+def _ints(value: object) -> Iterator[int]:
+    """The numbers in nested lists and dictionaries: BEAM names its evidence in either."""
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in cast("Mapping[str, object]", value).values():
+            yield from _ints(each)
+    elif isinstance(value, list):
+        for each in cast("list[object]", value):
+            yield from _ints(each)
+
+
+def _personamem(file: Path) -> Iterator[Life]:
+    """Read PersonaMem: questions with four options each, about the beginning of a chat up to a place.
+
+    A system message describes the person and begins a session; it is left out. Days are invented.
+    The file has no evidence, so retrieval can't be scored.
+    """
+    contexts: dict[str, list[Row]] = {}
+    beside = file.with_name(file.name.replace("questions", "shared_contexts")).with_suffix(".jsonl")
+    if not beside.exists():
+        raise UsageError(f"{beside} does not exist", hint=_HINTS["personamem"])
+    for line in beside.read_text(encoding="utf-8").splitlines():
+        contexts |= json.loads(line)
+    asked: dict[tuple[str, int], list[Row]] = {}
+    with file.open(newline="", encoding="utf-8") as opened:
+        for row in csv.DictReader(opened):
+            asked.setdefault((row["shared_context_id"], int(row["end_index_in_shared_context"])), []).append(
+                {
+                    "id": row["question_id"],
+                    "text": f"{row['user_question_or_message']}\n\n{_OPTIONS}\n{row['all_options']}",
+                    "answer": row["correct_answer"],
+                    "evidence": [],
+                    "kind": row["question_type"],
+                }
+            )
+    for (context, end), questions in asked.items():
+        messages: list[Row] = []
+        session = 0
+        for place, turn in enumerate(contexts[context][:end]):
+            if turn["role"] == "system":
+                session += 1
+                continue
+            speaker = ME if turn["role"] == "user" else ASSISTANT
+            start = _PERSONAMEM_START + timedelta(days=session)
+            key, text = str(place), str(turn["content"])
+            messages.append(_message(key, str(session), start, place, speaker, text))
+        yield _life(f"{context[:12]}-{end}", ["the user"], messages, questions)
 
 
 def _conversations(folder: Path) -> Iterator[Life]:
@@ -198,3 +314,11 @@ def _rows(file: Path) -> Iterator[Row]:
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)
+
+
+_READERS: Final[dict[str, Callable[[Path], Iterable[Life]]]] = {
+    "longmemeval": lambda path: map(_longmemeval, _json(path)),
+    "locomo": lambda path: (_locomo(row, number) for number, row in enumerate(_json(path), start=1)),
+    "beam": lambda path: map(_beam, _beam_chats(path)),
+    "personamem": _personamem,
+}

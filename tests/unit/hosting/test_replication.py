@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 from unittest.mock import AsyncMock
 
 import apsw
+import boto3  # pyright: ignore[reportMissingTypeStubs]  it ships none
 import httpx
 import pytest
 from moto.server import ThreadedMotoServer
@@ -366,6 +368,13 @@ def pieces(endpoint: str) -> set[str]:
     return set(re.findall(r"<ETag>(.*?)</ETag>", listed.text))
 
 
+def keys(endpoint: str) -> set[str | None]:
+    """The keys that the pieces in a bucket are encrypted with."""
+    client: Any = cast("Any", boto3).client("s3", endpoint_url=endpoint, region_name="us-east-1")
+    pieces = client.list_objects_v2(Bucket="homes", Prefix=f"copies/{ID}/")["Contents"]
+    return {client.head_object(Bucket="homes", Key=each["Key"]).get("SSEKMSKeyId") for each in pieces}
+
+
 async def test_a_copy_can_be_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -377,12 +386,13 @@ async def test_a_copy_can_be_in_a_bucket(tmp_path: Path, monkeypatch: pytest.Mon
         endpoint = f"http://{address}:{port}"
         assert httpx.put(f"{endpoint}/homes", timeout=60).is_success
         home = made(tmp_path / "host" / "homes" / "anna")
-        url = f"s3://homes/copies?endpoint={endpoint}&region=us-east-1&forcePathStyle=true"
+        url = f"s3://homes/copies?endpoint={endpoint}&region=us-east-1&forcePathStyle=true&sseKmsKeyId=ours"
         (tmp_path / "host" / "run").mkdir()
         async with Replicas(tmp_path / "host", url) as replicas:
             await replicas.follow(ID, home)
             (home.state / "PROMPT.md").write_text("Be kind.")
             before = pieces(endpoint)
+            assert keys(endpoint) == {"ours"}, "every piece is encrypted with the key that the address names"
             async with replicas.forgetting(ID):
                 pass
             await replicas.leave(ID)

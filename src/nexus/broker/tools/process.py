@@ -3,15 +3,18 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
+import tempfile
 import threading
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Self
 
 from nexus import bubblewrap
-from nexus.broker.tools import watchdog
+from nexus.broker.tools import seatbelt, watchdog
 from nexus.broker.tools.watchdog import Limits, Reason, Watchdog
 from nexus.errors import SandboxError
 
@@ -46,7 +49,7 @@ class _Status:
 class Child:
     """The first process of a sandbox. When it dies, the kernel kills every other one."""
 
-    def __init__(self, process: Process, status: _Status, limits: Limits) -> None:
+    def __init__(self, process: Process, status: _Status | None, limits: Limits) -> None:
         self.stdout = bytearray()
         self.stderr = bytearray()
         self.printed_bytes = 0
@@ -69,12 +72,13 @@ class Child:
         *,
         stdin: bytes | None,
         inherits: bool = False,
-    ) -> Self:
+    ) -> "Child":
         """Start a program under its limits. Cancelled in the midst of it, it leaves nothing running.
 
         One that `inherits` has our own standard streams, and nothing of what it says is kept.
         """
-        starting = asyncio.ensure_future(cls._start(argv, spec, limits, stdin, inherits=inherits))
+        kind: type[Child] = _SeatbeltChild if seatbelt.is_enabled() else cls
+        starting = asyncio.ensure_future(kind._start(argv, spec, limits, stdin, inherits=inherits))  # noqa: SLF001 - its own
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
@@ -125,6 +129,7 @@ class Child:
 
     async def _take_hold(self, go: int) -> None:
         """Set the limits while the sandbox waits, then let it go on."""
+        assert self._status is not None  # noqa: S101 - bubblewrap always has one
         first = (await self._status.next()).get("child-pid")
         if first is None:
             return  # it gave up at once, and says why on its standard error
@@ -179,8 +184,9 @@ class Child:
             _, late = await asyncio.wait(self._streams, timeout=_LEFTOVER_SECONDS)
             for task in late:
                 task.cancel()
-        self.exit_code = (await self._status.next()).get("exit-code")
-        self._status.close()
+        if self._status is not None:
+            self.exit_code = (await self._status.next()).get("exit-code")
+            self._status.close()
         if self.exit_code == 128 + signal.SIGXCPU:
             self.killed_by = self.killed_by or "cpu"
         with self._lock:
@@ -212,8 +218,61 @@ class Child:
         stream.close()
 
 
+class _SeatbeltChild(Child):
+    """A program under Seatbelt, in a process group of its own.
+
+    What leaves the group outlives it, and no watchdog counts memory and processes: macOS has neither
+    namespaces nor /proc.
+    """
+
+    _temporary: Path
+
+    @classmethod
+    async def _start(
+        cls,
+        argv: Sequence[str],
+        spec: bubblewrap.Spec,
+        limits: Limits,
+        stdin: bytes | None,
+        *,
+        inherits: bool,
+    ) -> Self:
+        made = await asyncio.to_thread(tempfile.mkdtemp, prefix="nexus-sandbox-")
+        temporary = Path(await asyncio.to_thread(os.path.realpath, made))
+        try:
+            streams = (None, None, None) if inherits else (DEVNULL if stdin is None else PIPE, PIPE, PIPE)
+            # Sizes of files are in blocks of 512 bytes.
+            most = (f"-t {limits.cpu_seconds}", f"-f {limits.file_bytes // 512}", "-c 0", "-n 1024")
+            command = seatbelt.command(argv, spec, most, temporary)
+            process = await _spawn(command, [], streams, seatbelt.environment(spec, temporary))
+        except BaseException:
+            await asyncio.to_thread(shutil.rmtree, temporary, ignore_errors=True)
+            raise
+        child = cls(process, None, limits)
+        child._temporary = temporary
+        if not inherits:
+            child._listen(stdin)
+        return child
+
+    async def _finish(self) -> None:
+        await super()._finish()
+        code = self._process.returncode
+        if code is not None and self.killed_by is None:
+            self.exit_code = code if code >= 0 else 128 - code
+            if code == -signal.SIGXCPU:
+                self.killed_by = "cpu"
+        await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
+
+    def _signal(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
 async def _spawn(
-    command: Sequence[str], passed: list[int], streams: tuple[int | None, int | None, int | None]
+    command: Sequence[str],
+    passed: list[int],
+    streams: tuple[int | None, int | None, int | None],
+    environment: Mapping[str, str] | None = None,
 ) -> Process:
     # An empty environment: /proc/1/environ inside shows bubblewrap's own, whatever the program is given.
     try:
@@ -223,7 +282,7 @@ async def _spawn(
             stdout=streams[1],
             stderr=streams[2],
             pass_fds=passed,
-            env={},
+            env=environment or {},
             cwd="/",
             start_new_session=True,
         )
