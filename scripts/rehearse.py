@@ -4,8 +4,9 @@ scripts/release --rehearse [--no-audit] [--python PYTHON]… [--page FILE]
 
 It clones the last commit, builds there, downloads what the wheel needs into a folder, and from then on
 installs from that folder alone: with pip (the least install and the recommended one), `uv tool install` and
-pipx, as far as they are there. It uninstalls and installs again over the same home, and runs the recorded
-session. `--page` keeps the log.
+pipx, as far as they are there. It uninstalls and installs again over the same home, makes and restores the
+sample home, lets a storm pass over the installed program, and runs the recorded session. `--page` keeps the
+log.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[1]
 _MOST_PACKAGES, _MOST_MB = 60, 250
 _LINES_KEPT = 12
+_SEED = 45
 _UNWANTED = ("NEXUS_", "PYTHON", "VIRTUAL_ENV", "PIP_", "UV_", "PIPX_")
 _REMEMBER = """
 import sys, nexus
@@ -43,7 +45,9 @@ _SIGN_OFF = """\
 - [ ] PyPI trusts the workflow `release.yml` with the environment `pypi` for both projects.
 - [ ] The environment `pypi` of the repository waits for an approval.
 - [ ] `tests/migration/homes/{version}.tar.xz`, which `scripts/release` makes, is of this commit's schema.
-- [ ] The checks of this commit passed on every version of Python.
+- [ ] The checks of this commit passed on every version of Python, and on a Mac.
+- [ ] `scripts/image` built the image, and talked to it.
+- [ ] The channels that the notes promise were tried against the real services, with real accounts.
 - [ ] The hashes above are those that the workflow builds.
 - [ ] Then: `git tag v{version} {commit} && git push origin v{version}`.
 """
@@ -184,6 +188,21 @@ def _rehearse(stage: Stage, *, audit: bool, pythons: Sequence[str]) -> None:
     if "fuse box" not in printed:
         raise StepError("the home does not remember what it held before")
 
+    log.heading("The sample home, made and restored by the installed program")
+    sample, unpacked = stage.folder / f"{version}.tar.xz", stage.folder / "sample"
+    stage.run(python, "scripts/sample_home.py", str(sample), cwd=clone)
+    shutil.unpack_archive(sample, unpacked)
+    nexus = str(recommended / "bin" / "nexus")
+    restored = str(stage.folder / "home-sample")
+    stage.run(nexus, "--home", restored, "restore", str(unpacked))
+    if "York" not in stage.run(nexus, "--home", restored, "recall", "where does Nora live?"):
+        raise StepError("the sample home does not remember where Nora lives")
+
+    log.heading("A storm over the installed program")
+    # The program is the one beside this interpreter; the storm's own modules are found in the folder.
+    size = ("--messages", "30", "--faults", "4")
+    stage.run(python, "-m", "contract.storm", "--seed", str(_SEED), *size, cwd=clone / "tests")
+
     for each in pythons:
         log.heading(f"Install for {each}")
         stage.run(each, "--version")
@@ -211,9 +230,11 @@ def _rehearse(stage: Stage, *, audit: bool, pythons: Sequence[str]) -> None:
 def _plain_environment(folder: Path) -> dict[str, str]:
     """The environment of somebody who has nothing of Nexus yet."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_UNWANTED)}
-    # Where packages come from is this machine's matter.
+    # Where packages come from, and where they are kept, is this machine's matter.
     kept |= {
-        name: value for name, value in os.environ.items() if name in {"PIP_INDEX_URL", "PIP_CONFIG_FILE"}
+        name: value
+        for name, value in os.environ.items()
+        if name in {"PIP_INDEX_URL", "PIP_CONFIG_FILE", "PIP_CACHE_DIR"}
     }
     beside = str(Path(sys.executable).parent)
     return {
