@@ -100,7 +100,7 @@ def _assess(home: Home, automation: Automation, around: Surroundings) -> Conditi
         state = (
             f"stopped after {errors}" if automation.circuit_state == "open" else "trying again after errors"
         )
-        since = f"{state}, since {automation.circuit_opened_at}"
+        since = f"{state}, since {clock.minute(automation.circuit_opened_at or '')}"
         remedy = f"See `nexus automations logs {name}`; `nexus automations enable {name}` runs it again."
         last = _first_line(automation.last_error)
         return Condition(text=since, level="error", remedy=f"{last}{remedy}")

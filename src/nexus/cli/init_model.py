@@ -14,7 +14,7 @@ from nexus.broker.agent import providers
 from nexus.broker.agent.providers import Choice
 from nexus.broker.agent.roles import nearest_model
 from nexus.cli import models
-from nexus.cli.init_providers import PreviousKey, PreviousSetup, Prompter, Wishes, choose_key
+from nexus.cli.init_providers import KeyWish, PreviousKey, PreviousSetup, Prompter, Wishes, choose_key
 from nexus.cli.terminal import printable
 from nexus.config import Config, ProviderConfig
 from nexus.errors import ModelError, ModelFileError, NexusError, SecretError, UsageError
@@ -232,6 +232,12 @@ def _ask_choice(
     key = previous.key(name) if previous else PreviousKey()
     config, typed = choose_key(provider, config, wishes.key, prompter, key)
     served = _list_served_models(config, typed) if provider.is_local and not wishes.manager else []
+    while served is None:
+        if not prompter.is_person or not prompter.yes("Enter another API key?", default=True):
+            break
+        refused = PreviousKey(is_source_refused=not typed)
+        config, typed = choose_key(provider, config, KeyWish(), prompter, refused)
+        served = _list_served_models(config, typed)
     proposed = {"manager": served[0]} if served else provider.models
     runs_here = provider.is_local or provider.name == "builtin"
     if runs_here and wishes.manager:
@@ -241,7 +247,7 @@ def _ask_choice(
         name=name,
         prompter=prompter,
         proposed=proposed,
-        served=served,
+        served=served or (),
         previous=previous,
         writer_follows=runs_here,
     )
@@ -351,14 +357,15 @@ def _no_url_error(url: str) -> UsageError:
     )
 
 
-def _list_served_models(config: ProviderConfig, typed: str) -> list[str]:
-    """Print and return the models of an own server; none if it doesn't list them."""
+def _list_served_models(config: ProviderConfig, typed: str) -> list[str] | None:
+    """Print and return an own server's models: `[]` if it doesn't list them, None if it rejects the key."""
     key = typed or (secrets.read(config.api_key) if providers.key_found(config) else "")
     try:
         models = providers.served_models(config.base_url, key)
     except ModelError as error:
         click.echo(f"{printable(error.message)}.")
-        return []
+        response = getattr(error.__cause__, "response", None)
+        return None if getattr(response, "status_code", None) in _REFUSED else []
     if models:
         more = (
             f" and {len(models) - providers.SHOWN_MODELS} more"

@@ -126,7 +126,7 @@ def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
     if as_json:
         print_unicode_json(found)
         return
-    click.echo(f"{click.style(found['name'], bold=True)}  {found['type']}  {found['id']}")
+    click.echo(f"{click.style(found['name'], bold=True)}  {found['type']}")
     if found["summary"]:
         click.echo(found["summary"])
     _print_identity(found)
@@ -135,14 +135,11 @@ def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
         print_log(found["facts"])
     if found["episodes"]:
         click.echo("\nEpisodes")
-        _print_episodes(found["episodes"])
+        _print_episodes(found["episodes"], details=False)
     if found["together_with"]:
         click.echo("\nConnections")
-        lines = [
-            (each["name"], each["facts"], each["episodes"], each["entity_id"])
-            for each in found["together_with"]
-        ]
-        print_table(("name", "facts#", "episodes#", "id"), lines)
+        lines = [(each["name"], each["facts"], each["episodes"]) for each in found["together_with"]]
+        print_table(("name", "facts#", "episodes#"), lines)
 
 
 @click.command()
@@ -235,7 +232,7 @@ def _print_identity(found: Row) -> None:
         )
     for pair in found["candidates"]:
         other = "b" if pair["entity_a_id"] in {found["id"], *found["merged"]} else "a"
-        click.echo(f"  may be {pair[f'name_{other}']} ({pair['score']:.2f}): {pair['id']}")
+        click.echo(f"  may be {pair[f'name_{other}']} ({pair['score']:.2f}): {shorten_id(pair['id'])}")
 
 
 def print_log(found: list[Row], *, details: bool = False) -> None:
@@ -261,27 +258,20 @@ def _describe_fact(fact: Row) -> str:
 def _describe_origin(fact: Row) -> str:
     said = fact["said"]
     if said:
-        who = f"{said['sender']}, " if said["sender"] else ""
+        name = said["sender_name"] or said["sender"]
+        who = f"{name}, " if name else ""
         return f"{who}{said['channel']} {clock.minute(said['at'])}"
     return fact["source_event_id"] or fact["source_episode_id"] or fact["source_request_id"] or "not recorded"
 
 
-def _print_episodes(found: list[Row]) -> None:
-    print_table(
-        ("id", "from", "until", "channel", "events#", "version#", "about"),
-        [
-            (
-                each["id"],
-                clock.minute(each["start_time"]),
-                clock.minute(each["end_time"]),
-                each["channel"],
-                each["event_count"],
-                each["version"],
-                each["title"],
-            )
-            for each in found
-        ],
-    )
+def _print_episodes(found: list[Row], *, details: bool = True) -> None:
+    lines: list[tuple[object, ...]] = []
+    for each in found:
+        times = clock.minute(each["start_time"]), clock.minute(each["end_time"]), each["channel"]
+        line = (*times, each["event_count"], each["title"])
+        lines.append((each["id"], *line, each["version"]) if details else line)
+    names = ("from", "until", "channel", "messages#", "about")
+    print_table(("id", *names, "version#") if details else names, lines)
 
 
 _reason = click.option("--reason", help="Reason, kept in the audit log.")
@@ -319,8 +309,10 @@ def _print_candidates(found: list[Row]) -> None:
     lines: list[tuple[object, ...]] = []
     for pair in found:
         why = "; ".join(f"{reason['signal']} ({reason['detail']})" for reason in pair["reasons"])
-        one, other = (f"{pair[f'name_{each}']} {pair[f'entity_{each}_id']}" for each in "ab")
-        lines.append((pair["id"], f"{pair['score']:.2f}", one, other, why, pair["status"]))
+        one, other = pair["name_a"], pair["name_b"]
+        if one == other:  # only their ids tell them apart
+            one, other = (f"{one} {pair[f'entity_{each}_id']}" for each in "ab")
+        lines.append((shorten_id(pair["id"]), f"{pair['score']:.2f}", one, other, why, pair["status"]))
     print_table(("id", "score#", "one", "other", "why", "status"), lines)
     click.echo("Merge with `nexus memory merge ONE OTHER`, or keep apart with `nexus memory reject ID`.")
 

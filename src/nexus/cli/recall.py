@@ -25,7 +25,7 @@ from nexus.memory.recall.item import (
 )
 from nexus.serialization import decode
 from nexus.serving import Service, serving
-from nexus.text import join_lines
+from nexus.text import join_lines, strip_citations
 
 if TYPE_CHECKING:
     from nexus.config import Config, MemoryConfig
@@ -74,7 +74,7 @@ def _print_match(place: int, result: Match, *, explain: bool) -> None:
     item = result.item
     who = f"{item.speaker}: " if item.speaker else ""
     kind = "" if item.kind == "event" else f"[{item.kind.replace('_', ' ')}] "
-    text = join_lines(item.text)
+    text = join_lines(strip_citations(item.text))
     head = f"{place:>3}.  {item.at[:10]}  "
     shown = textwrap.shorten(f"{kind}{who}{text}", 300, placeholder=" …")
     click.echo(textwrap.fill(shown, _WIDTH, initial_indent=head, subsequent_indent=_INDENT))

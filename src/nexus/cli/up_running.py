@@ -28,6 +28,7 @@ from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.channels import Status
 from nexus.logs import Logging
+from nexus.roles.bundled import switched_off
 from nexus.roles.memory_writer import describe_cost
 from nexus.serving import Serving
 from nexus.skills.memory_socket import OWNER, SOCKET
@@ -120,6 +121,9 @@ def stop_on_signal() -> asyncio.Event:
 async def _load_summary(app: App, gateway: Gateway) -> dict[str, Any]:
     waiting = await app.embedding.backlog()
     found = await app.ledgers.runtime.read(automations.list_current)
+    off = await _list_disabled(app, found)
+    needs = switched_off(app.config)
+    idle = {each["what"] for each in off} | {each.name for each in found if each.script_path in needs}
     return {
         "home": str(app.home.root),
         "pid": os.getpid(),
@@ -129,11 +133,11 @@ async def _load_summary(app: App, gateway: Gateway) -> dict[str, Any]:
         "socket": str(app.socket_folder(OWNER) / SOCKET),
         "models": _list_models(app.config),
         "writer": describe_cost(app.config),
-        "automations": [each.name for each in found if each.status == "active"],
+        "automations": [each.name for each in found if each.status == "active" and each.name not in idle],
         "embedding_model": waiting.model_id,
         "serving_embedding_model": waiting.serving_model_id,
         "waiting_to_be_embedded": waiting.depth,
-        "off": await _list_disabled(app, found),
+        "off": off,
         "warnings": [
             *exposure_warnings(app.config.gateway.host),
             *model_checks.describe_unlimited(app.config),
@@ -215,8 +219,9 @@ def _print_summary(summary: dict[str, Any], *, as_json: bool) -> None:
             "channels", ", ".join(f"{name} ({_STATUSES.get(status, status)})" for name, status in found)
         )
     _print_line("automations", ", ".join(summary["automations"]) or "none")
-    waiting = pluralize(summary["waiting_to_be_embedded"], "text")
-    _print_line("memory", f"{summary['embedding_model']}, {waiting} waiting to be embedded")
+    model, waiting = summary["embedding_model"].partition("@")[0], summary["waiting_to_be_embedded"]
+    queued = f", {pluralize(waiting, 'text')} waiting to be embedded" if waiting else ""
+    _print_line("memory", f"{model}{queued}")
     if summary["writer"]:
         _print_line("", f'{summary["writer"]}. `writer = "none"` in [models] turns this off.')
     if summary["serving_embedding_model"] not in {None, summary["embedding_model"]}:

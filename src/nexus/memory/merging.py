@@ -95,12 +95,13 @@ class Reject(Step):
 
     def in_identity(self, connection: apsw.Connection, scope: Scope) -> None:
         queries = sql.queries("identity")
-        status = connection.execute(queries["candidate_status"], (self.candidate,)).get
-        if status is None:
+        found = rows(connection, queries["candidate_status"], (self.candidate,))
+        if len(found) != 1:
             raise UsageError(
                 f"Unknown merge candidate {self.candidate!r}",
                 hint="List them with `nexus memory candidates`.",
             )
+        self.candidate, status = found[0]
         if status == "accepted":
             raise UsageError(
                 f"{self.candidate} was accepted: its entities are merged",

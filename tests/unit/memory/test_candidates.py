@@ -96,7 +96,7 @@ async def test_a_rejected_pair_is_not_proposed_again(memory: Memory) -> None:
     await make(memory, "Sarah Chen")
     made = await make(memory, "Sara Chen")
     await memory.run(
-        "reject", {"candidate": made["candidates"][0]["id"]}, Provenance(actor="me", kind="owner")
+        "reject", {"candidate": made["candidates"][0]["id"][-6:]}, Provenance(actor="me", kind="owner")
     )
 
     again = await memory.run("alias", {"entity": made["id"], "alias": "Sarah Chen:name"})

@@ -133,16 +133,16 @@ def served_models(base_url: str, key: str = "") -> list[str]:
         entries = cast("list[dict[str, Any]]", answer.raise_for_status().json()["data"])
         return [str(entry["id"]) for entry in entries]
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"Could not list the models at {base_url}: {_reason(error)}") from error
+        raise ModelError(f"Could not list the models at {base_url}: {_reason(error, key)}") from error
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, key: str) -> str:
     """Why there is no list. What a client says of a header is left out, for the key is in one."""
     import httpx
 
     match error:
-        case httpx.HTTPStatusError() if error.response.status_code == 401:
-            return "401, the server refuses this API key or needs one"
+        case httpx.HTTPStatusError() if error.response.status_code in {401, 403}:
+            return "the server rejected this API key" if key else "the server needs an API key"
         case httpx.HTTPStatusError():
             return f"{error.response.status_code} {error.response.reason_phrase}".strip()
         case httpx.ConnectError() | httpx.TimeoutException() | httpx.InvalidURL():

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse
 from nexus import __version__
 from nexus.gateway.dashboard import parts, periods, words
 from nexus.memory.recall import item
-from nexus.text import pluralize
+from nexus.text import pluralize, strip_citations
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,7 +32,7 @@ _HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store
 _FILTERS: Final = (
     "age", "amount", "argument_values", "code_spans", "count", "day", "link_citations", "markdown",
     "plain_words", "preview", "records", "short", "shorten_times", "size", "status_word",
-    "strip_citations", "tone", "took", "unit", "until", "when", "why",
+    "tone", "took", "unit", "until", "when", "why",
 )  # fmt: skip
 _THEMES: Final = frozenset({"light", "dark"})
 MOST_AT_ONCE: Final = 2
@@ -54,6 +54,7 @@ def environment() -> "Environment":
     )
     for name in _FILTERS:
         made.filters[name] = getattr(words, name)
+    made.filters["strip_citations"] = strip_citations
     known = cast("dict[str, Any]", made.globals)
     known.update(
         most_calls=parts.MOST_CALLS, call_characters=parts.CALL_CHARACTERS, period_choices=periods.CHOICES

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from nexus import clock
 from nexus.memory.recall.item import PIN, label
-from nexus.text import join_lines, shorten
+from nexus.text import CITED, join_lines, shorten
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -34,7 +34,6 @@ _RECORDS: Final = {
 }
 _TICKED: Final = re.compile(r"`([^`]+)`")
 _MOMENT: Final = re.compile(r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?Z")
-_CITED: Final = re.compile(r"\s*\[((?:fact|obs|mod|epi|evt|ent)_\w+)\]")
 # A page is bounded by what is said, so what a text becomes must be bounded by the text.
 _LONGEST: Final = 20_000
 _LARGER: Final = 3
@@ -131,11 +130,12 @@ def count(number: float | None) -> str:
 
 def size(count_bytes: float) -> str:
     """A number of bytes."""
-    for unit in ("B", "KiB", "MiB"):
-        if count_bytes < 1024 or unit == "MiB":
+    unit = "B"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count_bytes < 1024 or unit == "GiB":
             break
         count_bytes /= 1024
-    return f"{count_bytes:,.0f} {unit}"
+    return f"{count_bytes:,.0f} {unit}" if unit != "GiB" else f"{count_bytes:,.1f} GiB".replace(".0 ", " ")
 
 
 def short(text: str | None, length: int = 120) -> str:
@@ -178,11 +178,6 @@ def why(text: str) -> str:
     return f"{said} ({', '.join(ways)})." if ways else f"{said}."
 
 
-def strip_citations(text: str | None) -> str:
-    """Strip a conclusion of the ids that it cites, for a line in a list."""
-    return _CITED.sub("", text or "")
-
-
 def link_citations(text: str | None) -> Markup:
     """Link the citations of a conclusion to what it rests on, further down on the page."""
     places: dict[str, int] = {}
@@ -191,7 +186,7 @@ def link_citations(text: str | None) -> Markup:
         number = places.setdefault(found[1], len(places) + 1)
         return f" [{number}](#{found[1]})"
 
-    return markdown(_CITED.sub(mark, text or ""))
+    return markdown(CITED.sub(mark, text or ""))
 
 
 def code_spans(text: str | None) -> Markup:

@@ -180,7 +180,8 @@ WHERE merged_into IS NOT NULL AND (
 ORDER BY id
 
 -- name: candidate_status
-SELECT status FROM merge_candidates WHERE id = ?
+-- The end of an id is enough, as `nexus memory candidates` shows it.
+SELECT id, status FROM merge_candidates WHERE length(?1) >= 6 AND lower(substr(id, -length(?1))) = lower(?1) LIMIT 2
 
 -- name: redescribe_entity
 UPDATE entities SET type = coalesce(:type, type), summary = coalesce(:summary, summary), updated_at = :now,

@@ -58,6 +58,7 @@ def _describe_fact(fact: Fact) -> dict[str, Any]:
             "event_id": said["id"],
             "channel": said["channel"],
             "sender": said["sender"],
+            "sender_name": said["sender_name"],
             "at": said["occurred_at"],
             "text": said["content"],
         }
@@ -66,6 +67,7 @@ def _describe_fact(fact: Fact) -> dict[str, Any]:
             "event_id": None,
             "channel": written["channel"],
             "sender": written["by"],
+            "sender_name": None,
             "at": written["at"],
             "text": fact.fact,
         }

@@ -20,7 +20,7 @@ _SCHEDULE: Final = Schedule(name=WORK, cron="*/15 * * * *", work=WORK, payload={
 _TIMEOUT_MS: Final = 3_000
 # After the memories, which it adds to.
 _PRIORITY: Final = 110
-_OFF: Final = "there is no calendar: `nexus calendar add`"
+_OFF: Final = "no calendar is connected: run `nexus calendar add`"
 _HOOK_POINTS: Final = {"agenda-chat": "after:assembleContext", "agenda": "worker:pre_execution"}
 
 

@@ -6,6 +6,7 @@ from importlib import resources
 import pytest
 
 from nexus.gateway.dashboard import words
+from nexus.text import strip_citations
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -55,7 +56,7 @@ def test_what_stands_between_ticks_is_code_and_stays_text() -> None:
 
 def test_citations_lead_to_what_a_conclusion_rests_on() -> None:
     said = "It opens late [fact_01A]. It is loud [obs_02B] [fact_01A]."
-    assert words.strip_citations(said) == "It opens late. It is loud."
+    assert strip_citations(said) == "It opens late. It is loud."
     shown = str(words.link_citations(said))
     assert shown.count('<a href="#fact_01A">1</a>') == 2
     assert '<a href="#obs_02B">2</a>' in shown
@@ -99,3 +100,12 @@ def test_breadcrumbs_begin_with_their_room_and_end_with_a_name() -> None:
     assert [line for line in found if line.endswith("/</p>")] == []
     of_memory = [line for line in found if "/memory" in line]
     assert [line for line in of_memory if 'class="crumbs"><a href="/memory">' not in line] == []
+
+
+def test_sizes_are_shown_in_a_unit_that_keeps_them_short() -> None:
+    assert [words.size(count) for count in (0, 2_000, 4 * 1024**3, 1.5 * 1024**3)] == [
+        "0 B",
+        "2 KiB",
+        "4 GiB",
+        "1.5 GiB",
+    ]

@@ -97,6 +97,10 @@ async def say(request: Request, app: App) -> Response:
     if not text and not files:
         return redirect(address("chat", label))
     command = None if files else commands.parse(text, "dashboard")
+    if command is None and not files and commands.parse(text, "terminal"):
+        raise UsageError(
+            f"{text.split()[0]} works only in `nexus chat`", hint="Use the buttons below a message."
+        )
     if command and command[0].name in {"remind", "reminders"}:
         return await reminders.answer_command(request, app, text, command[1], label)
     receipt = await app.receive(
