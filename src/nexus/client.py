@@ -169,6 +169,23 @@ class Client:
         path = f"/api/executions/{quote(execution_id)}/regenerate"
         return self.run((await self._http.post(path, {"model": model}))["execution_id"])
 
+    async def experiment(
+        self,
+        execution_id: str,
+        *,
+        without: Sequence[str] = (),
+        memories: str | None = None,
+        profile: str | None = None,
+    ) -> Run:
+        """Ask for a finished answer once more without some memories, or with others in their place.
+
+        The new answer is not part of the conversation, and nothing is remembered from it. Its cost is the
+        message's.
+        """
+        given = {"without": list(without), "memories": memories, "profile": profile}
+        path = f"/api/executions/{quote(execution_id)}/experiment"
+        return self.run((await self._http.post(path, given))["execution_id"])
+
     async def new_session(self, session_label: str, *, channel: str = "api") -> None:
         """Leave a session for a new one; automations at `command:new` run for the one that is left."""
         await self._http.post(f"/api/sessions/{quote(session_label)}/leave", {"channel": channel})

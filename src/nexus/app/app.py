@@ -52,6 +52,8 @@ from nexus.request import Agent, Event, Request, check_label
 from nexus.results import Erasure, Reflection, StoredFact
 from nexus.roles.bundled import bundled_plugins
 from nexus.roles.instructions import seed_roles
+from nexus.roles.memory_injection import experiment
+from nexus.roles.memory_injection.experiment import Variation
 from nexus.roles.reflection import reflection
 from nexus.runs import Receipt, Run, Totals
 from nexus.skills.memory_socket import OWNER
@@ -357,6 +359,22 @@ class App(Lifecycle):
         """Answer the message of a finished run again; the new answer replaces the old one."""
         await self.broker.check_models("manager", model)
         return await self.broker.regenerate(execution_id, model)
+
+    async def experiment(
+        self,
+        execution_id: str,
+        *,
+        without: Sequence[str] = (),
+        memories: str | None = None,
+        profile: str | None = None,
+    ) -> Run:
+        """Ask for a finished answer once more without some memories, or with others in their place.
+
+        The new answer is not part of the conversation, and nothing is remembered from it. Its cost is the
+        message's.
+        """
+        changed = Variation(without=frozenset(without), memories=memories, profile=profile)
+        return await experiment.start(self.broker, execution_id, changed)
 
     async def accept(self, incoming: Incoming) -> Receipt:
         """Take a message from anyone, over a channel or directly; a repeated delivery is not taken twice."""

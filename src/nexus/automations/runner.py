@@ -101,7 +101,7 @@ class Runner:
                 if occasion.assembled is not None and returned.context is not None:
                     occasion.assembled.prepend(as_context(returned.context, entry.automation.name))
         if occasion.assembled is not None and merged.enrich.get("memories"):
-            occasion.assembled.prepend(_wrap_memories(str(merged.enrich["memories"])))
+            occasion.assembled.prepend(wrap_memories(str(merged.enrich["memories"])))
         self._record(ended)
         await self._enqueue([entry for entry in due if not entry.automation.blocking], point, occasion)
         return merged
@@ -369,7 +369,7 @@ def _withhold(automation: Automation, invocation: Invocation) -> Returned:
     return Returned(withhold=f"{automation.name} did not review it: {invocation.error or invocation.status}")
 
 
-def _wrap_memories(text: str) -> str:
+def wrap_memories(text: str) -> str:
     """What was remembered, wrapped as data, also where it comes wrapped already."""
     return wrapped(_TAG, text.strip().removeprefix(f"<{_TAG}>").removesuffix(f"</{_TAG}>").strip())
 

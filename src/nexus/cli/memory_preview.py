@@ -1,19 +1,25 @@
-"""`--preview`: show which recorded prompts a change of the memory would have made different."""
+"""What would have been: `--preview` of a change, and `nexus memory without` for one answer."""
 
 import asyncio
 import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import apsw
 import click
 
-from nexus.cli.place import open_home, print_unicode_json
+from nexus.cli.place import json_option, open_answering_home, open_home, print_unicode_json, with_ledgers
 from nexus.cli.progress import steps_shown
 from nexus.cli.terminal import printable
-from nexus.runs import money
+from nexus.errors import MissingError, UsageError
+from nexus.ledgers import Ledgers
+from nexus.ledgers.memory import find_fact
+from nexus.ledgers.runtime import executions, injections, requests
+from nexus.runs import Result, money
 from nexus.text import pluralize
 
 if TYPE_CHECKING:
@@ -114,3 +120,108 @@ def _describe_cost(found: "Preview") -> str:
     if tokens:
         return f", with about {pluralize(abs(tokens), 'token')} a day {'more' if tokens > 0 else 'less'}"
     return ""
+
+
+@click.command()
+@click.argument("memory_id", metavar="[ID]", required=False)
+@click.option(
+    "--request", "request_id", metavar="ID", help="The message to ask again. Default: the last with it."
+)
+@json_option
+@click.pass_context
+def without(ctx: click.Context, memory_id: str | None, request_id: str | None, as_json: bool) -> None:
+    """Show what an answer would have been without a memory.
+
+    Asks the model once more, with the same message and conversation but without the memory ID. With --request
+    and no ID, without all memories that the message was given.
+
+    It is an experiment: tools are off, and the new answer is neither part of the conversation nor remembered.
+    Its cost is the message's.
+    """
+    home, settings = open_answering_home(ctx, "")
+    answer = with_ledgers(ctx, _find_answer, memory_id, request_id)
+    # Imported here, because the libraries behind it take longer than `nexus memory --help` may.
+    from nexus.cli.screen import Screen, cost_line
+    from nexus.cli.talking import talking
+
+    async def ask() -> Result:
+        async with talking(home, settings, "") as talk:
+            run = await talk.experiment(answer.execution_id, without=answer.memory_ids)
+            if as_json:
+                return await run.result()
+            click.secho("Without it:" if memory_id else "Without them:", bold=True, err=True)
+            screen = Screen()
+            result = await screen.follow(run)
+            screen.note(cost_line(result.usage))
+            return result
+
+    if not as_json:
+        click.secho(printable(f"“{_cut(answer.asked)}”"), italic=True, err=True)
+        click.secho("Recorded answer:", bold=True, err=True)
+        click.echo(f"{printable(answer.text)}\n", err=True)
+    result = asyncio.run(ask())
+    if as_json:
+        left_out = {"without": answer.memory_ids, "recorded": answer.text}
+        print_unicode_json(
+            {
+                "content": result.response.content,
+                "model": result.response.model,
+                **left_out,
+                "request_id": answer.request_id,
+                "execution_id": result.execution_id,
+                "usage": asdict(result.usage),
+            }
+        )
+    else:
+        click.secho("An experiment: not part of the conversation, and not remembered.", dim=True, err=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Answer:
+    """A recorded answer, and memories that its prompt had."""
+
+    execution_id: str
+    request_id: str
+    memory_ids: list[str]
+    asked: str
+    text: str
+
+
+async def _find_answer(ledgers: Ledgers, memory_id: str | None, request_id: str | None) -> _Answer:
+    if memory_id is None and request_id is None:
+        raise UsageError("No memory given", hint="Pass its id, or --request with the id of a message.")
+    if memory_id and (memory_id.startswith("fact_") or "_" not in memory_id):
+        memory_id = await ledgers.memory.read(find_fact, memory_id)
+
+    def find(connection: apsw.Connection) -> "tuple[str, list[str], list[executions.Execution]]":
+        if request_id is not None:
+            given = [each for each in injections.of_root(connection, request_id) if each.injected]
+        else:
+            given = injections.of_item(connection, memory_id or "", limit=1)
+        own = [
+            each
+            for each in given
+            if memory_id in (None, each.item_id) and each.request_id in (request_id, each.root_request_id)
+        ]
+        if not own:
+            raise MissingError(
+                "No message was given this memory" if memory_id else "The message was given no memories",
+                hint="`nexus trace` lists messages; `nexus trace ID` shows their memories.",
+            )
+        asked = requests.get(connection, own[0].request_id)
+        label = asked.session_label if asked else None
+        runs = executions.of_request(connection, own[0].request_id, label) if label else []
+        return own[0].request_id, [each.item_id for each in own], runs
+
+    found, memory_ids, runs = await ledgers.runtime.read(find)
+    request = await requests.restore(ledgers, found)
+    answered = next((each for each in reversed(runs) if each.result), None)
+    if request is None or answered is None:
+        raise MissingError(f"{found} has no answer", hint="Choose another message with --request.")
+    return _Answer(
+        execution_id=answered.id,
+        request_id=found,
+        memory_ids=memory_ids,
+        asked=request.event.content,
+        text=answered.result["response"]["content"],
+    )

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack, cast
 
 from nexus.attachments import File
 from nexus.cli.place import user_name
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
 CHANNEL: Final = "cli"
 MOST_RECALLED: Final = 8
+
+
+class Changed(TypedDict, total=False):
+    """How a prompt is changed before it is asked again."""
+
+    without: Sequence[str]
+    memories: str
+    profile: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +75,10 @@ class Talk(ABC):
 
     async def regenerate(self, execution_id: str, model: str) -> Run:
         return await self._home.regenerate(execution_id, model)
+
+    async def experiment(self, execution_id: str, **changed: Unpack[Changed]) -> Run:
+        """Ask for a finished answer once more with other memories."""
+        return await self._home.experiment(execution_id, **changed)
 
     async def correct(self, fact_id: str, text: str) -> None:
         await self._home.correct(fact_id, text, by=user_name(), channel=CHANNEL)

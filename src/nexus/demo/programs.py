@@ -65,7 +65,8 @@ async def remind(
     narrator: Narrator, tracing: Tracing, automation: Automation, request: Request, keys: Sequence[str]
 ) -> None:
     """Put memories before the message, and record each with one that was looked at and left out."""
-    text = "\n".join(f"- {narrator.said[key]}" for key in keys)
+    day = request.created_at[:10]
+    text = "\n".join(f"- {narrator.said[key]} ({day}, said by Mira, {narrator.facts[key]})" for key in keys)
     request.enrichment["memories"] = text
     took_ms = narrator.draw.uniform(40, 160)
     invocation_id = await tracing.invoke(automation, took_ms, result={"enrich": {"memories": text}})

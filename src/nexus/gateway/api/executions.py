@@ -137,6 +137,28 @@ async def regenerate_execution(app: ServedApp, run: Known, wanted: Regeneration)
     return Retried(execution_id=(await app.regenerate(run.id, wanted.model)).id)
 
 
+class Experiment(BaseModel):
+    """How a prompt is changed before it is asked again."""
+
+    without: list[str] = Field(default=[], max_length=200, description="Ids of memories to leave out.")
+    memories: str | None = Field(
+        default=None, max_length=50_000, description="Lines in the place of the memories that it had."
+    )
+    profile: str | None = Field(
+        default=None, max_length=10_000, description="Text in the place of the owner profile."
+    )
+
+
+@router.post("/{execution_id}/experiment", status_code=202)
+async def experiment_with_execution(app: ServedApp, run: Known, changed: Experiment) -> Retried:
+    """Ask for a finished answer once more with other memories.
+
+    An extra call of the model, charged to the message. The answer is not part of the conversation, and
+    nothing is remembered from it.
+    """
+    return Retried(execution_id=(await app.experiment(run.id, **changed.model_dump())).id)
+
+
 @router.post("/{execution_id}/dismiss")
 async def dismiss_execution(app: ServedApp, run: Known) -> Dismissed:
     """Take a run that crashed its process too often off the dead letters, without another attempt."""

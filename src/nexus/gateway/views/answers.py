@@ -83,6 +83,8 @@ class Answer:
     """What the message and the answer promise."""
     change: ChangedAnswer | None = None
     """How an automation changed it, if one did: then the messages hold what was delivered."""
+    is_experiment: bool = False
+    """Whether it is what would have been said with other memories, and not part of the conversation."""
 
     @property
     def model(self) -> str | None:

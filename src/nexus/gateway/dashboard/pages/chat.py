@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, cast, get_args
 
 from starlette.datastructures import UploadFile
@@ -29,6 +30,7 @@ from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import FINAL
 from nexus.memory.views import names
 from nexus.memory.views.page import Page
+from nexus.roles.memory_injection import experiment
 from nexus.runs import FinishedRun, Run
 
 MAIN: Final = "main"
@@ -137,6 +139,19 @@ async def regenerate(request: Request, app: App) -> Response:
     answer = await _load_running_answer(app, run.id)
     values: dict[str, Any] = {"label": label, "last": run.id, "sent": _parse_number(given.text("sent"))}
     return await page(request, "part_said.html", asked=None, said=None, answer=answer, **values)
+
+
+async def ask_without(request: Request, app: App) -> Response:
+    """Ask for an answer once more without some of its memories, beside the conversation."""
+    run_id, given = request.path_params["id"], await read_form(request)
+    left_out = given.all("memory")
+    offered = (await _load_answer(app, app.broker.run(run_id))).offered
+    run = await app.experiment(run_id, without=left_out)
+    if not is_part(request):
+        return redirect(address("requests", run.id))
+    answer = await _load_running_answer(app, run.id)
+    texts = [each.text for each in offered if each.injection.item_id in left_out]
+    return await page(request, "part_experiment.html", answer=answer, texts=texts)
 
 
 async def show_news(request: Request, app: App) -> Response:
@@ -279,7 +294,8 @@ async def _load_running_answer(app: App, run_id: str) -> Answer:
     state = await app.broker.run(run_id).state()
     request = await requests.restore(app.ledgers, state.request_id)
     is_held = request is not None and await app.pipeline.may_change_answer(request, state.session_label)
-    return await answers.load_answer(app.ledgers, run_id, "running", None, is_held=is_held)
+    answer = await answers.load_answer(app.ledgers, run_id, "running", None, is_held=is_held)
+    return _mark_experiment(answer, state.session_label)
 
 
 async def _load_question(app: App, request_id: str, run_id: str) -> Question:
@@ -299,7 +315,15 @@ async def _load_answer(app: App, run: BrokerRun) -> Answer:
     if state.status not in FINAL:
         return await _load_running_answer(app, run.id)
     status = "failed" if state.status == "timeout" else state.status
-    return await answers.load_answer(app.ledgers, run.id, status, await _find_error(run))
+    answer = await answers.load_answer(app.ledgers, run.id, status, await _find_error(run))
+    return _mark_experiment(answer, state.session_label)
+
+
+def _mark_experiment(answer: Answer, session_label: str) -> Answer:
+    """Say of an experiment that it is one; what belongs to the message's own answer stays there."""
+    if not session_label.startswith(experiment.LABEL):
+        return answer
+    return replace(answer, is_experiment=True, offered=(), follow_ups=())
 
 
 async def _find_error(run: Run) -> str | None:
@@ -357,6 +381,7 @@ ROUTES = (
     get("/chat-later/{label:path}", show_news),
     get("/chat-answers/{id}", show_answer),
     post("/chat-answers/{id}/again", regenerate),
+    post("/chat-answers/{id}/without", ask_without),
     get("/chat-workers/{id}", show_worker),
     get("/approvals/{id}", show_approval),
     post("/approvals/{id}", decide),
