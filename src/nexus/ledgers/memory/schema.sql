@@ -254,8 +254,8 @@ CREATE TABLE fact_successions (
 CREATE INDEX fact_successions_new ON fact_successions (new_fact_id);
 
 CREATE TABLE succession_progress (
-  -- How far the log has been searched for replacements, by judge.
-  judge       TEXT PRIMARY KEY,   -- version of the weights and the embedding model
+  -- How far the log has been searched for replacements, by judge; and each fact that later ones are weighed against again.
+  judge       TEXT PRIMARY KEY,   -- version of the weights and the embedding model, or `again ` and a fact's id
   position    INTEGER NOT NULL,   -- facts.seq
   updated_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT, WITHOUT ROWID;
@@ -292,8 +292,15 @@ END;
 -- If a fact's successor is forgotten, later facts are searched again for another.
 CREATE TRIGGER lost_successions_are_searched_again AFTER DELETE ON fact_successions
 BEGIN
-  UPDATE succession_progress
-  SET position = min(position, coalesce((SELECT seq FROM facts WHERE id = OLD.old_fact_id), position));
+  INSERT INTO succession_progress (judge, position)
+  SELECT 'again ' || id, seq FROM facts WHERE id = OLD.old_fact_id
+  ON CONFLICT (judge) DO UPDATE
+  SET position = min(position, excluded.position), updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now');
+END;
+
+CREATE TRIGGER forgotten_facts_are_not_searched_for AFTER DELETE ON facts
+BEGIN
+  DELETE FROM succession_progress WHERE judge = 'again ' || OLD.id;
 END;
 
 CREATE TABLE fact_reviews (
@@ -711,8 +718,9 @@ BEGIN
         OR (later.relation = 'replaced' AND later.confidence >= 1.0
           AND later.cause_fact_id = l.effect_fact_id AND later.effect_fact_id = l.cause_fact_id)))
   ON CONFLICT (old_fact_id) DO NOTHING;
-  UPDATE succession_progress
-  SET position = min(position, (SELECT seq - 1 FROM facts WHERE id = NEW.fact_id));
+  INSERT INTO succession_progress (judge, position) SELECT 'again ' || id, seq - 1 FROM facts WHERE id = NEW.fact_id
+  ON CONFLICT (judge) DO UPDATE
+  SET position = min(position, excluded.position), updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now');
 END;
 
 CREATE TABLE follow_ups (

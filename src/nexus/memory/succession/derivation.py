@@ -32,6 +32,8 @@ _SHARING: Final = 200
 _NEAREST: Final = 30
 # The index holds messages too: so many times the number is looked at.
 _WIDER: Final = 4
+# Of what is near a fact that lost its successor, so much is looked at: it need not be as near to the fact.
+_AROUND: Final = 480
 # Unrelated facts tell how near is near: so many of the home's own.
 _SAMPLE: Final = 256
 # In a home with fewer than this, what was measured for the model, over the facts of an authored life.
@@ -127,16 +129,54 @@ class _Pass:
     async def run(self) -> int:
         until = await self._end()
         after = await self._position() if until else 0
-        if after >= until:
+        again = cast("list[tuple[str, int, str]]", await self.ledgers.memory.read(sql.rows, SQL["again"]))
+        if after >= until and not again:
             return 0
         await self.vectors.mirror.refresh()
         self.mean, self.spread = await self._background()
-        made = 0
+        made = await self._search_again(again, after) if again else 0
         while batch := await self._next(after, until):
             after = batch[-1][0]
             found = await self._batch({id_: created_at for _, id_, created_at in batch})
             made += len(found)
             await self.ledgers.memory.write(self._write, found, after)
+        return made
+
+    async def _search_again(self, again: Sequence[tuple[str, int, str]], until: int) -> int:
+        """Weigh again what was weighed against facts that lost their successor, or that hold again."""
+        lost = {each.id: each for each in await self._statements([id_ for id_, *_ in again])}
+        vectors = await self.vectors.of("fact", list(lost))
+        ids = [id_ for id_ in lost if id_ in vectors]
+        hits = (
+            await self.vectors.mirror.search(np.stack([vectors[id_] for id_ in ids]), _AROUND) if ids else []
+        )
+        near = {id_: [*hit.ids] for id_, hit in zip(ids, hits, strict=True)}
+        families = await self._families({entity for fact in lost.values() for entity in fact.entities})
+
+        def find(connection: apsw.Connection) -> list[tuple[int, str, str]]:
+            found: set[tuple[int, str, str]] = set()
+            for id_, after, _ in again:
+                members = _members(lost[id_], families) if id_ in lost else ()
+                given = {
+                    "fact": id_,
+                    "near": json.dumps(near.get(id_, [])),
+                    "entities": json.dumps(sorted(members)),
+                    "after": after,
+                    "until": until,
+                    "limit": _SHARING,
+                }
+                found |= set(
+                    cast("list[tuple[int, str, str]]", sql.rows(connection, SQL["weighed_against"], given))
+                )
+            return sorted(found)
+
+        wanted, made = await self.ledgers.memory.read(find), 0
+        for start in range(0, len(wanted), _BATCH):
+            found = await self._batch({id_: at for _, id_, at in wanted[start : start + _BATCH]})
+            made += len(found)
+            await self.ledgers.memory.write(self._write, found)
+        done = [(id_, updated_at) for id_, _, updated_at in again]
+        await self.ledgers.memory.write(sql.run_each, SQL["drop_again"], done)
         return made
 
     async def _position(self) -> int:
@@ -297,7 +337,7 @@ class _Pass:
         found = cast("list[tuple[str, str, float, str]]", rows)
         return {old: Link(new, confidence, basis == "stated") for old, new, confidence, basis in found}
 
-    def _write(self, connection: apsw.Connection, found: dict[str, Link], after: int) -> None:
+    def _write(self, connection: apsw.Connection, found: dict[str, Link], after: int | None = None) -> None:
         rows = [
             {
                 "old": old,
@@ -309,7 +349,8 @@ class _Pass:
             for old, link in found.items()
         ]
         connection.executemany(SQL["put"], rows)
-        connection.execute(SQL["set_position"], (_key(self.vectors.embedder.model_id), after))
+        if after is not None:
+            connection.execute(SQL["set_position"], (_key(self.vectors.embedder.model_id), after))
 
 
 def _key(model_id: str) -> str:

@@ -7,11 +7,34 @@ SELECT position FROM succession_progress WHERE judge = ?
 INSERT INTO succession_progress (judge, position) VALUES (?, ?)
 ON CONFLICT DO UPDATE SET position = excluded.position, updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 
+-- name: again
+-- Facts that later ones are weighed against again: after which place in the log, and since when.
+SELECT substr(judge, 7), position, updated_at FROM succession_progress WHERE judge >= 'again ' AND judge < 'again!'
+
+-- name: drop_again
+DELETE FROM succession_progress WHERE judge = 'again ' || ? AND updated_at = ?
+
+-- name: weighed_against
+-- Later facts up to a place that may have weighed a fact: those given, those that share an entity, those that claim it.
+WITH near (id) AS (
+  SELECT value FROM json_each(:near)
+  UNION SELECT :fact
+  UNION SELECT effect_fact_id FROM causal_links WHERE cause_fact_id = :fact AND relation = 'replaced'
+  UNION SELECT * FROM (SELECT id FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(:entities))
+    AND seq > :after ORDER BY created_at LIMIT :limit)
+  UNION SELECT * FROM (SELECT id FROM facts WHERE target_entity_id IN (SELECT value FROM json_each(:entities))
+    AND seq > :after ORDER BY created_at LIMIT :limit)
+  UNION SELECT * FROM (SELECT f.id FROM fact_entities AS n JOIN facts AS f ON f.id = n.fact_id
+    WHERE n.entity_id IN (SELECT value FROM json_each(:entities)) AND f.seq > :after ORDER BY f.created_at LIMIT :limit)
+)
+SELECT seq, id, created_at FROM facts WHERE id IN (SELECT id FROM near) AND seq > :after AND seq <= :until
+
 -- name: newest
 SELECT coalesce(max(seq), 0) FROM facts
 
 -- name: waiting
-SELECT count(*) FROM facts WHERE seq > ?
+SELECT count(*) + (SELECT count(*) FROM succession_progress WHERE judge >= 'again ' AND judge < 'again!')
+FROM facts WHERE seq > ?
 
 -- name: counts
 SELECT basis, count(*) FROM fact_successions GROUP BY basis

@@ -10,7 +10,7 @@ from nexus import ids
 from nexus.ledgers import Ledgers, memory
 from nexus.memory import succession
 from nexus.memory.embedding import Vectors, embed_new
-from nexus.memory.succession import judge
+from nexus.memory.succession import derivation, judge
 from nexus.memory.succession.pairs import Nearness, Statement, features
 from unit.memory.recall.homes import WordHashes
 
@@ -309,3 +309,32 @@ def test_facts_about_different_people_are_not_linked_even_if_a_writer_says_so() 
     assert claim(leo, _said("new", "Mia now has the piano lessons on Monday instead of Leo", 2, "mia")) == [
         "old"
     ]
+
+
+async def test_only_what_a_lost_successor_concerns_is_weighed_again(
+    opened: Ledgers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    third = fact("Ruth's GP is Dr Abara at Bentcliffe Surgery now", 9)
+    others = [fact(f"Martin baked bread number {number} with rye", 2, about=MARTIN) for number in range(40)]
+    await learn(opened, OLD, NEW, *others, third)
+    await derive(opened)
+    assert (await links(opened))[OLD.id] == (NEW.id, "judged")
+    monkeypatch.setattr(derivation, "_AROUND", 8)
+    weighed: list[str] = []
+    weigh = judge.Judge.links
+
+    def note(own: judge.Judge, new: Statement, *arguments: Any, **named: Any) -> dict[str, judge.Link]:
+        weighed.append(new.id)
+        return weigh(own, new, *arguments, **named)
+
+    monkeypatch.setattr(judge.Judge, "links", note)
+    await opened.memory.write(lambda c: c.execute("DELETE FROM fact_successions").fetchall())
+    await derive(opened)
+    found = await links(opened)
+    assert {NEW.id, third.id} <= set(weighed)
+    assert len(weighed) < 12
+    weighed.clear()
+    assert await derive(opened) == 0
+    assert not weighed
+    await succession.rebuild(opened, Vectors(opened.embeddings, WordHashes()))
+    assert await links(opened) == found

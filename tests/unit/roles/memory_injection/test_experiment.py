@@ -7,9 +7,21 @@ from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import sql
 from nexus.ledgers.runtime import usage
+from nexus.roles import memory_injection
+from nexus.roles.memory_injection import injection
 from nexus.roles.memory_injection.experiment import LABEL
 from nexus.testing import ModelServer, Turn
 from unit.roles.memory_injection.knowing import BIRTHDAY, FOOD, know
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is injected must not depend on how busy this machine is."""
+    monkeypatch.setattr(memory_injection, "TIMEOUT_MS", 60_000)
+    for function in (injection.recall_candidates, injection.find_candidates):
+        defaults = function.__kwdefaults__
+        monkeypatch.setattr(function, "__kwdefaults__", {**defaults, "deadline_ms": 60_000})
+
 
 _ASKED = "When is Tyler's birthday, and what food does he like?"
 
