@@ -23,20 +23,41 @@ from nexus.runs import Result, money
 from nexus.text import pluralize
 
 if TYPE_CHECKING:
+    from nexus.config import Config
     from nexus.evaluation.preview import Change, Difference, Preview
+    from nexus.home import Home
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SHOWN: Final = 6
 _CUT: Final = 160
+_ANSWERS: Final = "nexus.preview.answers"
 _LEAST_MICROUSD: Final = 100
 """Less a day is shown in tokens."""
 
 
 def preview_option(command: F) -> F:
-    """Add `--preview`."""
+    """Add `--preview` and `--answers`."""
     text = "Show which prompts of the last 30 days would have been different. Changes nothing."
-    return click.option("--preview", is_flag=True, help=text)(command)
+    command = click.option("--preview", is_flag=True, callback=_imply_preview, help=text)(command)
+    return click.option(
+        "--answers",
+        type=click.IntRange(1, 20),
+        metavar="N",
+        expose_value=False,
+        is_eager=True,
+        callback=_keep_answers,
+        help="Preview, and ask the model for N of these prompts before and after. Shows the cost first.",
+    )(command)
+
+
+def _keep_answers(ctx: click.Context, _: click.Parameter, value: int | None) -> None:
+    ctx.meta[_ANSWERS] = value or 0
+
+
+def _imply_preview(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    """Take `--answers` as a preview, too: it must not make the change."""
+    return value or bool(ctx.meta.get(_ANSWERS))
 
 
 def print_preview(ctx: click.Context, change: "Change", *, as_json: bool) -> None:
@@ -45,13 +66,91 @@ def print_preview(ctx: click.Context, change: "Change", *, as_json: bool) -> Non
     from nexus.evaluation import preview
     from nexus.ledgers import backup
 
-    home, config = open_home(ctx)
+    wanted = ctx.meta.get(_ANSWERS, 0)
+    home, config = open_answering_home(ctx, "") if wanted else open_home(ctx)
     with _exit_on_terminate(), backup.private_copy(home) as copy, steps_shown("Asking again") as progress:
         found = asyncio.run(preview.preview(copy, config, change, progress=progress))
-    if as_json:
-        print_unicode_json(found.to_json())
-    else:
+    if not as_json:
         _print_preview(found, preview.choose_examples(found.differences, _SHOWN))
+    same_history = [each for each in found.differences if not each.has_other_history]
+    chosen = preview.choose_examples(same_history, wanted)
+    answers = list[_Pair]()
+    if chosen and _confirm(ctx, config, chosen):
+        answers = asyncio.run(_ask(home, config, found, chosen, show=None if as_json else _print_pair))
+    elif wanted and not chosen:
+        click.echo(
+            "Nothing to ask: no prompt would have had other memories after the same messages.", err=True
+        )
+    if as_json:
+        asked = {"answers": [asdict(each) for each in answers]} if wanted else {}
+        print_unicode_json(found.to_json() | asked)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Pair:
+    """What a model answers to a prompt as it was, and as it would have been."""
+
+    request_id: str
+    before: str
+    after: str
+    cost_microusd: int
+
+
+def _confirm(ctx: click.Context, config: "Config", chosen: "Sequence[Difference]") -> bool:
+    """Show what the answers would cost, and ask."""
+    from nexus.broker.agent.roles import models_of
+    from nexus.evaluation import preview
+
+    model = models_of(config.models, "manager")[0]
+    found = with_ledgers(ctx, preview.estimate_answers, config, model, chosen)
+    price = "at an unknown price" if found.cost_microusd is None else f"about {money(found.cost_microusd)}"
+    click.echo(
+        f"\n{pluralize(found.calls, 'call')} of {model}, about {found.tokens:,} tokens, {price}, charged to "
+        "the messages. An experiment: tools are off, and nothing is remembered.",
+        err=True,
+    )
+    return bool(ctx.params.get("yes")) or click.confirm("Ask?", err=True)
+
+
+async def _ask(
+    home: "Home",
+    config: "Config",
+    found: "Preview",
+    chosen: "Sequence[Difference]",
+    show: "Callable[[Difference, _Pair], None] | None",
+) -> list[_Pair]:
+    """Ask for each prompt as it was, and as it would have been."""
+    from nexus.cli.talking import talking
+
+    pairs: list[_Pair] = []
+    async with talking(home, config, "") as talk:
+        for each in chosen:
+            before = await talk.experiment(
+                each.execution_id, memories="\n".join(each.before), profile=found.profile_before
+            )
+            one = await before.result()
+            after = await talk.experiment(
+                each.execution_id, memories="\n".join(each.after), profile=found.profile_after
+            )
+            other = await after.result()
+            pairs.append(
+                _Pair(
+                    request_id=each.request_id,
+                    before=one.response.content,
+                    after=other.response.content,
+                    cost_microusd=one.usage.cost_microusd + other.usage.cost_microusd,
+                )
+            )
+            if show is not None:
+                show(each, pairs[-1])
+    return pairs
+
+
+def _print_pair(asked: "Difference", pair: _Pair) -> None:
+    click.echo(f"\n“{_cut(asked.text)}”")
+    for name, text in (("Now", pair.before), ("With the change", pair.after)):
+        click.secho(f"{name}:", bold=True)
+        click.echo(printable(text))
 
 
 @contextmanager

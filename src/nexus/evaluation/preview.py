@@ -105,6 +105,7 @@ class Prompt:
     """What a recorded request was told of the memory and of its session, asked for again."""
 
     request_id: str
+    execution_id: str
     at: str
     text: str
     model: str | None
@@ -119,8 +120,11 @@ class Difference:
     """A prompt that would have been different."""
 
     request_id: str
+    execution_id: str
     at: str
     text: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
     kept: tuple[str, ...]
     removed: tuple[str, ...]
     added: tuple[str, ...]
@@ -284,6 +288,7 @@ class Replay:
             block = await injection.format_items(ledgers, chosen)
         return Prompt(
             request_id=request.request_id,
+            execution_id=run,
             at=request.created_at,
             text=task.text,
             model=model,
@@ -307,8 +312,11 @@ def compare(before: Mapping[str, Prompt], after: Mapping[str, Prompt]) -> list[D
     return [
         Difference(
             request_id=one.request_id,
+            execution_id=one.execution_id,
             at=one.at,
             text=one.text,
+            before=one.memories,
+            after=other.memories,
             kept=tuple(line for line in one.memories if line in other.memories),
             removed=tuple(line for line in one.memories if line not in other.memories),
             added=tuple(line for line in other.memories if line not in one.memories),
@@ -334,6 +342,29 @@ def _price(config: Config, tokens: Mapping[str | None, int]) -> tuple[int, int]:
         else:
             total += cost if count > 0 else -cost
     return total, unpriced
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """What it would take to ask the model for some prompts, once as they were and once as they would be."""
+
+    calls: int
+    tokens: int
+    cost_microusd: int | None
+    """None if nobody knows the price."""
+
+
+async def estimate_answers(
+    ledgers: Ledgers, config: Config, model: str, wanted: Sequence[Difference]
+) -> Estimate:
+    """Estimate it by the last call that each of the recorded answers took."""
+    tokens = (0, 0)
+    for each in wanted:
+        row = await ledgers.runtime.read(sql.row, SQL["last_call"], (each.execution_id,))
+        read, written = cast("tuple[int, int]", row or (0, 0))
+        tokens = (tokens[0] + 2 * read, tokens[1] + 2 * written)
+    cost = estimate_microusd(config, model, input_tokens=tokens[0], output_tokens=tokens[1])
+    return Estimate(calls=2 * len(wanted), tokens=sum(tokens), cost_microusd=cost)
 
 
 def choose_examples(differences: Sequence[Difference], count: int) -> list[Difference]:

@@ -23,3 +23,8 @@ ORDER BY at
 
 -- name: fact_created_at
 SELECT created_at FROM facts WHERE id = ?
+
+-- name: last_call
+-- What the last call of a run's model read and wrote.
+SELECT input_tokens + cache_read_tokens + cache_write_tokens, output_tokens
+FROM usage WHERE execution_id = ? ORDER BY created_at DESC, id DESC LIMIT 1

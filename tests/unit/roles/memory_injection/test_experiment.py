@@ -19,7 +19,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is injected must not depend on how busy this machine is."""
     monkeypatch.setattr(memory_injection, "TIMEOUT_MS", 60_000)
     for function in (injection.recall_candidates, injection.find_candidates):
-        defaults = function.__kwdefaults__
+        defaults: dict[str, object] = function.__kwdefaults__ or {}
         monkeypatch.setattr(function, "__kwdefaults__", {**defaults, "deadline_ms": 60_000})
 
 
