@@ -244,7 +244,8 @@ class _Storm:
             for epoch in self.registry.copies(id_) if only_here else ():
                 copy = self._copies / id_ / str(epoch) / "events"
                 only_here -= set(read_copy(copy, "SELECT content FROM events"))
-            self.lost |= {name for name in sender.accepted if f"Message {name}." in only_here}
+            # Also what its sender has yet to hear of.
+            self.lost |= {each.removeprefix("Message ").removesuffix(".") for each in only_here}
         shutil.rmtree(host.root)
 
 

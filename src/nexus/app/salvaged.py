@@ -67,6 +67,16 @@ class Salvaged:
             events.attach(connection, known, [_attachment(file) for file in self.files])
         return known
 
+    def is_recorded(self, connection: apsw.Connection) -> bool:
+        """Whether it is there, under its old id or as the same message of its channel."""
+        if events.get(connection, self.id) is not None:
+            return True
+        external_id = self.event["external_id"]
+        return external_id is not None and (
+            events.find_by_external_id(connection, channel=self.event["channel"], external_id=external_id)
+            is not None
+        )
+
     def keep_files(self, home: Home) -> None:
         """Keep its files. Waits for the disk."""
         for file in self.files:
@@ -84,6 +94,12 @@ def messages(home: Home, after: int) -> Iterator[dict[str, Any]]:
             files = [_with_data(home, each) for each in events.attachments_of(connection, event_id)]
             values = {name: getattr(event, name) for name in type(event).__slots__}
             yield {"event": values, "thread": thread, "title": title, "files": files}
+
+
+def has_all(home: Home, waiting: list[dict[str, Any]]) -> bool:
+    """Whether a home has recorded each of some messages, given as JSON. Waits for the disk."""
+    with closing(staging.as_it_is(home.ledger("events"), "events")) as connection:
+        return all(Salvaged.from_json(each).is_recorded(connection) for each in waiting)
 
 
 def _with_data(home: Home, file: Attachment) -> dict[str, Any]:

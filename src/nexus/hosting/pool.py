@@ -497,30 +497,40 @@ class Pool:
             await copies.check(opened.copy, home)
             await asyncio.to_thread(registry.note_checked, opened.id, fence.epoch)
             opened.is_checked = True
-        for epoch in await asyncio.to_thread(registry.find_superseded, opened.id, fence.epoch):
-            await copies.drop(f"{opened.id}/{epoch}")
-            await asyncio.to_thread(registry.note_dropped, opened.id, epoch)
-
-        # What only an older owner's copy has, which could not be restored as a whole.
         failed: ReplicaError | None = None
-        for epoch, after in await asyncio.to_thread(registry.find_unreadable, opened.id):
-            told = {"home": opened.id, "epoch": epoch}
+        for epoch, may_have in await asyncio.to_thread(registry.find_superseded, opened.id, fence.epoch):
+            copy, told = f"{opened.id}/{epoch}", {"home": opened.id, "epoch": epoch}
             try:
-                async with copies.reading(f"{opened.id}/{epoch}", only_messages=True) as old:
-                    for message in await asyncio.to_thread(list, salvaged.messages(old, after)):
-                        await opened.app.reception.take_salvaged(salvaged.Salvaged.from_json(message))
-                await copies.sync(opened.copy)
-                _log.warning("the messages of an unreadable copy were salvaged", extra=told)
+                if may_have and await self._take_messages(copies, copy, opened, registry, epoch):
+                    _log.warning("the messages of an older copy were salvaged", extra=told)
             except ReplicaError as error:
                 if not is_forgetting or not isinstance(error, DamagedCopyError):
                     # The others may be readable, and this one later.
                     failed = failed or error
                     continue
                 _log.warning("a damaged copy is deleted, as it may have what is forgotten", extra=told)
-            await copies.drop(f"{opened.id}/{epoch}")
+            await asyncio.to_thread(registry.note_dropping, opened.id, epoch)
+            await copies.drop(copy)
             await asyncio.to_thread(registry.note_dropped, opened.id, epoch)
         if failed is not None:
             raise failed
+
+    async def _take_messages(
+        self, copies: Replicas, copy: str, opened: OpenHome, registry: FleetRegistry, epoch: int
+    ) -> int:
+        """Take in what only the copy of an older epoch has; returns how many messages that were.
+
+        It could not be restored as a whole, or was written to after it was: by a host that woke.
+        """
+        after = (await asyncio.to_thread(registry.successor, opened.id, epoch)).events_seq
+        found = await copies.read_messages(copy, after or 0)
+        if not found:
+            return 0
+        async with self.use(opened.id) as used:
+            receive = used.app.reception.take_salvaged
+            taken = [await receive(salvaged.Salvaged.from_json(each)) for each in found]
+            await copies.sync(opened.copy)
+        return sum(taken)
 
     async def _move_away(self, id_: str) -> None:
         fleet = self.fleet

@@ -30,6 +30,7 @@ import apsw
 import httpx
 
 from nexus import clock
+from nexus.app import salvaged
 from nexus.errors import HomeError, LedgerCorruptError
 from nexus.home import LEDGERS, PRIVATE_FILE, Home
 from nexus.hosting import packed
@@ -199,7 +200,8 @@ class Replicas:
     async def _bring_back(self, home_id: str, home: Home) -> None:
         with contextlib.ExitStack() as stack:
             place = await asyncio.to_thread(stack.enter_context, staging.stage(home))
-            await self._read(home_id, place)
+            await self._read_ledgers(home_id, place, LEDGERS)
+            await self._read_files(home_id, place)
             await asyncio.to_thread(staging.move_in, place, home)
             await asyncio.to_thread(attach.ensure, home)
             await asyncio.to_thread(reconcile.mark, home)
@@ -232,30 +234,40 @@ class Replicas:
             return settings.decode()
 
     @contextlib.asynccontextmanager
-    async def reading(self, home_id: str, *, only_messages: bool = False) -> AsyncGenerator[Home]:
-        """A copy, or what is left of it, read back into a folder that is deleted afterwards."""
+    async def reading(self, home_id: str, *, only_events: bool = False) -> AsyncGenerator[Home]:
+        """A copy, or only its events, read back into a folder that is deleted afterwards."""
         with contextlib.ExitStack() as stack:
             run = self._root / "run"
             made = tempfile.TemporaryDirectory(prefix="copy-", dir=run, ignore_cleanup_errors=True)
             place = Home(Path(await asyncio.to_thread(stack.enter_context, made)))
-            await self._read(home_id, place, only_messages=only_messages)
+            await self._read_ledgers(home_id, place, ("events",) if only_events else LEDGERS)
+            if not only_events:
+                await self._read_files(home_id, place)
             yield place
             await asyncio.to_thread(stack.close)
 
-    async def _read(self, home_id: str, place: Home, *, only_messages: bool = False) -> None:
+    async def read_messages(self, home_id: str, after: int) -> list[dict[str, Any]]:
+        """The messages after an event in a copy, with their files as far as those can be read."""
+        async with self.reading(home_id, only_events=True) as place:
+            found = await asyncio.to_thread(list, salvaged.messages(place, after))
+            if any(each["files"] for each in found):
+                with contextlib.suppress(ReplicaError):  # a message without its files is better than none
+                    await self._read_files(home_id, place)
+                    found = await asyncio.to_thread(list, salvaged.messages(place, after))
+            return found
+
+    async def _read_ledgers(self, home_id: str, place: Home, names: Sequence[str]) -> None:
         await asyncio.to_thread(place.data.mkdir, mode=0o700, parents=True)
-        for name in ("events",) if only_messages else LEDGERS:
+        for name in names:
             await self._restore(self._address(home_id, name), place.ledger(name))
             await asyncio.to_thread(_check, place.ledger(name), name)
+
+    async def _read_files(self, home_id: str, place: Home) -> None:
         files = place.root / "files.db"
+        await self._restore(self._address(home_id, _PACKED), files)
         try:
-            await self._restore(self._address(home_id, _PACKED), files)
             await asyncio.to_thread(packed.unpack, files, place)
-        except (ReplicaError, apsw.Error) as error:
-            if only_messages:
-                return  # a message without its files is better than none
-            if isinstance(error, ReplicaError):
-                raise
+        except apsw.Error as error:
             raise DamagedCopyError(
                 "The copy of the home's files is damaged",
                 hint="Bring the disk of the host back that had the home, or restore a backup.",

@@ -142,14 +142,19 @@ def test_a_copy_is_superseded_once_a_newer_one_was_read_back(join: Join) -> None
         assert (held.epoch, held.copies) == (epoch, tuple(range(epoch - 1, 0, -1)))
         one.note_epoch(home, epoch, 10 * epoch, held.copies[0] if held.copies else None)
         assert not one.note_copied(home, epoch)
-        assert one.successor(home, epoch) == Successor(events_seq=None, is_checked=False)
-    assert one.successor(home, 1) == Successor(events_seq=20, is_checked=False)
+        assert one.successor(home, epoch) == Successor(epoch=epoch, events_seq=None, is_replaced=False)
+    assert one.successor(home, 1) == Successor(epoch=3, events_seq=20, is_replaced=False)
     assert one.find_superseded(home, 3) == []
     one.note_checked(home, 3)
-    assert one.find_superseded(home, 3) == [1, 2]
+    assert one.find_superseded(home, 3) == [(1, True), (2, True)]
     assert one.note_copied(home, 3), "it isn't read back a second time"
-    assert one.successor(home, 1) == Successor(events_seq=20, is_checked=True)
+    one.note_dropping(home, 1)
+    assert one.find_superseded(home, 3) == [(1, False), (2, True)]
+    assert one.copies(home) == [3, 2]
+    # Its owner may still find something in the copy.
+    assert not one.successor(home, 1).is_replaced
     one.note_dropped(home, 1)
+    assert one.successor(home, 1) == Successor(epoch=3, events_seq=20, is_replaced=True)
     one.note_dropped(home, 2)
     assert one.find_superseded(home, 3) == []
     held = one.acquire(home, None)
@@ -165,17 +170,25 @@ def test_a_copy_that_was_passed_over_stays_until_its_messages_are_salvaged(join:
         assert held is not None
         one.note_epoch(home, epoch, 10 * epoch, base)
         one.note_copied(home, epoch)
-    assert one.find_unreadable(home) == [(2, 20)]
     # The third has nothing of the second: whatever that received is given to it.
     assert one.successor(home, 2).events_seq == 20
     assert one.successor(home, 1).events_seq == 20
     one.note_checked(home, 3)
-    assert one.find_superseded(home, 3) == [1]
+    assert one.find_superseded(home, 3) == [(1, True), (2, True)]
     held = one.acquire(home, None)
     assert held is not None
     assert held.copies == (3, 1, 2)
-    one.note_dropped(home, 2)
-    assert one.find_unreadable(home) == []
+
+
+def test_whatever_the_epochs_between_received_is_given_to_one_that_began_before_them(join: Join) -> None:
+    one = join("one")
+    home = one.add("ada").id
+    for epoch, base in ((1, None), (2, 1), (3, 2), (4, 1)):
+        assert one.acquire(home, None) is not None
+        one.note_epoch(home, epoch, 10 * epoch, base)
+        one.note_copied(home, epoch)
+    # The third has the second's messages, which the fourth lacks.
+    assert [one.successor(home, epoch).events_seq for epoch in (1, 2, 3)] == [20, 20, 20]
 
 
 def test_a_lease_that_has_ended_is_not_renewed(join: Join) -> None:

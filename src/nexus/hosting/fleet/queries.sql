@@ -164,13 +164,16 @@ UPDATE epochs SET events_seq = :events_seq, base = :base
 WHERE home_id = :id AND epoch = :epoch AND events_seq IS NULL
 
 -- name: superseded
-SELECT epoch FROM epochs AS e WHERE home_id = :id AND epoch < :epoch
-  AND (copy IS NULL OR copy IN ('complete', 'checked'))
+-- Of older epochs than one whose copy was read back, those whose copies are there, and which of them may still
+-- have messages that came too late for it. One that was never complete has none.
+SELECT epoch, coalesce(copy IN ('complete', 'checked', 'unreadable'), false) FROM epochs AS e
+WHERE home_id = :id AND epoch < :epoch AND copy IS DISTINCT FROM 'dropped'
   AND EXISTS (SELECT 1 FROM epochs AS n WHERE n.home_id = e.home_id AND n.epoch = :epoch AND n.copy = 'checked')
 ORDER BY epoch
 
--- name: unreadable
-SELECT epoch, coalesce(events_seq, 0) FROM epochs WHERE home_id = :id AND copy = 'unreadable' ORDER BY epoch
+-- name: dropping
+-- From now on nobody reads it: half of it may be gone.
+UPDATE epochs SET copy = 'dropping' WHERE home_id = :id AND epoch = :epoch
 
 -- name: dropped
 UPDATE epochs SET copy = 'dropped' WHERE home_id = :id AND epoch = :epoch
@@ -204,8 +207,12 @@ SELECT o.name, o.id, o.host, o.epoch FROM homes AS o WHERE o.name = ANY(:names)
 
 -- name: successor
 -- Of the events of an epoch, those up to that one are in every later epoch. One that was restored from an older
--- copy has nothing of it.
-SELECT min(CASE WHEN n.base < :epoch THEN coalesce(f.events_seq, 0) ELSE n.events_seq END),
-  coalesce(bool_or(n.copy = 'checked'), false)
-FROM epochs AS n LEFT JOIN epochs AS f ON f.home_id = n.home_id AND f.epoch = :epoch
-WHERE n.home_id = :id AND n.epoch > :epoch AND n.events_seq IS NOT NULL
+-- copy has only what the epochs between began with.
+SELECT o.epoch,
+  (SELECT min(least(n.events_seq, (SELECT min(k.events_seq) FROM epochs AS k
+      WHERE k.home_id = o.id AND k.epoch > n.base AND k.epoch <= :epoch)))
+    FROM epochs AS n WHERE n.home_id = o.id AND n.epoch > :epoch AND n.events_seq IS NOT NULL),
+  EXISTS (SELECT 1 FROM epochs AS e WHERE e.home_id = o.id AND e.epoch = :epoch AND (e.copy = 'dropped'
+    OR e.copy = 'unreadable' AND EXISTS (SELECT 1 FROM epochs AS n
+      WHERE n.home_id = o.id AND n.epoch > :epoch AND n.copy = 'checked')))
+FROM homes AS o WHERE o.id = :id

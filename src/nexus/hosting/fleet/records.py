@@ -69,10 +69,12 @@ class Holding:
 class Successor:
     """What later epochs of a home have of an earlier one."""
 
+    epoch: int
+    """The home's epoch now."""
     events_seq: int | None
     """They all have its events up to this one; None: no later epoch has begun."""
-    is_checked: bool
-    """The copy of a later epoch was read back and is whole."""
+    is_replaced: bool
+    """The copy of a later epoch was read back and is whole, and has what the earlier one's copy had."""
 
 
 class HomeElsewhereError(HomeAwayError):

@@ -297,17 +297,17 @@ class FleetRegistry(Registry):
         if not self._run("checked", id=home_id, epoch=epoch, me=self.name):
             raise FleetUnreachableError("The home has another owner", hint="Try again in a moment.")
 
-    def find_superseded(self, home_id: str, epoch: int) -> list[int]:
-        """The epochs whose copies nobody needs, once the copy of a newer one was read back."""
-        return [row[0] for row in self._run("superseded", id=home_id, epoch=epoch)]
+    def find_superseded(self, home_id: str, epoch: int) -> list[tuple[int, bool]]:
+        """Older epochs with copies, and whether those may have messages. None until ours was read back."""
+        return [(row[0], row[1]) for row in self._run("superseded", id=home_id, epoch=epoch)]
+
+    def note_dropping(self, home_id: str, epoch: int) -> None:
+        """Record that the copy of an epoch is about to be deleted: a newer one has what it had."""
+        self._run("dropping", id=home_id, epoch=epoch)
 
     def note_dropped(self, home_id: str, epoch: int) -> None:
         """Record that the copy of an epoch was deleted."""
         self._run("dropped", id=home_id, epoch=epoch)
-
-    def find_unreadable(self, home_id: str) -> list[tuple[int, int]]:
-        """Epochs whose copies were passed over, and the event that each began with."""
-        return [(row[0], row[1]) for row in self._run("unreadable", id=home_id)]
 
     def place(self, home_id: str, host: str) -> None:
         """Have a home on a host: now where its owner is gone, and otherwise as soon as that lets go of it."""
@@ -350,8 +350,8 @@ class FleetRegistry(Registry):
         return {row[0]: (row[1], row[2], row[3]) for row in self._run("current", names=names)}
 
     def successor(self, home_id: str, epoch: int) -> Successor:
-        [(events_seq, is_checked)] = self._run("successor", id=home_id, epoch=epoch)
-        return Successor(events_seq=events_seq, is_checked=is_checked)
+        [(current, events_seq, is_replaced)] = self._run("successor", id=home_id, epoch=epoch)
+        return Successor(epoch=current, events_seq=events_seq, is_replaced=is_replaced)
 
     def _run(self, statement: str, /, **values: Any) -> list[Any]:
         with self._transaction() as connection:

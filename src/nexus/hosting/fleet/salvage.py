@@ -1,14 +1,14 @@
 """What a host accepted and could not copy before another host took its home: it is given to that host.
 
 Only messages: whatever was computed from them is computed again. They are given as soon as that host has the
-home, and again until its copy was read back: only then is the folder deleted.
+home, and again until they were read back from its copy: only then is the folder deleted.
 """
 
 import asyncio
 import logging
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
@@ -53,20 +53,31 @@ async def salvage(registry: "FleetRegistry", copies: "Replicas", folder: Path) -
             await asyncio.to_thread(_keep, registry.root, folder)
             return False
         successor = await asyncio.to_thread(registry.successor, place.id, epoch)
-        if successor.events_seq is None:
+        if successor.epoch == epoch:
             # It was handed over, and is closed there.
             await copies.check(f"{place.id}/{epoch}", home)
+        elif successor.events_seq is None:
+            return False  # its owner may have begun with less than its copy has by now
         else:
             # At once: this disk may be lost, too.
+            waiting = await asyncio.to_thread(list, salvaged.messages(home, successor.events_seq))
             try:
-                count = await _give(registry, place.id, home, successor.events_seq)
+                count = await _give(registry, place.id, waiting)
             except (httpx.HTTPError, HomeAwayError) as error:
                 _log.warning("messages could not be salvaged yet: %s", error, extra={"home": place.id})
                 return False
             if count:
                 _log.warning("messages were salvaged", extra={"home": place.id, "messages": count})
-            if not successor.is_checked:
+            if not successor.is_replaced:
                 return False  # its owner may still fail, and need what is here or in our copy
+            if waiting:
+                # Whoever took them may have lost the home since, and the next owner began without them.
+                async with copies.reading(f"{place.id}/{successor.epoch}", only_events=True) as copy:
+                    if not await asyncio.to_thread(salvaged.has_all, copy, waiting):
+                        return False
+        if await asyncio.to_thread(registry.successor, place.id, epoch) != successor:
+            return False  # it was taken over meanwhile, from what was there before
+        if successor.epoch != epoch:
             # Its owner has deleted it, but we may have written to it since.
             await copies.drop(f"{place.id}/{epoch}")
             await asyncio.to_thread(registry.note_dropped, place.id, epoch)
@@ -85,9 +96,8 @@ def _keep(root: Path, folder: Path) -> None:
     _log.warning("a folder was kept", extra={"folder": folder.name})
 
 
-async def _give(registry: "FleetRegistry", home_id: str, home: Home, after: int) -> int:
-    """Give the messages after an event to the owner of their home; returns how many it did not have."""
-    waiting = await asyncio.to_thread(list, salvaged.messages(home, after))
+async def _give(registry: "FleetRegistry", home_id: str, waiting: list[dict[str, Any]]) -> int:
+    """Give messages to the owner of their home; returns how many it did not have."""
     if not waiting:
         return 0
     owner = await asyncio.to_thread(registry.owner_of, home_id)

@@ -52,7 +52,7 @@ CREATE TABLE IF NOT EXISTS epochs (
 ALTER TABLE epochs ADD COLUMN IF NOT EXISTS incarnation text; -- of the lease that it was acquired under
 ALTER TABLE epochs ADD COLUMN IF NOT EXISTS base bigint;      -- the epoch whose copy it was restored from
 -- 'complete'; 'checked': it was read back; 'unreadable': the next owner began with an older one, and this one
--- stays until its messages are salvaged; 'dropped'. NULL: it was never complete, and nothing was accepted.
+-- stays until its messages are salvaged; 'dropping'; 'dropped'. NULL: it was never complete, and nothing was accepted.
 ALTER TABLE epochs ADD COLUMN IF NOT EXISTS copy text;
 CREATE TABLE IF NOT EXISTS tokens (
   -- Who may come in. A token itself is nowhere: only its digest is kept.
