@@ -5,12 +5,15 @@ Where inotify is missing or used up, the files' times are compared every `pause_
 
 import asyncio
 import ctypes
+import logging
 import os
 import struct
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
+
+from nexus.errors import NexusError
 
 _MODIFY, _ATTRIB, _MOVED_TO, _CREATE = 0x2, 0x4, 0x80, 0x100
 _HEADER = struct.Struct("iIII")
@@ -50,6 +53,32 @@ async def wait_at_most(wake: Awaitable[object], most_s: float | None) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+async def repeat(
+    work: Callable[[], Awaitable[object]],
+    log: logging.Logger,
+    failure: str,
+    *,
+    pause_s: float,
+    longest_pause_s: float = 0.0,
+) -> None:
+    """Do something again and again until cancelled; an error is logged as `failure`, and doesn't end it.
+
+    After each error in a row the pause doubles, up to the longest.
+    """
+    next_s = pause_s
+    while True:
+        try:
+            await work()
+            next_s = pause_s
+        except NexusError as error:
+            log.warning("%s: %s", failure, error)
+            next_s = max(pause_s, min(next_s * 2, longest_pause_s))
+        except Exception:
+            log.exception("%s", failure)
+            next_s = max(pause_s, min(next_s * 2, longest_pause_s))
+        await asyncio.sleep(next_s)
 
 
 class Watch:

@@ -1,5 +1,6 @@
 import asyncio
 import gc
+import logging
 import os
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from nexus import watch
-from nexus.watch import Watch, finish
+from nexus.errors import UsageError
+from nexus.watch import Watch, finish, repeat
 
 _APPEND = "import sys; open(sys.argv[1], 'a').write('more')"
 
@@ -119,3 +121,20 @@ async def test_who_is_not_cancelled_hears_how_work_ended() -> None:
     assert await finish(work("42")) == "42"
     with pytest.raises(OSError, match="full"):
         await finish(work(""))
+
+
+async def test_what_is_repeated_survives_any_error_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    failures: list[Exception] = [OSError("no space left"), UsageError("not now"), ValueError("odd")]
+    is_done = asyncio.Event()
+
+    async def work() -> None:
+        if failures:
+            raise failures.pop()
+        is_done.set()
+
+    task = asyncio.create_task(repeat(work, logging.getLogger("nexus.host"), "it failed", pause_s=0.001))
+    await asyncio.wait_for(is_done.wait(), 30)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [each.getMessage() for each in caplog.records] == ["it failed", "it failed: not now", "it failed"]

@@ -20,6 +20,7 @@ from nexus.errors import ConfigError
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import trace
 from nexus.ledgers.runtime.trace import Node
+from nexus.watch import repeat
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -55,12 +56,7 @@ class Exporter:
 
     async def run(self) -> None:
         """Look for ended requests until cancelled."""
-        while True:
-            try:
-                await self.once()
-            except Exception:
-                _log.exception("traces could not be exported, and will be tried again")
-            await asyncio.sleep(_LOOK_S)
+        await repeat(self.once, _log, "traces were not exported, and are tried again", pause_s=_LOOK_S)
 
     async def once(self) -> int:
         """Export what has ended; returns how many requests that were."""

@@ -35,6 +35,7 @@ from nexus.hosting.pool import Bounds, Pool, UnknownHomeError
 from nexus.hosting.replication import Replicas
 from nexus.ledgers.threads import Threads
 from nexus.serving import Serving
+from nexus.watch import repeat
 
 if TYPE_CHECKING:
     from nexus.hosting.registry import Registry
@@ -110,15 +111,12 @@ class Duties:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _repeat(self, duty: _Duty) -> None:
-        while True:
-            try:
-                if self._fleet.is_member:
-                    await duty()
-            except HomeAwayError as error:
-                _fleet_log.info("%s: %s", duty.__name__, error)
-            except Exception:
-                _fleet_log.exception("%s failed", duty.__name__)
-            await asyncio.sleep(self._fleet.look_s)
+        async def work() -> None:
+            if self._fleet.is_member:
+                await duty()
+
+        name = duty.__name__.strip("_").replace("_", " ")
+        await repeat(work, _fleet_log, f"{name} failed", pause_s=self._fleet.look_s)
 
     async def _take_over(self) -> None:
         """Open homes with work: those of ours, and of hosts that are gone."""

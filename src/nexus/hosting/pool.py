@@ -38,6 +38,7 @@ from nexus.ledgers import reconcile, staging
 from nexus.ledgers.connection import refuse_unknown
 from nexus.ledgers.threads import Workers
 from nexus.serving import Serving
+from nexus.watch import repeat
 
 if TYPE_CHECKING:
     from nexus.hosting.cgroups import Cgroups
@@ -176,6 +177,7 @@ class Pool:
         self._ending = False
         self._moving: dict[str, asyncio.Task[None]] = {}
         self._reaper: asyncio.Task[None] | None = None
+        self._evicting_at = time.monotonic()
         self._opening = asyncio.Semaphore(_OPENED_AT_ONCE)
         self.on_move: Callable[[str], None] = _ignore_move
         """Called when a home is about to be handed over: what would use it for long is to end."""
@@ -202,7 +204,8 @@ class Pool:
         return list(self._homes)
 
     def start(self) -> None:
-        self._reaper = asyncio.create_task(self._reap(), name="host-pool")
+        look = repeat(self._reap, _log, "the host's homes could not be looked after", pause_s=_LOOK_S)
+        self._reaper = asyncio.create_task(look, name="host-pool")
 
     async def close(self) -> None:
         """Close every home. Call it when nothing is asked of them any more."""
@@ -733,22 +736,13 @@ class Pool:
 
     async def _reap(self) -> None:
         """Close homes that have been idle for long enough, evict cold ones, and measure the open ones."""
-        evicting_at = time.monotonic()
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            try:
-                await self._close_idle()
-                if time.monotonic() >= evicting_at:
-                    evicting_at = time.monotonic() + _EVICT_EVERY_S
-                    await self.evict_cold()
-                for opened in list(self._homes.values()):
-                    if opened.opening is None and time.monotonic() - opened.measured_at >= _MEASURE_EVERY_S:
-                        await self.measure(opened)
-            except HomeAwayError as error:
-                _log.warning("cold homes were not evicted: %s", error)
-            except Exception:
-                # Without it nothing would be closed any more.
-                _log.exception("the host's homes could not be looked after")
+        await self._close_idle()
+        if time.monotonic() >= self._evicting_at:
+            self._evicting_at = time.monotonic() + _EVICT_EVERY_S
+            await self.evict_cold()
+        for opened in list(self._homes.values()):
+            if opened.opening is None and time.monotonic() - opened.measured_at >= _MEASURE_EVERY_S:
+                await self.measure(opened)
 
     async def _close_idle(self) -> None:
         now = time.monotonic()

@@ -37,6 +37,7 @@ from nexus.hosting import packed
 from nexus.ledgers import attach, events, reconcile, staging
 from nexus.ledgers.backup.manifest import require_sound
 from nexus.ledgers.failures import translate_errors
+from nexus.watch import repeat
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -47,6 +48,7 @@ _HOST: Final = "host"
 _SYNC_S: Final = 60.0
 _RESTORE_S: Final = 3600.0
 _START_S: Final = 30.0
+_RESTART_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 60.0
 _PACK_EVERY_S: Final = 10.0
 # Litestream listens on a socket of this machine. Without this, every request would read all certificates.
@@ -90,13 +92,23 @@ class Replicas:
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self._prepare)
-        self._task = asyncio.create_task(self._supervise(), name="litestream")
+        keep = repeat(
+            self._run_program,
+            _log,
+            "copies of homes can't be resumed",
+            pause_s=_RESTART_S,
+            longest_pause_s=_LONGEST_PAUSE_S,
+        )
+        self._task = asyncio.create_task(keep, name="litestream")
         try:
             await asyncio.wait_for(self._ready.wait(), _START_S)
         except TimeoutError:
             await self._stop()
             raise ReplicaError("Litestream does not start", hint="The host's log says why.") from None
-        self._packing = asyncio.create_task(self._pack_now_and_then(), name="replicas")
+        packing = repeat(
+            self._pack_all, _log, "the files of homes could not be packed", pause_s=_PACK_EVERY_S
+        )
+        self._packing = asyncio.create_task(packing, name="replicas")
         return self
 
     async def __aexit__(
@@ -333,18 +345,14 @@ class Replicas:
     def _pack(self, home_id: str, home: Home) -> None:
         packed.pack(home, self._packed_file(home_id))
 
-    async def _pack_now_and_then(self) -> None:
-        while True:
-            await asyncio.sleep(_PACK_EVERY_S)
-            for home_id, home in list(self._open.items()):
-                try:
-                    await asyncio.to_thread(self._pack, home_id, home)
-                except FileNotFoundError:
-                    pass  # It is being closed; then it is packed once more.
-                except (OSError, apsw.Error) as error:
-                    _log.warning(
-                        "the files of a home could not be packed: %s", error, extra={"home": home_id}
-                    )
+    async def _pack_all(self) -> None:
+        for home_id, home in list(self._open.items()):
+            try:
+                await asyncio.to_thread(self._pack, home_id, home)
+            except FileNotFoundError:
+                pass  # It is being closed; then it is packed once more.
+            except (OSError, apsw.Error) as error:
+                _log.warning("the files of a home could not be packed: %s", error, extra={"home": home_id})
 
     async def _register(self, home_id: str, home: Home, copy: str = "") -> None:
         for name, path in self._databases(home_id, home).items():
@@ -435,44 +443,37 @@ logging: {{level: warn, type: text, stderr: true}}
             encoding="utf-8",
         )
 
-    async def _supervise(self) -> None:
-        """Keep one process running; one that ends is started again, and told what is open."""
-        pause_s = 0.5
-        while True:
-            await asyncio.to_thread(self._socket.unlink, missing_ok=True)
-            process = await asyncio.create_subprocess_exec(
-                *(*_die_with_parent(), self._find_program, "replicate", "-config", str(self._settings)),
-                stdin=DEVNULL,
-                stdout=DEVNULL,
-                stderr=PIPE,
-                start_new_session=True,
-            )
-            self._process = process
-            telling = asyncio.create_task(_log_output(process))
-            try:
-                if await self._answers(process):
-                    if self._has_host:
-                        await self._register_host()
-                    self._registered.clear()
-                    for home_id, home in list(self._open.items()):
-                        if not await asyncio.to_thread(self.is_outdated, home_id):
-                            await self._register(home_id, home)
-                    self.pid = process.pid
-                    self._ready.set()
-                    pause_s = 0.5
-                await process.wait()
-            except ReplicaError as error:
-                _log.warning("copies of homes can't be resumed: %s", error)
-                await _end(process)
-            finally:
-                # Also when this task is cancelled: no process stays behind.
-                if process.returncode is None:
-                    await asyncio.shield(_end(process))
-                telling.cancel()
-                self.pid = None
-            _log.warning("litestream ended and is started again", extra={"code": process.returncode})
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+    async def _run_program(self) -> None:
+        """Start the process, tell it what is open, and wait until it ends."""
+        await asyncio.to_thread(self._socket.unlink, missing_ok=True)
+        process = await asyncio.create_subprocess_exec(
+            *(*_die_with_parent(), self._find_program, "replicate", "-config", str(self._settings)),
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=PIPE,
+            start_new_session=True,
+        )
+        self._process = process
+        telling = asyncio.create_task(_log_output(process))
+        try:
+            if not await self._answers(process):
+                raise ReplicaError(f"Litestream ended with {process.returncode}")
+            if self._has_host:
+                await self._register_host()
+            self._registered.clear()
+            for home_id, home in list(self._open.items()):
+                if not await asyncio.to_thread(self.is_outdated, home_id):
+                    await self._register(home_id, home)
+            self.pid = process.pid
+            self._ready.set()
+            await process.wait()
+        finally:
+            # Also when this task is cancelled: no process stays behind.
+            if process.returncode is None:
+                await asyncio.shield(_end(process))
+            telling.cancel()
+            self.pid = None
+        _log.warning("litestream ended and is started again", extra={"code": process.returncode})
 
     async def _answers(self, process: Process) -> bool:
         while process.returncode is None:

@@ -24,6 +24,7 @@ from nexus.hosting.fleet.records import FleetUnreachableError, Holding, Load
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.replication import last_event
 from nexus.ledgers import fencing
+from nexus.watch import repeat
 
 _RENEWALS: Final = 4
 """How many times a lease is renewed in its length."""
@@ -102,7 +103,8 @@ class Fleet:
         if not self.url:
             raise UsageError("The other hosts need a URL of this one", hint="Pass --internal-url.")
         await self._join()
-        self._watching = asyncio.create_task(self._watch(), name="fleet")
+        watch = repeat(self._watch, _log, "the host could not join its fleet again", pause_s=_RETRY_S)
+        self._watching = asyncio.create_task(watch, name="fleet")
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self._beats.__enter__)
@@ -208,22 +210,22 @@ class Fleet:
                     self._ended = True
             except FleetUnreachableError as error:
                 _log.warning("the lease could not be renewed: %s", error)
+            except Exception:  # whatever it is, without this thread the host would lose its homes
+                _log.exception("the lease could not be renewed")
 
     async def _watch(self) -> None:
         """See the end of the lease, let go of every home, and join again."""
-        while True:
+        while self.is_member:  # noqa: ASYNC110 - another thread renews it
             await asyncio.sleep(min(max(self._deadline - _now(), 0.05), self.look_s))
-            if self.is_member:
-                continue
-            self._ended = True
-            self._stopping.set()
-            _log.error("the lease has ended: every home is closed until the host has joined again")
-            try:
-                await self.lost()
-            except Exception:
-                # Nothing can be written under the old lease: whatever stayed open is closed when it is used.
-                _log.exception("a home was not closed")
-            await self._join()
+        self._ended = True
+        self._stopping.set()
+        _log.error("the lease has ended: every home is closed until the host has joined again")
+        try:
+            await self.lost()
+        except Exception:
+            # Nothing can be written under the old lease: whatever stayed open is closed when it is used.
+            _log.exception("a home was not closed")
+        await self._join()
 
 
 async def _nothing() -> None:
