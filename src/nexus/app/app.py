@@ -36,7 +36,7 @@ from nexus.config import Config, ToolsConfig, load
 from nexus.engine import Settings
 from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
 from nexus.engine.forgetting import Forgetting
-from nexus.errors import LedgerError, UsageError
+from nexus.errors import LedgerError, NexusError, UsageError
 from nexus.home import Home, locate
 from nexus.ledgers import events, forgetting, rebuild_if_damaged, reconcile, sql, staging
 from nexus.ledgers.agents import tool_calls
@@ -329,7 +329,14 @@ class App(Lifecycle):
         """
         check_label(session_label)
         if files or commands.parse(text) is None:
-            await self.broker.check_models(role, model)
+            try:
+                await self.broker.check_models(role, model)
+            except NexusError:
+                # A message that comes again has its run, whatever the settings say by now.
+                if external_id is None or not await self.ledgers.events.read(
+                    events.find_by_external_id, channel=channel, external_id=external_id
+                ):
+                    raise
         text, kept = await self.reception.attach(text, files, model, role=role)
         if any(each.is_image for each in kept) and mode == "steer":
             mode = "followup"

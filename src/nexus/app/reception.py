@@ -285,9 +285,11 @@ async def _received_before(ledgers: Ledgers, broker: Broker, incoming: Incoming)
     )
     if event is None:
         return None
-    if event.content != storable(incoming.content):
+    is_elsewhere = event.metadata.get("session", "") != incoming.session_label
+    if is_elsewhere or event.content != storable(incoming.content):
+        other = "in another session" if is_elsewhere else "for another message"
         raise UsageError(
-            "This idempotency key was used for another message", hint="Use a new key for each message."
+            f"This idempotency key was already used {other}", hint="Use a new key for each message."
         )
     request = await ledgers.runtime.read(requests.for_event, event_id=event.id)
     if request is None and (said := await ledgers.events.read(events.find_transcript, event)) is not None:

@@ -485,6 +485,8 @@ class AgentRun:
                     preview=preview,
                     asked=show_question,
                 )
+                if waiting.status == "waiting":
+                    await self._run.context.note_waiting()
                 allowed = await waits.wait_for_answer(waiting)
                 # A rule is about any content, an answer about what was shown.
                 self._expected[key] = "" if allowed.pattern else preview.state

@@ -469,6 +469,7 @@ class Engine:
             ownership=self._service.ownership,
             executor_id=self._service.ownership.executor_id,
             entry=entry,
+            database=self.database,
         )
         async with AsyncExitStack() as held:
 

@@ -10,13 +10,17 @@ import logging
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from nexus.engine import dbos_runtime
+from sqlalchemy.exc import SQLAlchemyError
+
+from nexus.engine import dbos_runtime, store
 from nexus.engine.serializer import End, Ended
 
 if TYPE_CHECKING:
+    from nexus.engine.database import Database
     from nexus.engine.owner import Ownership
 
 
@@ -62,6 +66,7 @@ class WorkContext:
     executor_id: str
     """The name under which this process claimed it."""
     entry: Entry
+    database: "Database"
 
     @property
     def is_ours(self) -> bool:
@@ -94,6 +99,11 @@ class WorkContext:
             raise self.start_over(str(error)) from None
         self.require()
         return result
+
+    async def note_waiting(self) -> None:
+        """Record that it waits for a person: whatever ends its process meanwhile isn't its doing."""
+        with suppress(SQLAlchemyError):
+            await asyncio.to_thread(store.forget_crashes, self.database, self.id)
 
     def put_back(self) -> asyncio.CancelledError:
         """Raise it where the work cannot go on now: it waits in its queue again, with its recorded steps."""

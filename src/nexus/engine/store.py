@@ -416,6 +416,13 @@ def take_over(database: Database, version: str, most_crashes: int) -> tuple[int,
     return given_back, given_up
 
 
+def forget_crashes(database: Database, execution_id: str) -> None:
+    """Count the crashes of an execution anew."""
+    database.change(
+        database.sql("DELETE FROM {t}nexus_crashes WHERE execution_id = :id"), {"id": execution_id}
+    )
+
+
 def forget_ended_marks(database: Database) -> None:
     """Drop the crashes that were counted, and the requests to stop, of executions that have ended."""
     for table in ("nexus_crashes", "nexus_cancels"):

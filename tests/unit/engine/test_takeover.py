@@ -195,6 +195,27 @@ def test_a_restart_begins_a_new_count_of_crashes(database: Database, settings: S
     assert records.states(database, ["exe_1"]) == {"exe_1": "queued"}
 
 
+async def test_what_waits_for_a_person_is_not_given_up_however_often_its_process_dies(
+    database: Database, settings: Settings
+) -> None:
+    record(database)
+    for _ in range(_MOST - 1):
+        claim_and_die(database, settings)
+        recover(database, settings)
+    engine, waits = Engine(settings), asyncio.Event()
+
+    async def work(context: WorkContext, payload: Any) -> None:
+        await context.note_waiting()
+        waits.set()
+        await asyncio.Event().wait()
+
+    engine.register("work", work)
+    async with engine:
+        await waits.wait()
+        recover(database, settings)  # as if this process had died now
+        assert records.count_dead_letters(database) == 0
+
+
 async def test_a_stop_is_on_record_before_the_code_has_stopped(settings: Settings) -> None:
     engine, begun, goes_on = Engine(settings), asyncio.Event(), asyncio.Event()
 

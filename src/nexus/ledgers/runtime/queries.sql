@@ -204,7 +204,10 @@ INSERT INTO requests (id, parent_request_id, root_request_id, event_id, thread_i
                       principal_id, role, depth, access_json, created_at)
 VALUES (:id, :parent_request_id, :root_request_id, :event_id, :thread_id, :channel, :session_label,
         :principal_id, :role, :depth, :access, :created_at)
-ON CONFLICT (id) DO NOTHING
+-- One that was taken for an orphan is worked on again: a job was interrupted before it began a run.
+ON CONFLICT (id) DO UPDATE SET status = 'running', error = NULL, ended_at = NULL
+WHERE status = 'failed' AND error = :orphaned
+  AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = requests.id)
 
 -- name: update_request
 UPDATE requests

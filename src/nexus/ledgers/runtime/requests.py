@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import apsw
 
@@ -14,6 +14,7 @@ from nexus.ledgers.text import storable, storable_or_none
 from nexus.request import Access, AccessLevel, Agent, Event, Grant, Request
 
 Status = Literal["running", "done", "denied", "failed", "cancelled"]
+_ORPHANED: Final = "The process that received it ended before its run was recorded."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +40,7 @@ class StoredRequest:
 
 
 def create(connection: apsw.Connection, request: Request) -> bool:
-    """Record a request, its parent first. False where it is recorded already."""
+    """Record a request, its parent first. False where it is recorded already, and goes on or has ended."""
     connection.execute(
         sql.queries("runtime")["create_request"],
         {
@@ -55,6 +56,7 @@ def create(connection: apsw.Connection, request: Request) -> bool:
             "depth": request.depth,
             "access": access_json(request.access),
             "created_at": request.created_at,
+            "orphaned": _ORPHANED,
         },
     )
     return connection.changes() > 0
@@ -201,7 +203,7 @@ def end_orphans(connection: apsw.Connection, last_rowid: int, made_before: str |
         "last": last_rowid,
         "alone": made_before is None,
         "before": made_before or "",
-        "error": "The process that received it ended before its run was recorded.",
+        "error": _ORPHANED,
     }
     connection.execute(sql.queries("runtime")["end_orphaned_requests"], values)
     return connection.changes()

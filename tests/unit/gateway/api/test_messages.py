@@ -84,6 +84,11 @@ async def test_a_message_under_the_same_key_is_answered_once(
     other = await client.post("/api/messages", json={"text": "Else"}, headers={"idempotency-key": "k"})
     assert other.status_code == 400
     assert "new key" in other.json()["hint"]
+    message = {"text": "Say it once", "session": "other"}
+    other = await client.post("/api/messages", json=message, headers={"idempotency-key": "k"})
+    assert (other.status_code, "in another session" in other.text) == (400, True)
+    # A repeat finds its run even if its model is gone.
+    assert await sent(client, "Say it once", key="k", model="nobody/knows") == accepted[0]
 
 
 async def test_a_key_is_worked_on_once_after_a_clock_that_was_ahead(

@@ -180,6 +180,26 @@ async def test_what_a_dead_process_left_is_ended_though_its_clock_was_ahead(open
     assert stored.status == "running", "this process took it in"
 
 
+async def test_a_job_that_is_resumed_opens_its_request_again(opened: Ledgers) -> None:
+    """A crash between its request and its invocation: meanwhile nothing seemed to work on it."""
+    request = a_request()
+
+    async def find_status() -> str:
+        stored = await opened.runtime.read(requests.get, request_id=request.request_id)
+        assert stored is not None
+        return stored.status
+
+    await opened.runtime.write(requests.create, request=request)
+    last = await opened.runtime.read(requests.last_rowid)
+    await opened.runtime.write(requests.end_orphans, last_rowid=last, made_before=None)
+    assert await find_status() == "failed"
+    await opened.runtime.write(requests.create, request=request)
+    assert await find_status() == "running"
+    await opened.runtime.write(requests.end, request_id=request.request_id, status="done")
+    await opened.runtime.write(requests.create, request=request)
+    assert await find_status() == "done"
+
+
 async def test_runs_of_a_session_follow_each_other_as_they_were_recorded(opened: Ledgers) -> None:
     """An id from a clock that was ahead sorts behind all that follow once it is right."""
     request = a_request()
