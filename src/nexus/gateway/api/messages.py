@@ -80,7 +80,8 @@ async def send_message(
         Header(
             min_length=1,
             max_length=200,
-            description="Repeating a message with the same key returns the first run.",
+            description="Repeating a message with the same key returns the first run. With another text or "
+            "session, the same key is an error.",
         ),
     ] = None,
 ) -> Accepted:
