@@ -24,7 +24,7 @@ from nexus.home import Home
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.testing import ModelServer, Turn
 
-_SHORT = {"acquire", "record what it began with", "copy", "read the copy back", "record the check"}
+_SHORT = {"acquire", "record what it began with", "copy", "read the copy back", "drop older copies"}
 
 
 @pytest.fixture
