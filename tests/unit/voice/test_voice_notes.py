@@ -4,17 +4,24 @@ import asyncio
 import io
 import json
 import math
+import smtplib
 import struct
 import wave
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from email.message import EmailMessage
+from email.policy import SMTP
 from functools import partial
 from typing import Any
 
 import pytest
 
+import discord_server
+import mail_servers
+import slack_server
 from apps import settings
+from discord_server import DiscordServer
 from memory_writers import quiet, rows
 from new_homes import with_engine
 from nexus.app import App
@@ -26,6 +33,7 @@ from nexus.home import Home
 from nexus.ledgers import forgetting
 from nexus.testing import Hold, ModelServer, Turn
 from nexus.voice import find_problem
+from slack_server import SlackServer
 from telegram_server import TOKEN, TelegramServer
 from transcription_server import TranscriptionServer
 
@@ -109,6 +117,75 @@ async def test_a_voice_note_on_telegram_is_answered(
     assert asked["language"] == "en"
     assert asked["key"] == "Bearer sk-speech"
     assert asked["name"] == "recording.wav"
+
+
+async def test_recordings_on_slack_and_discord_and_by_mail_are_answered(
+    home: Home, server: ModelServer, speech: TranscriptionServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with a tone of its own, on the test server of its service, and by real mail servers."""
+    slack, discord = SlackServer(), DiscordServer()
+    asked = {name: f"What is on in {name}?" for name in ("slack", "discord", "mail")}
+    recordings = {name: note(400 + 40 * number) for number, name in enumerate(asked)}
+    speech.said = {recordings[name]: text for name, text in asked.items()}
+    slack.files["v.wav"], discord.files["v.wav"] = recordings["slack"], recordings["discord"]
+    for name, secret in (("SLACK", slack_server.TOKEN), ("APP", slack_server.APP_TOKEN)):
+        monkeypatch.setenv(f"{name}_TOKEN", secret)
+    monkeypatch.setenv("DISCORD_TOKEN", discord_server.TOKEN)
+    monkeypatch.setenv("MAIL_PASSWORD", mail_servers.PASSWORD)
+    try:
+        with mail_servers.mail_servers() as (dovecot, post):
+            channels = {
+                "slack": ChannelConfig(
+                    kind="slack",
+                    secret="env:SLACK_TOKEN",
+                    app_token="env:APP_TOKEN",
+                    url=slack.url,
+                    owner=(slack_server.HANA,),
+                ),
+                "discord": ChannelConfig(
+                    kind="discord", secret="env:DISCORD_TOKEN", url=discord.url, owner=(discord_server.HANA,)
+                ),
+                "mail": ChannelConfig(
+                    kind="email",
+                    address=mail_servers.AGENT,
+                    secret="env:MAIL_PASSWORD",
+                    imap=f"127.0.0.1:{dovecot.port}",
+                    smtp=f"127.0.0.1:{post.port}",
+                    tls=False,
+                    auth_server=mail_servers.AUTH_SERVER,
+                    owner=("me@home.example",),
+                ),
+            }
+            async with app_of(home, spoken(server, speech, **channels)):
+                file = {
+                    "name": "v.wav",
+                    "mimetype": "audio/wav",
+                    "url_private": f"{slack.origin}/files/v.wav",
+                }
+                while not slack.connections or not discord.identified:
+                    await asyncio.sleep(0.02)
+                await asyncio.to_thread(slack.write, subtype="file_share", files=[file])
+                url = f"{discord.url}/files/v.wav"
+                file = {"id": "1", "filename": "v.wav", "size": 9, "url": url, "proxy_url": url}
+                await asyncio.to_thread(discord.write, attachments=[file])
+                await asyncio.to_thread(send_mail, post, recordings["mail"])
+                while not all("At noon." in " ".join(each.texts()) for each in (slack, discord, post)):
+                    await asyncio.sleep(0.02)
+    finally:
+        slack.close()
+        discord.close()
+    said = "\n".join(each.last_user for each in server.requests)
+    assert [name for name, text in asked.items() if text in said] == ["slack", "discord", "mail"]
+
+
+def send_mail(post: mail_servers.Post, recording: bytes) -> None:
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = "me@home.example", mail_servers.AGENT, "Voice"
+    mail.set_content("Listen:")
+    mail.add_attachment(recording, maintype="audio", subtype="wav", filename="v.wav")
+    with smtplib.SMTP("127.0.0.1", post.port) as client:
+        client.login("me@home.example", mail_servers.PASSWORD)
+        client.sendmail("me@home.example", [mail_servers.AGENT], mail.as_bytes(policy=SMTP))
 
 
 async def test_what_was_said_is_the_message_and_its_note_is_kept_as_it_came(
