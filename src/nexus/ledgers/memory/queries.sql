@@ -207,6 +207,13 @@ ORDER BY created_at DESC, seq DESC LIMIT :limit
 -- name: count_facts_since
 SELECT count(*) FROM facts WHERE created_at >= ?
 
+-- name: facts_learned_since
+-- What was read from calendars is no news.
+SELECT fact, count(*) OVER () FROM facts
+WHERE created_at >= :since AND created_at < :until AND metadata_json ->> 'calendar' IS NULL
+  AND coalesce((SELECT decision FROM fact_verdicts WHERE fact_id = facts.id), '') <> 'reject'
+ORDER BY created_at DESC, seq DESC LIMIT :limit
+
 -- name: successors
 -- What holds now in the place of each fact, at the end of its chain, and since when the fact doesn't.
 WITH RECURSIVE later (start, id, step) AS (

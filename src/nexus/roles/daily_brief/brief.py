@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 
 from nexus import clock
 from nexus.automations.context import Context
+from nexus.ledgers import sql
 from nexus.ledgers.memory import follow_ups, shorten_id
 from nexus.memory.languages import dates, speech
 from nexus.memory.languages.cues import compile_cue
 from nexus.memory.views import facts
-from nexus.memory.views.page import Period
 from nexus.roles import calendar
 from nexus.roles.follow_ups.follow_ups import describe
 from nexus.roles.services import Services
@@ -82,14 +82,12 @@ async def list_birthdays(morning: Morning) -> list[str]:
 
 async def list_changes(morning: Morning) -> list[str]:
     """List what the memory learned since yesterday, and ask about what conflicts."""
-    since = clock.timestamp(morning.now - _DAY)
-    until = clock.timestamp(morning.now)
-    ledgers = morning.services.ledgers
-    learned = await facts.load_page(ledgers, period=Period(since=since, until=until), limit=_SHOWN)
-    lines = [join_lines(each.fact) for each in learned.items if not each.state.is_rejected]
-    total = await facts.count_since(ledgers, since)
-    if total > len(learned.items):
-        lines.append(f"and {total - len(learned.items)} more: `nexus memory review`")
+    period = {"since": clock.timestamp(morning.now - _DAY), "until": clock.timestamp(morning.now)}
+    query = sql.queries("memory")["facts_learned_since"]
+    learned = await morning.services.ledgers.memory.read(sql.rows, query, {**period, "limit": _SHOWN})
+    lines = [join_lines(str(row[0])) for row in learned]
+    if learned and learned[0][1] > len(learned):
+        lines.append(f"and {learned[0][1] - len(learned):,} more: `nexus memory review`")
     return lines
 
 

@@ -80,7 +80,10 @@ async def test_it_says_what_is_open_whose_birthday_it_is_and_what_was_learned(ap
     await promise(app, "I'll send Jonas the slides today.", "2026-11-19T22:59:59.000Z")
     await promise(app, "I'll pay the rent next week.", "2026-11-27T22:59:59.000Z")
     old = [NewFact(fact="Ada's birthday is on 20 November"), NewFact(fact="Bo was born on 3 May 1990")]
-    new = [NewFact(fact="Jonas moved to Porto")]
+    new = [
+        NewFact(fact="Jonas moved to Porto"),
+        NewFact(fact="Calendar: Choir on Friday", metadata={"calendar": "work"}),
+    ]
     append = app.ledgers.memory.write
     await append(append_facts, facts=old, now=lambda: datetime(2026, 11, 1, tzinfo=UTC))
     await append(append_facts, facts=new, now=lambda: datetime(2026, 11, 18, 20, tzinfo=UTC))

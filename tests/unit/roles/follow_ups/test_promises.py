@@ -23,7 +23,7 @@ def test_the_labelled_messages_are_enough_and_a_third_look_alike() -> None:
     assert not {each["text"] for each in load("train")} & {each["text"] for each in load("held_out")}
 
 
-@pytest.mark.parametrize("half", ["train", "held_out"])
+@pytest.mark.parametrize("half", ["train", "held_out", "fresh"])
 def test_promises_are_recognized_without_a_model(half: str) -> None:
     score = measure(half)
     assert score.precision >= 0.85, score.wrong
@@ -75,6 +75,11 @@ def test_a_message_tells_who_promises_to_whom() -> None:
 )
 def test_reminders_quotes_code_and_questions_promise_nothing(text: str) -> None:
     assert find(text) == []
+
+
+def test_bring_is_no_participle() -> None:
+    own, other = find("I will bring the cake tomorrow. Devon says he will bring the ladder on Wednesday.")
+    assert (own.who, other.who, other.name) == ("speaker", "named", "Devon")
 
 
 def test_a_list_of_promises_is_cut() -> None:

@@ -710,7 +710,7 @@ a 1, an 1, couple 2, twice 2, once 1, dozen 12, half 2, forty 40, fifty 50, sixt
             r"|call it|say|bet|see\b(?! (?:to|what|if|whether))|let you go|keep (?:that|it|this) in mind"
             r"|be (?:happy|glad|here|fine|ok|okay|late|away|in))\b"
             r"|\b(?:shall|should|may|can|could) (?:i|we)\b|\b(?:will|would|could|can) (?:he|she|they"
-            r"|\w+ing)\b"
+            r"|(?!(?:br|r|w|s|sw|p|str|sp|fl)ing\b)\w+ing)\b"
             r"|\b(?:i|we) (?:can|could)\b(?! promise| assure| guarantee).{0,80}\bif you\b"
             r"|\bif you(?:'d)? (?:like|want|wish|need)\b|\bremind me\b"
         ),
