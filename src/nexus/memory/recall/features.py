@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -361,6 +362,7 @@ def _use(pool: Pool) -> dict[str, Floats]:
     }
 
 
+@lru_cache(maxsize=16384)
 def _names_contact(text: str) -> bool:
     if "@" not in text and "://" not in text and not may_hold_digit(text):
         return False  # as most don't: the pattern takes ten times as long to say so

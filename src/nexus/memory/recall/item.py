@@ -68,8 +68,8 @@ class Query:
     max_tokens: int = 4000
     budget: Budget = "mid"
     deadline_ms: int | None = None  # None: the budget's; PATIENT_MS if somebody waits for the answer
-    # Whether messages that facts were taken from may be answers: the facts say it, too.
-    retained: bool = True
+    # A task, not a question: `need` is estimated, and messages that facts were taken from are no answers.
+    for_task: bool = False
 
 
 class Options(TypedDict, total=False):
@@ -113,8 +113,8 @@ def make_query(query: str | Query, options: Mapping[str, Any]) -> Query:
 def list_options(query: str | Query, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Split a question from what narrows it, as JSON: for whoever makes the query elsewhere."""
     asked = make_query(query, options)
-    if asked.thread_ids is not None or not asked.retained:
-        raise UsageError("`thread_ids` and `retained` can't be asked for here", hint="Use `App.recall`.")
+    if asked.thread_ids is not None or asked.for_task:
+        raise UsageError("`thread_ids` and `for_task` can't be asked for here", hint="Use `App.recall`.")
     # What a string doesn't say is for the other side to choose.
     told = {name: getattr(asked, _FIELDS[name]) for name in (options if isinstance(query, str) else _FIELDS)}
     times = {name: value.isoformat() for name, value in told.items() if isinstance(value, datetime)}
@@ -313,7 +313,7 @@ class Match:
     reasons: Reasons
     also: tuple[str, ...] = ()  # ids of items that say the same and were left out for it
     strength: Strength = "weak"  # strong: it probably answers the question
-    need: float = 0.0  # how likely it is that whoever does what was asked needs it
+    need: float = 0.0  # how likely it is that whoever does a task needs it; 0 for a question
 
     @property
     def is_strong(self) -> bool:

@@ -384,7 +384,7 @@ def order(
             with timed(gathered.timings_ms, "rerank"):
                 best = _reranked(best, gathered, reranker, limits.reranked, deadline)
         ranked = [
-            *_judged(best, gathered, table, now()),
+            *_judged(best, gathered, table, now() if query.for_task else None),
             *_rest(gathered, rows, scores, {entry.row for entry in best}),
         ]
         chosen = choose(
@@ -484,9 +484,9 @@ def _reranked(
 
 
 def _judged(
-    entries: list[_Entry], gathered: Gathered, table: dict[str, Floats], now: datetime
+    entries: list[_Entry], gathered: Gathered, table: dict[str, Floats], now: datetime | None
 ) -> list[Ranked]:
-    """Each with the probability that it answers, and whether that makes it strong."""
+    """Each with the probability that it answers, and whether that makes it strong; need, at a task's time."""
     learned = ranker.load()
     # Of a model that nothing was learned for, cosines say how to order, not how sure to be.
     language = gathered.question.language
@@ -499,7 +499,7 @@ def _judged(
     values["fit"] = np.array([entry.fit or 0.0 for entry in entries])
     values["score_gap"] = np.array([entry.score for entry in entries])
     values["score_gap"] -= values["score_gap"].max(initial=-np.inf)
-    needed = _needed(entries[: ranker.CONSIDERED], gathered, values, now)
+    needed = _needed(entries[: ranker.CONSIDERED], gathered, values, now) if now else ()
     chances = {given: learned.strength[given].probability(values) for given in (by_meaning, "reranked")}
     ranked: list[Ranked] = []
     for at, entry in enumerate(entries):

@@ -345,22 +345,22 @@ LIMIT :limit
 -- the others those of the facts given first, the nearest first, as far as the limit goes.
 WITH RECURSIVE
   later (place, start, id, step) AS (
-    SELECT key, value, value, 0 FROM json_each(:facts)
+    SELECT key, value, new_fact_id, 1 FROM json_each(:facts) JOIN fact_successions ON old_fact_id = value
     UNION
     SELECT later.place, later.start, l.new_fact_id, step + 1
     FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id WHERE step < 1000
   ),
   earlier (place, start, id, step) AS (
-    SELECT key, value, value, 0 FROM json_each(:facts)
+    SELECT key, value, old_fact_id, 1 FROM json_each(:facts) JOIN fact_successions ON new_fact_id = value
     UNION
     SELECT earlier.place, earlier.start, l.old_fact_id, step + 1
     FROM earlier JOIN fact_successions AS l ON l.new_fact_id = earlier.id WHERE step < 1000
   ),
   chains (place, start, id, step, is_end) AS (
     SELECT place, start, id, step, NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = later.id)
-    FROM later WHERE step > 0
+    FROM later
     UNION ALL
-    SELECT place, start, id, step, 0 FROM earlier WHERE step > 0
+    SELECT place, start, id, step, 0 FROM earlier
   )
 SELECT start, id FROM chains ORDER BY is_end DESC, place, step
 LIMIT :limit

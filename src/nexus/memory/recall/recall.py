@@ -300,7 +300,7 @@ def load_stretches(search: Search, sightings: Mapping[str, list[Sighting]]) -> l
             each.keep(lambda item: item.id in tied or (item.kind == "event" and _names(item, names)))
             for each in stretches
         ]
-    if not query.retained:
+    if query.for_task:
         # Messages that facts were taken from lend their words and are no answers.
         said = [item.id for each in stretches for item in each.items if item.kind == "event"]
         gone = {id_ for (id_,) in search.read("retained", (json.dumps(said),))} if said else set[str]()

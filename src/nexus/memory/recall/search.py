@@ -19,6 +19,7 @@ import apsw
 from nexus import clock
 from nexus.ledgers import keywords, sql
 from nexus.ledgers.text import match_any
+from nexus.memory.embedding.index import Hits
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.recall.item import Kind, Named, Preset, Query, Sighting
 from nexus.memory.recall.question import (
@@ -196,6 +197,7 @@ class Search:
     _frequencies: dict[Log, Frequencies] = field(default_factory=dict[Log, Frequencies])
     _allowed: set[str] | None = None
     _narrowed: dict[str, Named] | None = None
+    _nearest: list[Hits] = field(default_factory=list[Hits])
 
     def read(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a named statement."""
@@ -271,11 +273,12 @@ class Search:
         """Find what is nearest in meaning to the question, or to its gist."""
         if self.vectors is None or not self.question.text.strip():
             return []
-        vector = self.embed()[which : which + 1]
-        limit = self.limits.candidates
-        wide = limit if self.scope.open or self._allowed is not None else limit * _WIDER
-        with timed(self.timings_ms, "nearest"):
-            (hits,) = self.vectors.mirror.find_nearest(self.connection, vector, wide, self._allowed)
+        if not self._nearest:
+            both, limit = self.embed(), self.limits.candidates
+            wide = limit if self.scope.open or self._allowed is not None else limit * _WIDER
+            with timed(self.timings_ms, "nearest"):
+                self._nearest = self.vectors.mirror.find_nearest(self.connection, both, wide, self._allowed)
+        hits = self._nearest[which]
         return [
             Sighting(arm=arm, kind=kind_of(id_), id=id_, rank=rank, score=float(score))
             for rank, (id_, score) in enumerate(zip(hits.ids, hits.scores, strict=True), start=1)

@@ -303,7 +303,7 @@ async def find_candidates(
         max_tokens=_JUDGED_TOKENS,
         budget="low",
         deadline_ms=deadline_ms,
-        retained=False,
+        for_task=True,
     )
     candidates = await recall.find(query if kinds is None else replace(query, kinds=kinds))
     if not ranker.reaches_somebody(task) or (kinds is not None and "entity" not in kinds):

@@ -21,9 +21,9 @@ async def _know(
     return [str(each["id"]) for each in made]
 
 
-async def _find(opened: Ledgers, text: str, *, retained: bool = True) -> list[Match]:
+async def _find(opened: Ledgers, text: str, *, for_task: bool = False) -> list[Match]:
     recall = Recall(opened, None, now=lambda: NOW)
-    query = Query(text=text, budget="low", deadline_ms=LONG_MS, retained=retained)
+    query = Query(text=text, budget="low", deadline_ms=LONG_MS, for_task=for_task)
     return list((await recall.find(query)).results)
 
 
@@ -98,12 +98,17 @@ async def test_what_was_replaced_or_has_run_out_is_stale(opened: Ledgers) -> Non
     assert found[still].stale_since is None
 
 
-async def test_a_message_that_facts_were_taken_from_can_be_left_out(opened: Ledgers) -> None:
+async def test_for_a_task_need_is_estimated_and_a_message_that_facts_were_taken_from_left_out(
+    opened: Ledgers,
+) -> None:
     (event,) = await say(opened, "talk", ("Ann", "My new cello is made of maple."))
     await _know(opened, "Cello", "Ann has a cello of maple", event=event)
-    kinds = [each.item.kind for each in await _find(opened, "the cello of maple", retained=False)]
+    for_task = await _find(opened, "the cello of maple", for_task=True)
+    kinds = [each.item.kind for each in for_task]
     assert "event" not in kinds
     assert "fact" in kinds
+    assert all(each.need > 0 for each in for_task)
+    assert not any(each.need for each in await _find(opened, "the cello of maple"))
 
 
 async def test_things_are_looked_up_by_id_as_far_as_they_may_be_seen(opened: Ledgers) -> None:
