@@ -125,15 +125,19 @@ class ModelsConfig:
     """The model of each role, as `provider/model`. In a list, the next one is a fallback."""
 
     manager: tuple[str, ...] = _setting((), "Talks to you and delegates work.")
-    worker: tuple[str, ...] = _setting((), "Does delegated work. Default: the manager's.")
-    fast: tuple[str, ...] = _setting((), "Makes small, quick decisions. Default: the worker's.")
+    worker: tuple[str, ...] = _setting((), "Does delegated work. Default: the model you talk to.")
+    fast: tuple[str, ...] = _setting(
+        (), "Makes small, quick decisions. Default: the model for delegated work."
+    )
     writer: tuple[str, ...] = _setting(
-        ("manager",), "Writes the memory after each turn. `manager`: the manager's model. `none`: off."
+        ("manager",), "Writes the memory after each turn. `manager`: the model you talk to. `none`: off."
     )
     consolidation: tuple[str, ...] = _setting(
-        (), ("Consolidates facts into observations. Default: the writer's.")
+        (), ("Consolidates facts into observations. Default: the one that writes the memory.")
     )
-    reflection: tuple[str, ...] = _setting((), "Answers `nexus reflect`. Default: the worker's.")
+    reflection: tuple[str, ...] = _setting(
+        (), "Answers `nexus reflect`. Default: the model for delegated work."
+    )
 
     @property
     def writers(self) -> tuple[str, ...]:

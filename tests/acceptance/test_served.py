@@ -55,6 +55,7 @@ def test_commands_talk_through_the_process_that_serves(home: Home, server: Model
 def test_what_is_off_is_said_with_why_and_a_killed_one_leaves_nothing_in_the_way(home: Home) -> None:
     first = Served(home, environment(None))
     (off,) = [each for each in first.told["off"] if each["what"] == "answers"]
+    assert {"agenda", "memory-injection"} & set(first.told["automations"]) == {"memory-injection"}
     assert "No model configured" in off["why"]
     assert "dashboard" in off["hint"]
     assert "nexus init" in off["hint"]

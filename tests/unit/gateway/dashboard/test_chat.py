@@ -43,3 +43,10 @@ async def test_a_question_is_shown_though_its_turn_is_recorded_while_the_page_is
         assert "Yes." in page
         monkeypatch.setattr(answers, "load_lines", lines)
         assert (await client.get("/chat/main")).text.count("Is the kettle on?") == 1
+
+
+async def test_a_command_of_the_terminal_is_no_message_in_the_browser(client: httpx.AsyncClient) -> None:
+    for text in ("/retry", "/correct 2 It is on Sunday"):
+        refused = await client.post("/chat/main", data={"text": text})
+        assert refused.status_code == 400
+        assert f"{text.split()[0]} works only in" in refused.text
