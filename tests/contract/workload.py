@@ -18,7 +18,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from nexus.engine import Engine, Lane, Settings, WorkContext, dbos_runtime, enqueue, owner, store
+from nexus.engine import Engine, Lane, Settings, WorkContext, dbos_runtime, owner, store
+from nexus.engine import engine as engine_module
 from nexus.engine.database import Database
 
 _SIDE_BY_SIDE = 4
@@ -214,12 +215,12 @@ def _without_step_order() -> None:
 
 
 def _without_commit() -> None:
-    real = enqueue.Enqueuer.add
+    real = engine_module.Enqueuer.add
 
-    async def early(self: enqueue.Enqueuer, execution: Any) -> None:
+    async def early(self: engine_module.Enqueuer, execution: Any) -> None:
         asyncio.get_running_loop().call_later(0.2, lambda: asyncio.ensure_future(real(self, execution)))
 
-    enqueue.Enqueuer.add = early
+    engine_module.Enqueuer.add = early
 
 
 def main() -> None:

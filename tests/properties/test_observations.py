@@ -16,7 +16,7 @@ from nexus.ledgers import Ledgers, memory
 from nexus.ledgers.memory import NewFact
 from nexus.memory.conclusions import batches, observations
 from nexus.memory.conclusions.batches import Limits
-from nexus.roles.consolidation import prompt
+from nexus.roles.consolidation import consolidation
 
 LATER = "9999-01-01T00:00:00.000Z"
 NOW = "2026-05-01T10:00:00.000Z"
@@ -44,7 +44,7 @@ async def _play(opened: Ledgers, rounds: list[tuple[int, int, dict[str, Any]]]) 
         if batch is None:
             continue
         try:
-            found = prompt.read_answer(json.dumps(given_answer), batch).conclusions
+            found = consolidation.read_answer(json.dumps(given_answer), batch).conclusions
         except UnusableAnswerError as error:
             await observations.set_aside(
                 opened, batch.fact_ids[:1], reason=error.message, request_id=None, now=NOW

@@ -20,10 +20,9 @@ from nexus.broker.agent.records import Attempt, Estimate
 from nexus.config import BudgetsConfig
 from nexus.errors import BudgetError, StoppedError
 from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import budgets, reservations, usage
-from nexus.ledgers.runtime.budgets import Budget, NewHit, Unit
+from nexus.ledgers.runtime import reservations, usage
 from nexus.ledgers.runtime.reservations import Held, Reservation
-from nexus.ledgers.runtime.usage import UsageRow
+from nexus.ledgers.runtime.usage import Budget, NewHit, Unit, UsageRow
 from nexus.runs import MICRO, Totals
 
 _NOTHING: Final = Held()
@@ -125,7 +124,7 @@ class Budgets:
         taken = [each for each in standing if each.is_taken]
         used_up = next((each for each in taken if each.is_used_up), None)
         if used_up is not None:
-            budgets.record(connection, hit(used_up, spender))
+            usage.record_hit(connection, hit(used_up, spender))
         elif not taken and not reservations.hold(connection, _reservation(spender, estimate)):
             # This process lost its lease, and doesn't know it yet.
             raise StoppedError(f"Another process has ended the run {spender.execution_id}")

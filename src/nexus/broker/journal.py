@@ -17,8 +17,8 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import messages, tool_calls
 from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.agents.turns import OpenTurn
-from nexus.ledgers.runtime import executions, reservations, spans, usage
-from nexus.ledgers.runtime.spans import Span
+from nexus.ledgers.runtime import executions, reservations, trace, usage
+from nexus.ledgers.runtime.trace import Span
 from nexus.request import Request
 from nexus.runs import Totals
 
@@ -92,7 +92,7 @@ class LedgerJournal:
         self._calls[call.call_id] = (begun.id, span)
         if begun.status in {"done", "failed"} or begun.error is not None:
             return BegunCall(state="ended", result=begun.result, error=begun.error)
-        await self._ledgers.runtime.write(spans.record, span=span)
+        await self._ledgers.runtime.write(trace.record_span, span=span)
         return BegunCall(state="interrupted" if begun.is_interrupted else "new")
 
     async def end_call(
@@ -105,7 +105,7 @@ class LedgerJournal:
             tool_calls.end, tool_call_id=id_, status=status, result=result, error=error
         )
         ended = _end_span(span, "ok" if error is None else "error")
-        await self._ledgers.runtime.write(spans.record, span=ended)
+        await self._ledgers.runtime.write(trace.record_span, span=ended)
 
     async def spend(self, attempt: Attempt) -> None:
         """Record a request to a model and what it used, in the place of what was reserved for it."""
@@ -123,7 +123,7 @@ class LedgerJournal:
         )
 
         def record(connection: apsw.Connection) -> None:
-            spans.record(connection, span)
+            trace.record_span(connection, span)
             if attempt.reached:  # else nobody was asked: a long outage must not use up `max_requests`
                 usage.record(connection, make_usage_row(attempt, self._spender, span.id))
             reservations.release(connection, attempt.id)

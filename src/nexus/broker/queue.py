@@ -28,10 +28,8 @@ from nexus.engine.errors import FINAL as ENDED
 from nexus.engine.errors import EngineStateError, UnknownWorkError
 from nexus.errors import TEMPORARY_LEDGER_ERRORS, NexusError
 from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import executions, requests, steps
-from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
-from nexus.ledgers.runtime.steps import Step
-from nexus.ledgers.runtime.steps import of as steps_of
+from nexus.ledgers.runtime import executions, requests
+from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution, Step, find_steps
 from nexus.request import check_label
 from nexus.watch import finish, wait_at_most
 
@@ -109,7 +107,7 @@ class Steps:
                         failed=bool(raised),
                         outcome=outcome,
                     )
-                    self._known[key] = await self._ledgers.runtime.write(steps.record, step=step)
+                    self._known[key] = await self._ledgers.runtime.write(executions.record_step, step=step)
             except TEMPORARY_LEDGER_ERRORS:
                 # Not the step's outcome: the run goes on when the ledger can be written again.
                 raise self._context.put_back() from None
@@ -125,7 +123,7 @@ class Steps:
         try:
             outcome = serializer.loads(step.outcome)
         except serializer.UnreadableError as error:
-            await self._ledgers.runtime.write(steps.drop, execution_id=self._context.id)
+            await self._ledgers.runtime.write(executions.drop_steps, execution_id=self._context.id)
             raise self._context.start_over(f"what its step {name} gave can't be read: {error}") from None
         if step.failed:
             raise outcome
@@ -146,7 +144,7 @@ class Steps:
             step = Step(
                 execution_id=self._context.id, name=_END, number=0, failed=True, outcome=f"{status}:{error}"
             )
-            self._known[_END, 0] = await self._ledgers.runtime.write(steps.record, step=step)
+            self._known[_END, 0] = await self._ledgers.runtime.write(executions.record_step, step=step)
 
 
 class RunFailedError(NexusError):
@@ -480,7 +478,7 @@ def _begin(connection: apsw.Connection, execution_id: str) -> tuple[Execution | 
     """Mark a run as running; returns it with its recorded steps, and whether it had begun before."""
     before = executions.get(connection, execution_id)
     is_resumed = before is not None and before.started_at is not None
-    return executions.begin(connection, execution_id), steps_of(connection, execution_id), is_resumed
+    return executions.begin(connection, execution_id), find_steps(connection, execution_id), is_resumed
 
 
 def _wordless(error: Exception) -> RunFailedError:

@@ -14,7 +14,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import replacement_note, shorten_id
 from nexus.memory import grouping
 from nexus.memory.operations import Memory
-from nexus.memory.review import review
+from nexus.memory.upkeep import review
 from nexus.memory.views import plain as views
 from nexus.memory.views.names import find_family
 from nexus.memory.writing import Provenance

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nexus import config
-from nexus.broker.agent.capabilities import concerns, facts
+from nexus.broker.agent.knowledge import concerns, facts
 from nexus.broker.agent.roles import models_of
 from nexus.cli.place import open_home
 from nexus.cli.terminal import printable

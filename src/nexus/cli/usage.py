@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nexus.gateway.views.usage import Budget, Message, Report, Spent
-    from nexus.ledgers.runtime.budgets import Hit
+    from nexus.ledgers.runtime.usage import Hit
     from nexus.runs import Totals
 
 _COLUMNS = ("calls#", "tokens#", "cost#")

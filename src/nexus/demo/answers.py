@@ -22,7 +22,7 @@ from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.identity.senders import Seen
-from nexus.ledgers.runtime import budgets, dispatches, executions, requests, usage
+from nexus.ledgers.runtime import dispatches, executions, requests, usage
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.dispatches import NewDispatch
 from nexus.ledgers.runtime.executions import NewExecution
@@ -161,7 +161,7 @@ class RunWriter:
             request_id=self._request.request_id, root_request_id=root, execution_id=execution_id
         )
         standing = Standing(budget="request", unit="usd", most=int(used * 100) / 100, used=used)
-        await runtime.write(budgets.record, hit=hit(standing, spender))
+        await runtime.write(usage.record_hit, hit=hit(standing, spender))
         return f"BudgetError: {refusal(standing)}"
 
     def _steps(self, run: Run) -> list[tuple[ToolCall, str]]:

@@ -7,10 +7,10 @@ import apsw
 
 from nexus import clock, ids
 from nexus.demo.narration import Narrator
-from nexus.ledgers.runtime import invocations, spans, usage
+from nexus.ledgers.runtime import invocations, trace, usage
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation, Status
-from nexus.ledgers.runtime.spans import Span
+from nexus.ledgers.runtime.trace import Span
 from nexus.ledgers.runtime.usage import UsageRow
 from nexus.request import Request
 
@@ -94,7 +94,7 @@ class Tracing:
     async def span(self, kind: str, name: str, duration_ms: float, **more: Any) -> str:
         """Record something that takes time, and let that time go by."""
         span = self._span(kind, name, duration_ms, **more)
-        await self._narrator.ledgers.runtime.write(spans.record, span=span)
+        await self._narrator.ledgers.runtime.write(trace.record_span, span=span)
         self._narrator.calendar.spend(duration_ms)
         return span.id
 
@@ -117,7 +117,7 @@ class Tracing:
         self._narrator.calendar.spend(call.duration_ms)
 
         def record(connection: apsw.Connection) -> None:
-            spans.record(connection, span)
+            trace.record_span(connection, span)
             usage.record(connection, row)
 
         await self._narrator.ledgers.runtime.write(record)

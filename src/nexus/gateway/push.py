@@ -24,7 +24,7 @@ import httpx
 
 from nexus import clock
 from nexus.broker.questions import summarize
-from nexus.broker.tools.web.addresses import PublicNetwork, is_public
+from nexus.broker.tools.web.download import PublicNetwork, is_public
 from nexus.channels.http import ssl_context
 from nexus.errors import ToolError, UsageError
 from nexus.gateway.listener import is_loopback

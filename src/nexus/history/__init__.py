@@ -1,10 +1,9 @@
 """History from elsewhere: exports of other assistants, mail and chats, imported as messages of the past."""
 
 from nexus.history.importer import Importer
-from nexus.history.preview import Preview, preview
 from nexus.history.source import Options, Source
 from nexus.history.sources import SOURCES, open_source
-from nexus.history.uploads import Choices, ImportJobs, Job
+from nexus.history.uploads import Choices, ImportJobs, Job, Preview, preview
 
 __all__ = [
     "SOURCES",

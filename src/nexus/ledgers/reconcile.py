@@ -34,7 +34,7 @@ from nexus.ledgers.connection import connect
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.failures import translate_errors
 from nexus.ledgers.forgetting import tables
-from nexus.ledgers.runtime import executions, requests, steps, usage
+from nexus.ledgers.runtime import executions, requests, usage
 from nexus.ledgers.runtime.executions import NewExecution
 from nexus.ledgers.runtime.usage import UsageRow
 from nexus.request import Agent, Event, Request
@@ -200,7 +200,7 @@ def _end_runs(connection: apsw.Connection, found: Reconciled) -> None:
         found.runs += 1
     # What such a run has said and done is in its session: it looks there, and goes on.
     for (run,) in _rows(connection, "unfinished_runs"):
-        steps.drop(connection, run)
+        executions.drop_steps(connection, run)
     for (request,) in _rows(connection, "requests_without_run"):
         _release(connection, request)
 

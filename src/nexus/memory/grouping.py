@@ -12,7 +12,7 @@ from nexus import clock, ids
 from nexus.errors import ConfigError
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.sql import rows
-from nexus.memory import groups
+from nexus.memory import episodes
 from nexus.memory.digest import describe_episodes
 
 # As `nexus forget` knows it: the events of an episode that is forgotten become undone under this name.
@@ -275,7 +275,7 @@ async def _record(ledgers: Ledgers, stretch: Stretch) -> str | None:
     query = sql.queries("events")["entities_of_events"]
     present = await ledgers.events.read(rows, query, (json.dumps(stretch.event_ids),))
     mentions = {str(row[0]): int(row[1]) for row in present}
-    group = await groups.ensure_group(ledgers, list(mentions), stretch.now)
+    group = await episodes.ensure_group(ledgers, list(mentions), stretch.now)
 
     def work(connection: apsw.Connection) -> str | None:
         episode_id = stretch.write(connection, mentions)

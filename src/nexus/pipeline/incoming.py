@@ -10,7 +10,7 @@ from nexus.broker.run_handle import Run
 from nexus.context import AssembledContext
 from nexus.ledgers.identity.senders import Sender
 from nexus.ledgers.runtime.executions import Mode
-from nexus.ledgers.runtime.spans import Span
+from nexus.ledgers.runtime.trace import Span
 from nexus.request import Request
 from nexus.runs import Result
 

@@ -37,10 +37,10 @@ from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen, Sender
-from nexus.ledgers.runtime import executions, requests, spans
+from nexus.ledgers.runtime import executions, requests, trace
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import Execution
-from nexus.ledgers.runtime.spans import Span
+from nexus.ledgers.runtime.trace import Span
 from nexus.memory import candidates
 from nexus.pipeline import access
 from nexus.pipeline.delivery import AGENT_SENDER, Delivery
@@ -588,9 +588,9 @@ def _write_trace(connection: apsw.Connection, journey: Journey) -> None:
     id_ = journey.request.request_id
     if journey.agent_ended is not None:
         ended_at, outcome = journey.agent_ended
-        spans.end_stage(connection, id_, "runAgent", ended_at=ended_at, outcome=outcome)
+        trace.end_stage(connection, id_, "runAgent", ended_at=ended_at, outcome=outcome)
     for span in journey.spans:
-        spans.record(connection, span)
+        trace.record_span(connection, span)
     last = next((span.name for span in reversed(journey.spans) if span.kind == "stage"), None)
     if last is not None:
         requests.enter_stage(connection, id_, last)

@@ -24,7 +24,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity.access import Granted
-from nexus.ledgers.runtime import automations, budgets, dispatches, requests, usage
+from nexus.ledgers.runtime import automations, dispatches, requests, usage
 from nexus.ledgers.runtime.automations import NewAutomation
 from nexus.ledgers.runtime.dispatches import NewDispatch
 from nexus.ledgers.runtime.usage import UsageRow
@@ -60,8 +60,8 @@ def _app(home: Home, server: ModelServer, **limits: Any) -> App:
     return App(home, replace(settings(server), budgets=BudgetsConfig(**limits)))
 
 
-async def _hits(app: App) -> list[budgets.Hit]:
-    return await app.ledgers.runtime.read(budgets.hits, since=_LONG_AGO)
+async def _hits(app: App) -> list[usage.Hit]:
+    return await app.ledgers.runtime.read(usage.find_hits, since=_LONG_AGO)
 
 
 async def test_a_message_is_refused_what_it_may_not_spend_with_all_that_it_led_to(
@@ -223,7 +223,7 @@ async def test_the_limits_of_guests_count_by_person_and_together(
             await Budgets(opened, BudgetsConfig(**limits), lambda: _NOW).reserve(spender, _LITTLE)
         except BudgetError as error:
             told.append(str(error))
-            (hit, *_) = await opened.runtime.read(budgets.hits, since=_LONG_AGO)
+            (hit, *_) = await opened.runtime.read(usage.find_hits, since=_LONG_AGO)
             found[id_] = hit.budget
     assert found == refused
     assert not any("config.toml" in each or "$" in each for each in told)
@@ -260,7 +260,7 @@ async def test_each_budget_says_which_how_much_and_what_to_do(
 async def test_what_is_left_or_not_limited_may_be_spent(opened: Ledgers, limits: dict[str, Any]) -> None:
     await _spend(opened)
     await Budgets(opened, BudgetsConfig(**limits), lambda: _NOW).reserve(_SPENDER, _ESTIMATE)
-    assert await opened.runtime.read(budgets.hits, since=_LONG_AGO) == []
+    assert await opened.runtime.read(usage.find_hits, since=_LONG_AGO) == []
 
 
 async def test_a_day_and_a_month_begin_anew(opened: Ledgers) -> None:
@@ -277,7 +277,7 @@ async def test_a_run_that_is_repeated_is_refused_once(opened: Ledgers) -> None:
     for _ in range(2):
         with pytest.raises(BudgetError):
             await asking.reserve(_SPENDER, _ESTIMATE)
-    assert len(await opened.runtime.read(budgets.hits, since=_LONG_AGO)) == 1
+    assert len(await opened.runtime.read(usage.find_hits, since=_LONG_AGO)) == 1
 
 
 async def _spend(ledgers: Ledgers) -> None:

@@ -17,9 +17,8 @@ from nexus.engine.errors import WorkFailedError
 from nexus.errors import BudgetError, StoppedError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import budgets, executions, requests, reservations, steps, usage
-from nexus.ledgers.runtime.executions import NewExecution
-from nexus.ledgers.runtime.steps import Step
+from nexus.ledgers.runtime import executions, requests, reservations, usage
+from nexus.ledgers.runtime.executions import NewExecution, Step
 from nexus.ledgers.runtime.usage import UsageRow
 from nexus.request import Event, Request
 from nexus.testing import Hold, ModelServer, Turn
@@ -88,7 +87,7 @@ async def test_who_might_find_too_little_left_waits_until_the_others_are_billed(
     await _spend(opened, one, tokens=20)
     async with asyncio.timeout(_LONG_S):
         await third
-    assert await opened.runtime.read(budgets.hits, since="") == []
+    assert await opened.runtime.read(usage.find_hits, since="") == []
 
 
 async def test_who_waits_is_refused_when_the_others_have_used_it_up(opened: Ledgers) -> None:
@@ -100,7 +99,7 @@ async def test_who_waits_is_refused_when_the_others_have_used_it_up(opened: Ledg
     async with asyncio.timeout(_LONG_S):
         with pytest.raises(BudgetError, match="The budget of 100 tokens per day"):
             await third
-    (hit,) = await opened.runtime.read(budgets.hits, since="")
+    (hit,) = await opened.runtime.read(usage.find_hits, since="")
     assert (hit.execution_id, hit.used) == ("exe_3", 100)
 
 
@@ -242,10 +241,10 @@ async def test_a_process_that_was_frozen_while_another_ended_its_run_asks_no_mod
 async def test_what_it_still_does_is_not_recorded_as_a_step(opened: Ledgers) -> None:
     await _begun(opened, "exe_1")
     step = Step(execution_id="exe_1", number=1, name="model", failed=False, outcome="{}")
-    assert await opened.runtime.write(steps.record, step=step) == step
+    assert await opened.runtime.write(executions.record_step, step=step) == step
     await opened.runtime.write(executions.end, execution_id="exe_1", status="done")
-    assert await opened.runtime.write(steps.record, step=step) == step
-    assert await opened.runtime.read(steps.of, execution_id="exe_1") == []
+    assert await opened.runtime.write(executions.record_step, step=step) == step
+    assert await opened.runtime.read(executions.find_steps, execution_id="exe_1") == []
 
 
 async def test_runs_side_by_side_spend_a_day_once(home: Home, server: ModelServer) -> None:

@@ -12,8 +12,8 @@ from nexus.broker.queue import ActiveRun, SessionQueue
 from nexus.engine import Engine, Settings
 from nexus.engine.errors import WorkFailedError
 from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import steps
-from nexus.ledgers.runtime.steps import Step
+from nexus.ledgers.runtime import executions
+from nexus.ledgers.runtime.executions import Step
 
 Body = Callable[[ActiveRun], Awaitable[Any]]
 
@@ -49,7 +49,7 @@ async def start(made: SessionQueue) -> Any:
 
 
 async def recorded(opened: Ledgers) -> list[Step]:
-    return await opened.runtime.read(steps.of, execution_id="exe_1")
+    return await opened.runtime.read(executions.find_steps, execution_id="exe_1")
 
 
 def bytes_of_engine(folder: Path) -> bytes:
@@ -120,7 +120,7 @@ async def test_a_crash_between_the_two_records_does_not_repeat_a_step(
     async with queue(opened, tmp_path, doing.two_and_two, serve=False) as made:
         await start(made)
     step = Step(execution_id="exe_1", number=0, name="do", failed=False, outcome='"before the crash"')
-    await opened.runtime.write(steps.record, step=step)
+    await opened.runtime.write(executions.record_step, step=step)
     async with queue(opened, tmp_path, doing.two_and_two) as made:
         result = await made.run("exe_1").result()
 

@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from nexus import clock
-from nexus.broker.tools.web.addresses import PublicNetwork
+from nexus.broker.tools.web.download import PublicNetwork
 from nexus.errors import UsageError
 from nexus.gateway import push
 from nexus.gateway.push import Notifier, Sender

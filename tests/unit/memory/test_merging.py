@@ -7,7 +7,7 @@ import pytest
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
 from nexus.memory.operations import Memory
-from nexus.memory.review import review
+from nexus.memory.upkeep import review
 from nexus.memory.views import plain as views
 from nexus.memory.views.names import find_family
 from nexus.memory.writing import Provenance

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus.memory.episodes import is_named, name_group
 from nexus.memory.grouping import Said, choose_closed, cut
-from nexus.memory.groups import is_named, name_group
 
 START = datetime(2026, 2, 13, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -15,8 +15,8 @@ from nexus.broker.tools.tool import Arguments, Context, Tool, clip, parameters
 from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError, UsageError
 from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import spans
-from nexus.ledgers.runtime.spans import Span
+from nexus.ledgers.runtime import trace
+from nexus.ledgers.runtime.trace import Span
 from nexus.request import Access, Request
 from nexus.skills.catalog import Catalog, Entry
 from nexus.skills.skill import MANIFEST
@@ -69,7 +69,7 @@ def record_offer(ledgers: Ledgers, request: Request, execution_id: str, offered:
     names = ", ".join(str(each.reference) for each in offered)
     hashes = {str(each.reference): each.skill.sha256 for each in offered if each.skill is not None}
     span = _span(request, execution_id, "offered", f"offered: {names}")
-    ledgers.runtime.write_along(spans.record, span=replace(span, attributes={"sha256": hashes}))
+    ledgers.runtime.write_along(trace.record_span, span=replace(span, attributes={"sha256": hashes}))
 
 
 def skill_tool(catalog: Catalog, ledgers: Ledgers) -> Tool:
@@ -92,7 +92,7 @@ def skill_tool(catalog: Catalog, ledgers: Ledgers) -> Tool:
             raise ToolError(f"{path} is not text", hint=f"It is at {entry.folder / path} in the sandbox.")
         span = _span(call.request, call.execution_id, call.key, f"{entry.reference} {path}")
         sha256 = {"sha256": entry.skill.sha256 if entry.skill else ""}
-        ledgers.runtime.write_along(spans.record, span=replace(span, attributes=sha256))
+        ledgers.runtime.write_along(trace.record_span, span=replace(span, attributes=sha256))
         return _format(entry, path, file.text)
 
     return Tool(

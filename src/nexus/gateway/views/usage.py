@@ -15,9 +15,9 @@ from nexus.broker.budgets import Standing
 from nexus.config import BudgetsConfig, Config
 from nexus.gateway.views.requests import make_totals
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.runtime import budgets as recorded
 from nexus.ledgers.runtime import requests, usage
-from nexus.ledgers.runtime.budgets import Hit
+from nexus.ledgers.runtime import usage as recorded
+from nexus.ledgers.runtime.usage import Hit
 from nexus.memory.views import names
 from nexus.runs import Totals
 
@@ -185,7 +185,7 @@ async def load_hits(
 ) -> tuple[Hit, ...]:
     """Load what was refused in the last days because a budget was used up, the newest first."""
     since = _since(now(), days)
-    return tuple(await ledgers.runtime.read(recorded.hits, since=since, limit=limit))
+    return tuple(await ledgers.runtime.read(recorded.find_hits, since=since, limit=limit))
 
 
 def _make_budget(standing: Standing, known: Mapping[str, str]) -> Budget:

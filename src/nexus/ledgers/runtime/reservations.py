@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 import apsw
 
 from nexus.ledgers import sql
-from nexus.ledgers.runtime import spans, usage
-from nexus.ledgers.runtime.spans import Span
+from nexus.ledgers.runtime import trace, usage
+from nexus.ledgers.runtime.trace import Span
 from nexus.ledgers.runtime.usage import UsageRow
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def bill_abandoned(connection: apsw.Connection, execution_id: str) -> None:
         outcome="error",
         attributes={"estimated": True, "error": "the process ended before the answer was recorded"},
     )
-    spans.record(connection, span)
+    trace.record_span(connection, span)
     usage.record(connection, _bill(open_, span.id))
     release(connection, open_.usage_id)
 

@@ -12,7 +12,12 @@ from nexus.memory.embedding.catalogue import (
     Build,
     Model,
 )
-from nexus.memory.embedding.choice import (
+from nexus.memory.embedding.embedder import Embedder, Encoder, load
+from nexus.memory.embedding.files import ModelFiles, find, locate
+from nexus.memory.embedding.index import Hits, Mirror
+from nexus.memory.embedding.job import Backlog, backlog, embed_new
+from nexus.memory.embedding.vectors import (
+    Vectors,
     choose_model,
     choose_model_id,
     find_installed,
@@ -20,11 +25,6 @@ from nexus.memory.embedding.choice import (
     model_for,
     open_vectors,
 )
-from nexus.memory.embedding.embedder import Embedder, Encoder, load
-from nexus.memory.embedding.files import ModelFiles, find, locate
-from nexus.memory.embedding.index import Hits, Mirror
-from nexus.memory.embedding.job import Backlog, backlog, embed_new
-from nexus.memory.embedding.vectors import Vectors
 
 __all__ = [
     "DEFAULT_MODEL",

@@ -17,7 +17,7 @@ from nexus.engine.errors import EndedError
 from nexus.home import PRIVATE_DIRECTORY
 from nexus.memory.writing import Provenance
 from nexus.request import Request, Visibility
-from nexus.roles import instructions, role_sandbox
+from nexus.roles import instructions, runs
 from nexus.roles.memory_writer import names
 from nexus.roles.services import Services
 from nexus.skills.memory import longest_read_ms
@@ -84,7 +84,7 @@ class Reader:
         provenance = Provenance(actor=NAME, request_id=request.request_id)
         name = f"{NAME}/{ctx.invocation_id}"
         is_owners = request.access.level == "owner"
-        async with role_sandbox.open_sandbox(
+        async with runs.open_sandbox(
             self._services, name, provenance, visible=visible, writes=False, in_workspace=is_owners
         ) as place:
             try:
@@ -109,9 +109,7 @@ class Reader:
         is_owners = request.access.level == "owner"
         folders = [workspace.home, *(peer.dir for peer in workspace.peers.values())] if is_owners else []
         notes = await asyncio.to_thread(_open_notes, workspace.home) if is_owners else None
-        access = role_sandbox.make_access(
-            self._services, place, folders, ledgers=visible.everything, notes=notes
-        )
+        access = runs.make_access(self._services, place, folders, ledgers=visible.everything, notes=notes)
         shown = "\n\n" + wrapped("known_entities", "\n".join(found)) if found else ""
         assembled = await self._services.broker.assemble_context(
             replace(request, access=access),

@@ -22,7 +22,7 @@ from nexus.ledgers.runtime import usage
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.memory.profile import newest
 from nexus.memory.writing import Provenance
-from nexus.roles import instructions, role_sandbox
+from nexus.roles import instructions, runs
 from nexus.roles.memory_writer import TIMEOUT_MS, names, turns
 from nexus.roles.memory_writer.evidence import Evidence, Heard
 from nexus.roles.memory_writer.extraction import code_text, says_something
@@ -138,7 +138,7 @@ class Writer:
         else:
             visible = request.access.visibility(request.event.thread_id, in_company=not work.is_owners)
             _apply_time_limit(ctx, model, _MAX_TURNS)
-            async with role_sandbox.open_sandbox(
+            async with runs.open_sandbox(
                 services,
                 f"{NAME}/{ctx.invocation_id}",
                 provenance,
@@ -220,7 +220,7 @@ class Writer:
         workspace = ctx.workspace
         assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
         lessons = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
-        access = role_sandbox.make_access(
+        access = runs.make_access(
             self.services, place, lessons if work.is_owners else [], ledgers=work.is_owners
         )
         assembled = await self.services.broker.assemble_context(

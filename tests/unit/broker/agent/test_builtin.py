@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent_runs import Run
-from nexus.broker.agent.builtin import BUILTIN, DEFAULT, catalog
+from nexus.broker.agent import builtin
+from nexus.broker.agent.builtin import BUILTIN, DEFAULT
 from nexus.broker.agent.builtin.server import ModelProcess
 from nexus.broker.agent.providers import PROVIDERS
 from nexus.broker.agent.records import Limits
@@ -92,17 +93,17 @@ async def test_file_that_is_no_model_fails_at_once_with_what_to_do(tmp_path: Pat
 
 
 def test_missing_parts_are_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "is_installed", lambda: True)
+    monkeypatch.setattr(builtin, "is_installed", lambda: True)
     with pytest.raises(ModelFileError) as missing:
-        catalog.weights(DEFAULT.name, tmp_path)
+        builtin.weights(DEFAULT.name, tmp_path)
     assert missing.value.hint == f"Run `nexus models pull {DEFAULT.name}`."
     with pytest.raises(ConfigError, match="Unknown built-in model `other`"):
-        catalog.weights("other", tmp_path)
+        builtin.weights("other", tmp_path)
     with pytest.raises(ConfigError, match="No model at"):
-        catalog.weights("/nowhere/model.gguf", tmp_path)
-    monkeypatch.setattr(catalog, "is_installed", lambda: False)
+        builtin.weights("/nowhere/model.gguf", tmp_path)
+    monkeypatch.setattr(builtin, "is_installed", lambda: False)
     with pytest.raises(ConfigError) as absent:
-        catalog.weights(DEFAULT.name, tmp_path)
+        builtin.weights(DEFAULT.name, tmp_path)
     assert absent.value.hint == "Run `pip install 'nexus-runtime[local]'`."
 
 
@@ -111,15 +112,15 @@ def test_only_the_pinned_file_is_used(tmp_path: Path, monkeypatch: pytest.Monkey
     build = replace(
         DEFAULT.build, weights=replace(DEFAULT.build.weights, sha256=hashlib.sha256(content).hexdigest())
     )
-    monkeypatch.setattr(catalog, "is_installed", lambda: True)
+    monkeypatch.setattr(builtin, "is_installed", lambda: True)
     monkeypatch.setitem(BUILTIN, DEFAULT.name, replace(DEFAULT, build=build))
     file = tmp_path / DEFAULT.name / build.weights.name
     file.parent.mkdir()
     file.write_bytes(content)
-    assert catalog.weights(DEFAULT.name, tmp_path) == file
+    assert builtin.weights(DEFAULT.name, tmp_path) == file
     file.write_bytes(b"something else")
     with pytest.raises(ModelFileError, match="is not the pinned"):
-        catalog.weights(DEFAULT.name, tmp_path)
+        builtin.weights(DEFAULT.name, tmp_path)
 
 
 def test_doctor_reports_a_model_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

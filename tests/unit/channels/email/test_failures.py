@@ -11,8 +11,7 @@ import pytest
 from certificates import certify
 from nexus.channels import email as channel
 from nexus.channels.adapter import DeliveryError
-from nexus.channels.email import Account, Email, Server, mailbox
-from nexus.channels.email.failures import explain
+from nexus.channels.email import Account, Email, Server, explain, mailbox
 from nexus.channels.email.mailbox import Login
 from ports import free_port
 

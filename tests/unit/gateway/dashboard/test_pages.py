@@ -9,8 +9,8 @@ import pytest
 
 from nexus.gateway.dashboard.render import POLICY, TEMPLATES
 from nexus.ledgers.memory import exams
-from nexus.ledgers.runtime import budgets
-from nexus.ledgers.runtime.budgets import NewHit
+from nexus.ledgers.runtime import usage
+from nexus.ledgers.runtime.usage import NewHit
 from unit.gateway.scene import Scene
 
 PAGES = (
@@ -174,7 +174,7 @@ async def test_a_budget_that_was_used_up_is_shown_with_what_it_refused(
         root_request_id="req_ROOT1",
         execution_id=None,
     )
-    await scene.ledgers.runtime.write(budgets.record, hit)
+    await scene.ledgers.runtime.write(usage.record_hit, hit)
     shown = (await client.get("/usage")).text
     assert "Budget of memory-writer" in shown
     assert "$0.52 of $0.50" in shown

@@ -2,9 +2,9 @@
 
 import apsw
 
-from nexus.ledgers.runtime import dispatches, executions, requests, spans, usage
+from nexus.ledgers.runtime import dispatches, executions, requests, trace, usage
 from nexus.ledgers.runtime.executions import NewExecution, Status
-from nexus.ledgers.runtime.spans import Span
+from nexus.ledgers.runtime.trace import Span
 from nexus.ledgers.runtime.usage import UsageRow
 from nexus.request import Agent, Event, Request
 
@@ -67,7 +67,7 @@ class Lineage:
     def span(
         self, id_: str, execution_id: str, *, kind: str, name: str, at: str, request: str = ROOT
     ) -> None:
-        spans.record(
+        trace.record_span(
             self._connection,
             Span(
                 id=id_,

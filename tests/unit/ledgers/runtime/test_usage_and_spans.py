@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import spans, usage
-from nexus.ledgers.runtime.spans import Span
+from nexus.ledgers.runtime import trace, usage
+from nexus.ledgers.runtime.trace import Span
 from nexus.ledgers.runtime.usage import UsageRow
 from nexus.runs import Totals
 
@@ -76,7 +76,7 @@ async def test_a_span_recorded_again_keeps_its_beginning_and_gets_its_end(opened
         attributes={"call_id": "c"},
     )
     for span in (begun, ended):
-        await opened.runtime.write(spans.record, span=span)
+        await opened.runtime.write(trace.record_span, span=span)
 
     query = "SELECT started_at, duration_ms, outcome, attributes_json FROM spans"
     found = await opened.runtime.read(lambda c: c.execute(query).fetchall())

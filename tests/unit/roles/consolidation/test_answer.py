@@ -7,8 +7,8 @@ import pytest
 from nexus.errors import UnusableAnswerError
 from nexus.memory.conclusions.batches import Batch
 from nexus.memory.conclusions.observations import Draft
-from nexus.roles.consolidation import prompt
-from nexus.roles.consolidation.prompt import Shown
+from nexus.roles.consolidation import consolidation
+from nexus.roles.consolidation.consolidation import Shown
 
 BATCH = Batch(
     root_request_id=None, fact_ids=("fact_1", "fact_2"), observation_ids=("obs_1",), known_ids=("fact_0",)
@@ -20,7 +20,7 @@ def test_numbers_become_the_facts_that_were_shown() -> None:
 ```json
 {"observations": [{"text": " Two\\n lines ", "facts": [1, 3, 1], "revises": "O1"}], "nothing_new": [2, 3]}
 ```"""
-    found = prompt.read_answer(text, BATCH).conclusions
+    found = consolidation.read_answer(text, BATCH).conclusions
     assert found.drafts == (Draft(text="Two lines", fact_ids=("fact_1", "fact_0"), revises="obs_1"),)
     assert found.skipped == ("fact_2",)
 
@@ -58,7 +58,7 @@ def test_numbers_become_the_facts_that_were_shown() -> None:
 )
 def test_what_is_wrong_with_an_answer_is_said(bad: str, reason: str) -> None:
     with pytest.raises(UnusableAnswerError, match=reason):
-        prompt.read_answer(bad, BATCH)
+        consolidation.read_answer(bad, BATCH)
 
 
 SHOWN = Shown(
@@ -71,8 +71,8 @@ SHOWN = Shown(
 )
 
 
-def _read(*observations: dict[str, object]) -> prompt.Reading:
-    return prompt.read_answer(json.dumps({"observations": list(observations)}), BATCH, SHOWN)
+def _read(*observations: dict[str, object]) -> consolidation.Reading:
+    return consolidation.read_answer(json.dumps({"observations": list(observations)}), BATCH, SHOWN)
 
 
 def test_facts_are_cited_by_short_names_that_do_not_change() -> None:

@@ -11,7 +11,7 @@ from nexus.home import Home
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
 from nexus.memory.profile import OwnerProfile, versions
-from nexus.roles.consolidation import profile
+from nexus.roles import conclusions
 from nexus.testing import ModelRequest, ModelServer
 from unit.roles.consolidation.scene import consolidated, one_for_all, steady
 
@@ -126,7 +126,9 @@ async def test_a_few_facts_need_no_model(home: Home, server: ModelServer) -> Non
         assert "- The owner is allergic to nuts" in await content(app)
 
 
-@pytest.mark.parametrize(("kind", "title", "lines"), _EXAMPLE.findall(profile.instructions()))
+@pytest.mark.parametrize(
+    ("kind", "title", "lines"), _EXAMPLE.findall(conclusions.profile_instructions())
+)
 def test_an_example_is_taken_or_dropped_as_it_says(kind: str, title: str, lines: str) -> None:
     said = lines
     for placeholder, name in _NAMES.items():
@@ -135,6 +137,6 @@ def test_an_example_is_taken_or_dropped_as_it_says(kind: str, title: str, lines:
         f"fact_{label[1:]}": text for label, text in re.findall(r"^    (F\w+)\. (.*)$", said, re.MULTILINE)
     }
     (given,) = re.findall(r"^    (\{.*\})$", said, re.MULTILINE)
-    assert bool(profile.check_lines(given, facts)) == (kind == "Good"), title
+    assert bool(conclusions.check_lines(given, facts)) == (kind == "Good"), title
     # As it stands in the prompt, a line with a placeholder never passes.
-    assert "<" not in str(profile.check_lines(lines.strip().splitlines()[-1], facts))
+    assert "<" not in str(conclusions.check_lines(lines.strip().splitlines()[-1], facts))

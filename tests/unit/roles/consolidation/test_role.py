@@ -7,8 +7,8 @@ import pytest
 
 from nexus.errors import UnusableAnswerError
 from nexus.memory.conclusions.batches import Batch
-from nexus.roles.consolidation import prompt
-from nexus.roles.consolidation.prompt import Shown
+from nexus.roles.consolidation import consolidation
+from nexus.roles.consolidation.consolidation import Shown
 from nexus.roles.instructions import role_text
 
 _EXAMPLE = re.compile(r"^(Good|Bad): (.*?)\n\n((?:    .*\n?)+)", re.MULTILINE)
@@ -19,13 +19,13 @@ def _examples() -> list[tuple[str, str, str]]:
     return _EXAMPLE.findall(role_text("nexus.roles.consolidation"))
 
 
-def _read(lines: str) -> prompt.Reading:
+def _read(lines: str) -> consolidation.Reading:
     facts = dict(re.findall(r"^    (F\w+)\. (.*)$", lines, re.MULTILINE))
     (said,) = re.findall(r"^    (\{.*\})$", lines, re.MULTILINE)
     json.loads(said)
     batch = Batch(root_request_id=None, fact_ids=tuple(f"fact_{label[1:]}" for label in facts))
     shown = Shown({f"fact_{label[1:]}": text for label, text in facts.items()}, {})
-    return prompt.read_answer(said, batch, shown)
+    return consolidation.read_answer(said, batch, shown)
 
 
 def test_there_are_enough_examples_of_both_kinds() -> None:

@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from nexus.broker.agent.builtin import serve
-from nexus.broker.agent.builtin.catalog import weights
+from nexus.broker.agent.builtin import serve, weights
 from nexus.errors import ModelError
 
 CONTEXT_TOKENS: Final = 8_192

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from nexus import config, config_file
 from nexus.app import App
 from nexus.automations import quiet, when
-from nexus.broker.agent.capabilities import concerns, facts
+from nexus.broker.agent.knowledge import concerns, facts
 from nexus.broker.agent.providers import PROVIDERS, key_found, offers
 from nexus.broker.budgets import Budgets
 from nexus.config import Config

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from nexus import config, config_file, secrets
 from nexus.app import App
 from nexus.broker.agent import providers
-from nexus.broker.agent.capabilities import concerns, facts
+from nexus.broker.agent.knowledge import concerns, facts
 from nexus.broker.agent.providers import PROVIDERS, Choice, Offer, Provider
 from nexus.broker.budgets import Budgets
 from nexus.config import Config, ProviderConfig

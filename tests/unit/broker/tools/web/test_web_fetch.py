@@ -12,8 +12,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from nexus.broker.tools import Context, Sandbox
 from nexus.broker.tools.web import web_fetch
-from nexus.broker.tools.web.addresses import PublicNetwork, is_public
-from nexus.broker.tools.web.download import Downloader, Limits
+from nexus.broker.tools.web.download import Downloader, Limits, PublicNetwork, is_public
 from nexus.errors import ToolError
 from sites import Serve, answer, redirect, site
 
