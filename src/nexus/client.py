@@ -20,6 +20,7 @@ from httpx_sse import ServerSentEvent, aconnect_sse
 
 from nexus import clock, errors, ids
 from nexus.attachments import File
+from nexus.backoff import next_pause_s
 from nexus.errors import (
     AccessError,
     AgentError,
@@ -462,7 +463,7 @@ class _Connection:
                 failures += 1
                 if failures == _TRIES:
                     raise self._unreachable(error) from None
-                await asyncio.sleep(_PAUSE_S * 2**failures)
+                await asyncio.sleep(next_pause_s(failures, 2 * _PAUSE_S))
             else:
                 return
 
@@ -476,7 +477,7 @@ class _Connection:
             except httpx.TransportError as error:
                 if attempt == tries:
                     raise self._unreachable(error) from None
-            await asyncio.sleep(_PAUSE_S * 2**attempt)
+            await asyncio.sleep(next_pause_s(attempt, 2 * _PAUSE_S))
         raise AssertionError("unreachable")
 
     async def _stream(self, path: str, last_id: str) -> AsyncIterator[ServerSentEvent]:

@@ -18,12 +18,12 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
     nullcontext,
-    suppress,
 )
 from contextvars import ContextVar
 from typing import Final
 
 from nexus.ledgers.database import yield_point
+from nexus.watch import wait_at_most
 
 _PLACES: Final = 2
 """How many messages are worked on side by side, of each kind and in each half of their way."""
@@ -88,9 +88,7 @@ class Pace:
 
     async def let_pass(self, most_s: float | None = None) -> None:
         """Wait while somebody is ahead, though not for long: for work that nobody waits for."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_PASSING_S if most_s is None else most_s):
-                await self._clear.wait()
+        await wait_at_most(self._clear.wait(), _PASSING_S if most_s is None else most_s)
 
     @property
     def is_clear(self) -> bool:

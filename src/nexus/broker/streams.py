@@ -18,6 +18,7 @@ from typing import Self
 from nexus import clock
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE
 from nexus.runs import Delta, with_elapsed
+from nexus.watch import wait_at_most
 
 # Deltas that come within this time are written together: a subscriber cannot tell the difference. It grows
 # with the number of answers that are being written, because each delivery costs as much as what it carries.
@@ -179,7 +180,7 @@ class Streams:
             if deltas:
                 quiet_since, ask_s = time.monotonic(), self._ask_s()
             here = execution_id in self._written_here
-            await _woken(wake, _ASK_ENDED_S if here else pause_s)
+            await wait_at_most(wake.wait(), _ASK_ENDED_S if here else pause_s)
             if ended is not None and time.monotonic() - quiet_since > ask_s:
                 # What was written before the end is read once more.
                 over = await ended()
@@ -264,12 +265,6 @@ class _Reader:
     def close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
-
-
-async def _woken(event: asyncio.Event, most_s: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(most_s):
-            await event.wait()
 
 
 def _line(delta: Delta) -> bytes:

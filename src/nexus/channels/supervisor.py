@@ -21,6 +21,7 @@ import apsw
 from nexus import attachments, clock, ids
 from nexus.attachments import Attachment
 from nexus.automations import quiet
+from nexus.backoff import next_pause_s
 from nexus.channels import kinds
 from nexus.channels.adapter import (
     MAX_ID_BYTES,
@@ -200,14 +201,14 @@ class Channels:
 
     async def receive(self, name: str, message: Message) -> None:
         """Take a message in, set it aside, or wait until the home can do one of them."""
-        pause_s = self._pause_s
+        failures = 0
         while True:
             try:
                 await self._take_in(name, message)
             except self._retryable as error:
+                failures += 1
                 _log.warning("a message waits to be taken in: %s", error, extra={"channel": name})
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await asyncio.sleep(next_pause_s(failures, self._pause_s, _LONGEST_PAUSE_S))
             else:
                 return
 
@@ -300,7 +301,7 @@ class Channels:
 
     async def _keep_running(self, channel: _Channel) -> None:
         """Run an adapter for as long as the home is served, with longer and longer pauses when it fails."""
-        pause_s = self._pause_s
+        failures = 0
         while True:
             if await self._is_paused(channel):
                 await self._set_status(channel, "paused")
@@ -310,8 +311,10 @@ class Channels:
             if reason is None:
                 continue
             if channel.is_connected.is_set():
-                pause_s = self._pause_s
+                failures = 0
                 channel.is_connected.clear()
+            failures += 1
+            pause_s = next_pause_s(failures, self._pause_s, _LONGEST_PAUSE_S)
             _log.warning(
                 "Reconnecting to %s in %.0f s: %s",
                 channel.name,
@@ -321,7 +324,6 @@ class Channels:
             )
             await self._set_status(channel, "waiting", self._redact(reason))
             await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _run(self, channel: _Channel) -> str | None:
         """Run an adapter until it ends or is paused; why it ended, unless it was paused."""
@@ -428,7 +430,7 @@ class Channels:
         )
 
     async def _schedule_retry(self, waiting: ledger.Delivery, error: str, *, final: bool) -> None:
-        pause_s = min(self._pause_s * 2.0 ** (waiting.attempts + 1), _LONGEST_DELAY.total_seconds())
+        pause_s = next_pause_s(waiting.attempts + 2, self._pause_s, _LONGEST_DELAY.total_seconds())
         is_last = final or waiting.attempts + 1 >= _DELIVERY_ATTEMPTS
         at = None if is_last else self._now() + timedelta(seconds=pause_s)
         await self._ledgers.runtime.write(

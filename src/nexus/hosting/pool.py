@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from nexus import clock, config, heap, hosted, ids
 from nexus.app import App, Shared, salvaged
 from nexus.automations import firing
+from nexus.backoff import next_pause_s
 from nexus.channels.webhook import Webhook
 from nexus.engine.forgetting import remove_scope
 from nexus.engine.shared import HomeAwayError, SharedEngine
@@ -335,7 +336,7 @@ class Pool:
         except Exception as error:
             del self._homes[opened.id]
             count = self._failure_count(opened.id) + 1
-            pause_s = min(_PAUSE_S * 2 ** min(count - 1, 10), _LONGEST_PAUSE_S)
+            pause_s = next_pause_s(count, _PAUSE_S, _LONGEST_PAUSE_S)
             self._failures[opened.id] = _Failure(count=count, retry_at=time.monotonic() + pause_s)
             self._suspend(opened.id, pause_s)
             self.on_open(opened, time.perf_counter() - began, error)
@@ -468,7 +469,7 @@ class Pool:
         One that could not be made when the home was opened is begun again, and one that has what was erased
         is replaced. What a crash interrupted in erasing is finished.
         """
-        pause_s = _CHECK_AGAIN_S
+        failures = 0
         while True:
             try:
                 if self.fleet is not None:
@@ -484,8 +485,8 @@ class Pool:
                 return
             except (NexusError, OSError) as error:
                 _log.warning("a copy was not checked: %s", error, extra={"home": opened.id})
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_CHECK_PAUSE_S)
+            failures += 1
+            await asyncio.sleep(next_pause_s(failures, _CHECK_AGAIN_S, _LONGEST_CHECK_PAUSE_S))
             if opened.following is not None and opened.following.done() and opened.following.exception():
                 opened.following = asyncio.create_task(self._follow(opened, home))
 

@@ -37,7 +37,7 @@ from nexus.hosting import packed
 from nexus.ledgers import attach, events, reconcile, staging
 from nexus.ledgers.backup.manifest import require_sound
 from nexus.ledgers.failures import translate_errors
-from nexus.watch import repeat
+from nexus.watch import finish, repeat
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -470,7 +470,7 @@ logging: {{level: warn, type: text, stderr: true}}
         finally:
             # Also when this task is cancelled: no process stays behind.
             if process.returncode is None:
-                await asyncio.shield(_end(process))
+                await finish(_end(process))
             telling.cancel()
             self.pid = None
         _log.warning("litestream ended and is started again", extra={"code": process.returncode})

@@ -8,7 +8,6 @@ is withdrawn.
 
 import asyncio
 import errno
-import random
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
+from nexus.backoff import next_pause_s
 from nexus.broker import pace
 from nexus.broker.agent import model_requests
 from nexus.broker.agent.answering import Answering, Listener
@@ -147,7 +147,7 @@ class Asking:
         last = self._outages[-1]
         already_s = await self.journal.wait(last.text)
         longest_s = min(each.longest_wait_s for each in self._outages)
-        grown_s = min(_FIRST_WAIT_S * 2 ** min(rounds, 10), longest_s) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
+        grown_s = next_pause_s(rounds + 1, _FIRST_WAIT_S, longest_s, is_spread=True)
         pause_s = max(grown_s, min(each.asked_s for each in self._outages))
         if already_s + pause_s > self.limits.outage_ms / 1000:
             return False
@@ -342,7 +342,7 @@ class Asking:
         if not is_worth_repeating(error):
             return None
         asked_s = retry_after_s(error)
-        grown_s = min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
+        grown_s = next_pause_s(attempt + 1, _FIRST_PAUSE_S, _LONGEST_PAUSE_S, is_spread=True)
         pause_s = grown_s if asked_s is None else asked_s
         return pause_s if time.monotonic() + pause_s < self.deadline else None
 

@@ -17,6 +17,7 @@ from nexus import bubblewrap
 from nexus.broker.tools import seatbelt, watchdog
 from nexus.broker.tools.watchdog import Limits, Reason, Watchdog
 from nexus.errors import SandboxError
+from nexus.watch import finish
 
 _CHUNK_BYTES = 64 * 1024
 _LEFTOVER_SECONDS = 5
@@ -170,12 +171,7 @@ class Child:
         self._signal()
         if self._watchdog is not None:
             self._watchdog.stop()
-        closing = asyncio.ensure_future(self._finish())
-        try:
-            await asyncio.shield(closing)
-        except asyncio.CancelledError:
-            await closing
-            raise
+        await finish(self._finish())
 
     async def _finish(self) -> None:
         await self._process.wait()
