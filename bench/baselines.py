@@ -16,7 +16,7 @@ import numpy as np
 
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Embedder, Vectors
-from nexus.memory.embedding.sources import event_text
+from nexus.memory.embedding.vectors import event_text
 from nexus.memory.languages import detect
 from nexus.memory.recall.words import function_words, tokens
 

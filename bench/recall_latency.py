@@ -32,7 +32,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import Embedder, Vectors
 from nexus.memory.embedding.catalogue import VOCABULARY
-from nexus.memory.embedding.sources import Source
+from nexus.memory.embedding.vectors import Source
 from nexus.memory.recall.item import Budget, Query
 from nexus.memory.recall.recall import Recall
 

@@ -17,7 +17,7 @@ from nexus.automations import registration, reminders
 from nexus.automations.context import Occasion
 from nexus.automations.registry import Entry
 from nexus.automations.reminders import Place
-from nexus.automations.scheduling import Scheduling
+from nexus.automations.scheduling import Scheduling, schedule_tool
 from nexus.broker import broker
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.tools import Context as ToolContext
@@ -27,7 +27,6 @@ from nexus.broker.tools.recall import recall_tool, visible_to
 from nexus.broker.tools.sandbox import Grant as SandboxGrant
 from nexus.broker.tools.sandbox import Limits as SandboxLimits
 from nexus.broker.tools.sandbox import Sandbox
-from nexus.broker.tools.schedule import schedule_tool
 from nexus.broker.tools.send_file import send_file_tool
 from nexus.broker.tools.skill import skill_tool
 from nexus.channels.kinds import build_adapters

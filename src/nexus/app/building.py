@@ -48,7 +48,7 @@ from nexus.request import EVERYTHING, Visibility
 from nexus.roles.backfill.backfill import Backfilling
 from nexus.roles.calendar import CalendarSync
 from nexus.roles.conclusions import Conclusions
-from nexus.roles.memory_writer.sweep import Sweep
+from nexus.roles.memory_writer.turns import Sweep
 from nexus.roles.services import Services
 from nexus.skills.commands import Commands
 from nexus.skills.memory_socket import OWNER, MemorySocket

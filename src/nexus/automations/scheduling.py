@@ -1,13 +1,14 @@
 """What the `schedule` tool does: reminders and proposals, with the rights of the request it is called for."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from nexus.automations import proposals, registration, reminders, when
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.reminders import Place, Reminders
-from nexus.broker.tools.tool import Arguments, Call
-from nexus.errors import ToolError
+from nexus.broker.tools.tool import Arguments, Call, Context, Tool, parameters
+from nexus.errors import NexusError, ToolError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import sessions
 from nexus.ledgers.runtime.automations import Automation, NewAutomation
@@ -16,6 +17,36 @@ from nexus.request import Request
 AGENT = "nexus"
 """Who made what a call of the tool made."""
 OWNER = "owner"
+Act = Callable[[Arguments, Call], Awaitable[str]]
+"""Does what a call asks for, on behalf of its request."""
+
+
+def schedule_tool(act: Act) -> Tool:
+    """A tool that schedules, for whoever the call is made for."""
+
+    async def run(arguments: Arguments, context: Context) -> str:
+        if context.call is None:
+            raise ToolError("Nothing can be scheduled here")
+        try:
+            return await act(arguments, context.call)
+        except ToolError:
+            raise
+        except NexusError as error:
+            raise ToolError(error.message, hint=error.hint) from error
+
+    return Tool(
+        name="schedule",
+        description="Later `say` text or `ask` yourself. When: every Monday at 9.",
+        parameters=parameters(
+            "op",
+            op={"type": "string", "enum": ["say", "ask", "list", "delete", "propose"]},
+            when={"type": "string"},
+            text={"type": "string"},
+        ),
+        run=run,
+        # A call that is made again saves the same reminder, by its key.
+        repeatable=True,
+    )
 
 
 class Scheduling:

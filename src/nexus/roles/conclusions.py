@@ -58,9 +58,10 @@ _PROFILE_TIMEOUT_MS: Final = 180_000
 
 
 @cache
-def profile_instructions() -> str:
+def load_profile_task() -> str:
     """Load what the model is told to do."""
-    return resources.files(__package__ or "").joinpath("PROFILE.md").read_text(encoding="utf-8").strip()
+    file = resources.files("nexus.roles.consolidation") / "PROFILE.md"
+    return file.read_text(encoding="utf-8").strip()
 
 
 async def write_profile(services: "Services", context: "WorkContext") -> Version | None:
@@ -153,7 +154,7 @@ async def _ask_model(
     assembled.tools = ()
     assembled.situation = ""
     assembled.knows_owner = False
-    assembled.role_context = profile_instructions()
+    assembled.role_context = load_profile_task()
     assembled.output_schema = _PROFILE_SCHEMA
     assembled.max_turns = _PROFILE_TURNS
     assembled.timeout_ms = _PROFILE_TIMEOUT_MS

@@ -15,11 +15,10 @@ from nexus.ledgers import Ledgers
 from nexus.memory.conclusions import mental_models
 from nexus.memory.gate import Rules
 from nexus.memory.operations import BATCH, BATCH_EXAMPLE, OPERATIONS, Memory
-from nexus.memory.recall.item import KIND_NAMES, PATIENT_MS, Budget, Kind, Query
+from nexus.memory.recall.item import KIND_NAMES, PATIENT_MS, Budget, Kind, Query, describe_match
 from nexus.memory.recall.question import entities_named, understand
 from nexus.memory.recall.recall import Recall
 from nexus.memory.references import UnknownEntityError
-from nexus.memory.views.matches import describe_match
 from nexus.memory.writing import Provenance
 from nexus.request import EVERYTHING, Visibility
 

@@ -12,7 +12,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
 from nexus.memory.embedding import DEFAULT_MODEL, MODELS, Vectors, find, load
-from nexus.memory.embedding.sources import Source
+from nexus.memory.embedding.vectors import Source
 from nexus.memory.operations import Memory
 from nexus.memory.upkeep import review
 from nexus.memory.writing import Provenance

@@ -14,12 +14,11 @@ from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.memory import How
 from nexus.ledgers.runtime import requests
 from nexus.memory.recall import item
-from nexus.memory.recall.item import Kind, Link, Query, Strength
+from nexus.memory.recall.item import Kind, Link, Query, Strength, describe_match
 from nexus.memory.references import find_meant
 from nexus.memory.views import entities, episodes, facts
 from nexus.memory.views.episodes import Episode as StoredEpisode
 from nexus.memory.views.facts import Fact
-from nexus.memory.views.matches import describe_match
 from nexus.memory.writing import Provenance
 from nexus.request import Access, Event, Request
 from nexus.roles.reflection import Asking

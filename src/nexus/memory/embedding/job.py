@@ -11,8 +11,18 @@ import apsw
 
 from nexus import clock
 from nexus.ledgers import Ledgers, sql
-from nexus.memory.embedding.sources import KINDS, SQL, Kind, Row, Source, present, sources
-from nexus.memory.embedding.vectors import Position, Vectors, serving_model
+from nexus.memory.embedding.vectors import (
+    KINDS,
+    SQL,
+    Kind,
+    Position,
+    Row,
+    Source,
+    Vectors,
+    present,
+    serving_model,
+    sources,
+)
 
 _BATCH = 256
 # What is embedded in one go: a second's work or less, so that others can go ahead in between.

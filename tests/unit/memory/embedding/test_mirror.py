@@ -7,7 +7,7 @@ import pytest
 
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Mirror, Vectors
-from nexus.memory.embedding.sources import Source
+from nexus.memory.embedding.vectors import Source
 
 DIMENSIONS = 32
 

@@ -1,7 +1,7 @@
 """Birthdays, addresses and numbers are found with the person that they belong to, by the owner alone."""
 
 from nexus.ledgers import Ledgers
-from nexus.memory.embedding.sources import KINDS, sources
+from nexus.memory.embedding.vectors import KINDS, sources
 from nexus.memory.operations import Memory
 from nexus.memory.recall.item import Query
 from nexus.memory.recall.recall import Recall

@@ -126,7 +126,7 @@ async def test_a_few_facts_need_no_model(home: Home, server: ModelServer) -> Non
         assert "- The owner is allergic to nuts" in await content(app)
 
 
-@pytest.mark.parametrize(("kind", "title", "lines"), _EXAMPLE.findall(conclusions.profile_instructions()))
+@pytest.mark.parametrize(("kind", "title", "lines"), _EXAMPLE.findall(conclusions.load_profile_task()))
 def test_an_example_is_taken_or_dropped_as_it_says(kind: str, title: str, lines: str) -> None:
     said = lines
     for placeholder, name in _NAMES.items():
