@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from nexus.backoff import next_pause_s
 from nexus.errors import NexusError
 
 _MODIFY, _ATTRIB, _MOVED_TO, _CREATE = 0x2, 0x4, 0x80, 0x100
@@ -67,18 +68,18 @@ async def repeat(
 
     After each error in a row the pause doubles, up to the longest.
     """
-    next_s = pause_s
+    failures = 0
     while True:
         try:
             await work()
-            next_s = pause_s
+            failures = 0
         except NexusError as error:
             log.warning("%s: %s", failure, error)
-            next_s = max(pause_s, min(next_s * 2, longest_pause_s))
+            failures += 1
         except Exception:
             log.exception("%s", failure)
-            next_s = max(pause_s, min(next_s * 2, longest_pause_s))
-        await asyncio.sleep(next_s)
+            failures += 1
+        await asyncio.sleep(next_pause_s(failures + 1, pause_s, max(pause_s, longest_pause_s)))
 
 
 class Watch:
