@@ -30,13 +30,15 @@ def test_the_container_holds_what_is_there_and_runs_as_nobody_special() -> None:
     instructions = _instructions()
     kinds = [kind for kind, _ in instructions]
     assert kinds[:2] == ["ARG", "FROM"]
+    base = instructions[0][1].removeprefix("BASE=")
     assert kinds[-1] == "CMD"
     for kind, value in instructions:
         if kind == "COPY" and not value.startswith("--from="):
             *sources, _ = value.split()
             assert all((_ROOT / source).exists() for source in sources), value
         if kind == "FROM":
-            assert ":" in value, "a base without a version is another one tomorrow"
+            assert value.split()[0] == "${BASE}"
+            assert ":" in base, "a base without a version is another one tomorrow"
     values = dict(instructions)
     assert values["USER"] == "nexus"
     assert values["EXPOSE"] == str(PORT)
