@@ -67,9 +67,9 @@ def on_a_terminal(root: Path, *arguments: str, answer: str) -> tuple[int, str]:
 def test_a_dry_run_tells_what_would_go_and_changes_nothing(place: Path) -> None:
     done = nexus(place, "forget", "entity", "annie", "--dry-run")
     assert done.returncode == 0
-    assert "1 events" in done.stdout
-    assert "1 facts" in done.stdout
-    assert "2026-02-13T10:00:00.000Z" in done.stdout
+    assert "events 1" in done.stdout
+    assert "facts 1" in done.stdout
+    assert "Events from 2026-02-13 10:00" in done.stdout
     assert "Leeds" not in done.stdout
     assert events(place) == {"evt_1", "evt_2"}
 
@@ -109,7 +109,7 @@ def test_the_report_tells_what_went_and_what_could_not_be_reached(place: Path) -
     notes.write_text("Annie likes tea")
     done = nexus(place, "forget", "entity", "ent_anna", "--yes")
     assert done.returncode == 0
-    assert "1 events" in done.stdout
+    assert "events 1" in done.stdout
     assert "state/meeseeks/notes.md" in done.stdout
     assert "backups" in done.stdout
     again = nexus(place, "forget", "entity", "ent_anna", "--yes")

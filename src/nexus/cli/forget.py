@@ -10,7 +10,7 @@ from typing import Any, Final
 import apsw
 import click
 
-from nexus import hosted
+from nexus import clock, hosted
 from nexus.cli.memory_preview import preview_option, print_preview
 from nexus.cli.place import (
     json_option,
@@ -43,7 +43,8 @@ def _print_plan(plan: Plan, *, err: bool) -> None:
     click.echo(f"Would delete {_describe_target(plan.target)}:", err=err)
     _print_counts(plan.removed, plan.emptied, plan.files, err=err)
     if plan.first_event:
-        click.echo(f"Events from {plan.first_event} to {plan.last_event}.", err=err)
+        last = plan.last_event or plan.first_event
+        click.echo(f"Events from {clock.minute(plan.first_event)} to {clock.minute(last)}.", err=err)
     if plan.mentions:
         click.echo("Matches in events and facts, by name:", err=err)
         commonest = sorted(plan.mentions.items(), key=lambda entry: -entry[1])
@@ -165,13 +166,13 @@ def _print_counts(removed: Mapping[str, int], emptied: Mapping[str, int], files:
         if texts:
             click.echo(f"  {ledger if not rows else '':<11}emptied: {', '.join(texts)}", err=err)
     if files:
-        click.echo(f"  {'files':<11}{files:,} attachments", err=err)
+        click.echo(f"  {'files':<11}attachments {files:,}", err=err)
 
 
 def _list_counts(counts: Mapping[str, int], ledger: str) -> list[str]:
     """List the counts of one ledger, whose keys are `ledger.table`."""
     start = f"{ledger}."
-    return [f"{count:,} {path[len(start) :]}" for path, count in counts.items() if path.startswith(start)]
+    return [f"{path[len(start) :]} {count:,}" for path, count in counts.items() if path.startswith(start)]
 
 
 def _print_kept(kept: Mapping[str, int], *, err: bool) -> None:
