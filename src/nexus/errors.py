@@ -43,6 +43,7 @@ from typing import ClassVar, Final
 
 _TYPES: Final = "urn:nexus:error:"
 _WORDS: Final = re.compile(r"[A-Z][a-z]*")
+RESTART_AFTER_UPGRADE: Final = "If Nexus was upgraded while it was running, restart it."
 
 
 def type_of(name: str) -> str:

@@ -56,9 +56,9 @@ from nexus.broker.tools import Limits as SandboxLimits
 from nexus.config import AgentsConfig, Config
 from nexus.context import AssembledContext, compaction, history
 from nexus.context.assemble import with_profile
-from nexus.errors import TEMPORARY_LEDGER_ERRORS, AgentError, NexusError, ToolError
+from nexus.errors import RESTART_AFTER_UPGRADE, TEMPORARY_LEDGER_ERRORS, AgentError, NexusError, ToolError
 from nexus.home import PRIVATE_DIRECTORY, Home
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import messages, tool_calls, turns
 from nexus.ledgers.agents.history import Turn as PastTurn
 from nexus.ledgers.agents.messages import NewMessage
@@ -210,7 +210,7 @@ class AgentRun:
             # What runs after a turn may fork the conversation with it: it is over when they begin. After a
             # crash the resumed run finds this turn and replays it.
             await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status="done", error=None)
-            result = await self._callbacks.after_run(request, context, result)
+            result = await self._deliver(request, context, result)
             if stream.is_held or result.response.changed_by:
                 stream.replace(result.response.content)
         except asyncio.CancelledError:
@@ -236,6 +236,21 @@ class AgentRun:
         await self._end(request, context, "done", result.response.content)
         self._broker.streams.finish(self._run.execution.id, stream)
         return result.to_json()
+
+    async def _deliver(self, request: Request, context: AssembledContext, result: Result) -> Result:
+        """Let the layer above deliver the answer, and do what follows."""
+        try:
+            return await self._callbacks.after_run(request, context, result)
+        except asyncio.CancelledError:
+            channel = request.event.channel
+            if self._run.context.entry.reason not in {"cancelled", "timeout"} or channel is None:
+                raise
+            if not await self._ledgers.events.read(
+                events.find_by_external_id, channel=channel, external_id=result.execution_id
+            ):
+                raise
+        # The stop came too late: the answer is on record, and may have been read. Only the rest was cut off.
+        return await self._callbacks.after_run(request, context, result)
 
     async def _find_automation(self, request: Request, context: AssembledContext) -> str:
         """The automation that this run works for, if any: the one that started it, or its dispatcher's."""
@@ -665,4 +680,6 @@ def _read_secrets(home: Home) -> list[str]:
 def _describe_error(error: Exception) -> str:
     if isinstance(error, NexusError):
         return str(error)
+    if isinstance(error, ImportError):
+        return f"A module can't be loaded: {error}. {RESTART_AFTER_UPGRADE}"
     return f"Internal error: {type(error).__name__}: {error}"

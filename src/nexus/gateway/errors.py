@@ -110,6 +110,8 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, ImportError):
+        return _answer(500, f"A module can't be loaded: {error}", errors.RESTART_AFTER_UPGRADE)
     return _answer(500, "Internal error", "See `nexus logs`.")
 
 

@@ -45,3 +45,16 @@ def test_a_method_that_is_not_allowed_is_answered_with_those_that_are() -> None:
     answer = TestClient(server).post("/things/one")
 
     assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET")
+
+
+def test_a_program_that_was_replaced_while_it_ran_says_to_restart_it() -> None:
+    server = FastAPI()
+    errors.install(server)
+
+    @server.get("/")
+    async def fail() -> None:  # pyright: ignore[reportUnusedFunction]
+        raise ImportError("cannot import name 'recall'")
+
+    answer = TestClient(server, raise_server_exceptions=False).get("/")
+
+    assert (answer.status_code, "restart" in answer.json()["hint"]) == (500, True)

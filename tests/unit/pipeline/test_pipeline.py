@@ -72,6 +72,30 @@ async def test_every_stage_is_traced_in_order(home: Home, server: ModelServer) -
     assert (stored.status, stored.stage, stored.access.level) == ("done", "finalize", "owner")
 
 
+async def test_a_run_that_is_stopped_after_its_answer_is_on_record_is_done(
+    home: Home, server: ModelServer
+) -> None:
+    is_delivered = asyncio.Event()
+
+    async def hold(_: Context) -> None:
+        if not is_delivered.is_set():
+            is_delivered.set()
+            await asyncio.Event().wait()
+
+    server.script("Hi")
+    async with app_on(home, server) as app:
+        await register(app, "hold", "after:deliverResponse", hold)
+        run = await app.send("Hello")
+        await is_delivered.wait()
+        await run.cancel()
+        result = await run.result()
+        stored = await app.ledgers.runtime.read(requests.get, request_id=result.request_id)
+    assert result.response.content == "Hi"
+    assert stored is not None
+    assert (stored.status, stored.stage) == ("done", "finalize")
+    assert len(server.requests) == 1
+
+
 async def test_every_hook_point_fires_in_order_in_one_request(home: Home, server: ModelServer) -> None:
     """From the message to the answer, with a worker in between; proven from the stored trace."""
     seen: list[tuple[str, str]] = []
