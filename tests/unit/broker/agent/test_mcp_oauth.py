@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import httpx2
 import keyring
 import pytest
 from keyring.backends.fail import Keyring as NoKeyring
@@ -166,6 +167,37 @@ async def test_a_code_works_once_and_a_refusal_is_told(home: Home, vault: tuple[
     refused = _Person()
     with pytest.raises(ToolError, match="refused the sign-in: access_denied"):
         await oauth.sign_in("vault", McpConfig(url=url), _REDIRECT, refused.show, refused.wait)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_refused"),
+    [
+        ("http://169.254.169.254/latest", True),
+        ("https://router.example/metadata", True),
+        ("http://login.example/metadata", True),
+        ("https://login.example/metadata", False),
+        ("https://mcp.example/metadata", False),
+    ],
+)
+async def test_a_server_on_the_internet_sends_nobody_to_private_addresses(
+    metadata: str, is_refused: bool
+) -> None:
+    known = {"router.example": "192.168.0.1", "169.254.169.254": "169.254.169.254"}
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return [known.get(host, "93.184.216.34")]
+
+    auth = oauth.Auth("mcp", "https://mcp.example/mcp", oauth.Keeper(), resolve=resolve)
+    flow = auth.async_auth_flow(httpx2.Request("POST", "https://mcp.example/mcp"))
+    first = await anext(flow)
+    about = {"www-authenticate": f'Bearer resource_metadata="{metadata}"'}
+    refused = httpx2.Response(401, headers=about, request=first)
+    if is_refused:
+        with pytest.raises(ToolError, match="no public address with TLS"):
+            await flow.asend(refused)
+    else:
+        assert str((await flow.asend(refused)).url) == metadata
+        await flow.aclose()
 
 
 def test_the_program_signs_in_over_a_link_and_no_backup_holds_the_tokens(

@@ -21,6 +21,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 
 from nexus import secrets
 from nexus.broker.agent.tls import ssl_context
+from nexus.broker.tools.web import addresses
 from nexus.config import McpConfig
 from nexus.errors import SecretError, ToolError
 
@@ -93,8 +94,10 @@ class Auth(OAuthClientProvider):
         redirect_uri: str = _NO_BROWSER,
         show: Callable[[str], Awaitable[None]] | None = None,
         wait: Callable[[], Awaitable[str]] | None = None,
+        resolve: addresses.Resolve = addresses.resolve,
     ) -> None:
         self._keeper = keeper
+        self._resolve = resolve
         self._wait = wait
         self._refused = ""
         """The header of a request that the server refused."""
@@ -128,6 +131,7 @@ class Auth(OAuthClientProvider):
             try:
                 outgoing = await anext(flow)
                 while True:
+                    await self.check_target(outgoing.url)
                     response = yield outgoing
                     outgoing = await flow.asend(response)
             except StopAsyncIteration:
@@ -157,6 +161,27 @@ class Auth(OAuthClientProvider):
         context.protected_resource_metadata = context.protected_resource_metadata or found.resource
         if found.resource and not context.auth_server_url and found.resource.authorization_servers:
             context.auth_server_url = str(found.resource.authorization_servers[0])
+
+    async def check_target(self, url: httpx2.URL) -> None:
+        """Refuse where a server on the internet sends this machine, unless that is on the internet, too.
+
+        What it says of itself may name a router, or a cloud's metadata. Only TLS holds a name to its address.
+        """
+        own = httpx2.URL(self.context.server_url)
+        if (url.scheme, url.netloc) == (own.scheme, own.netloc) or not await self._is_public(own):
+            return
+        if url.scheme != "https" or not await self._is_public(url):
+            raise ToolError(
+                f"The MCP server names {url.scheme}://{url.host} for the sign-in: no public address with TLS",
+                hint="Ask its operator, or remove the server.",
+            )
+
+    async def _is_public(self, url: httpx2.URL) -> bool:
+        try:
+            found = await self._resolve(url.host, url.port or 443)
+        except (OSError, UnicodeError):
+            return False
+        return all(map(addresses.is_public, found))
 
     def _may_refresh(self) -> bool:
         tokens = self._keeper.found.tokens
@@ -257,8 +282,9 @@ async def _revoke(found: SignIn) -> bool:
                 given = {"token": token, "token_type_hint": kind, "client_id": found.client.client_id}
                 data, headers = auth.context.prepare_token_auth(given, {})
                 try:
+                    await auth.check_target(httpx2.URL(str(found.server.revocation_endpoint)))
                     sent = await http.post(str(found.server.revocation_endpoint), data=data, headers=headers)
                     done = done and sent.status_code == 200
-                except httpx2.HTTPError:
+                except (httpx2.HTTPError, ToolError):
                     done = False
     return done
