@@ -71,6 +71,8 @@ class Served:
     remote_clients: "RemoteClients | None" = None
     """MCP clients that sign in with OAuth; None where the settings don't let them."""
     oauth: ASGIApp | None = None
+    sign_ins: dict[str, asyncio.Future[str]] = field(default_factory=dict[str, "asyncio.Future[str]"])
+    """Sign-ins to MCP servers that wait for a browser, by their state."""
     restart: Callable[[], None] | None = None
     """Opens the home again with its saved settings; None where its host decides when."""
     making_mcp: asyncio.Lock = field(default_factory=asyncio.Lock)

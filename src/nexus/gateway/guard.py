@@ -6,7 +6,7 @@ with 401 whatever it asks for, so that nothing can be learned about what there i
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
@@ -162,6 +162,8 @@ def limit_silence(receive: Receive, timeout_ms: int) -> Receive:
 
 
 LOGIN: Final = "/login"
+SIGNED_IN: Final = "/mcp-servers/signed-in"
+"""Where a browser ends that signed in to an MCP server. It brings the state of the sign-in, and no cookie."""
 UPLOADS: Final = "/api/uploads"
 """What is sent there may be of any size: its own endpoint writes it to disk as it comes, up to a limit."""
 HOOKS: Final = "/hooks/"
@@ -207,12 +209,14 @@ class Guard:
         rules: Rules,
         check_signature: CheckSignature | None = None,
         remote_clients: "RemoteClients | None" = None,
+        sign_ins: Container[str] = (),
     ) -> None:
         self._app = app
         self._keys = keys
         self._rules = rules
         self._check_signature = check_signature
         self._remote_clients = remote_clients
+        self._sign_ins = sign_ins
         self._requests = Bucket(rules.rate_per_s, rules.rate_per_s * BURST_S)
         self._refusals = Bucket(_REFUSALS_PER_S, _REFUSALS_AT_ONCE)
 
@@ -220,7 +224,7 @@ class Guard:
         request, send = Request(scope), _with_headers(send)
         refused = self._check_origin(request.headers) or await self._login(request)
         is_hook = self._check_signature is not None and _is_hook(request)
-        if refused is None and self._remote_clients is not None and self._remote_clients.asks_openly(request):
+        if refused is None and self._asks_openly(request):
             refused = None if self._refusals.take() else refusal(429, *_TOO_MANY_ATTEMPTS)
         elif refused is None and not is_hook:
             refused = await self.check_access(request) or self._check_rate()
@@ -249,6 +253,12 @@ class Guard:
                 await self._app(scope, replay_body(body, receive), send)
                 return
         await refused(scope, receive, send)
+
+    def _asks_openly(self, request: Request) -> bool:
+        """Whether a request needs no token: a step of OAuth, which brings what proves it."""
+        if request.method == "GET" and request.url.path == SIGNED_IN:
+            return request.query_params.get("state", "") in self._sign_ins
+        return self._remote_clients is not None and self._remote_clients.asks_openly(request)
 
     def _check_rate(self) -> Response | None:
         """Count a request that has proved who sent it; others use up nothing of the owner's rate."""

@@ -134,7 +134,7 @@ class Gateway:
             if push.is_available():
                 await _notify(self._app, opening)
             limits = make_rules(config, self._socket)
-            guard = Guard(server, self._keys, limits, self._check_signature, remote)
+            guard = Guard(server, self._keys, limits, self._check_signature, remote, served.sign_ins)
             observed = Observer(guard, served.metrics, server.routes)
             await opening.enter_async_context(Listener(observed, self._socket))
             self._stack = opening.pop_all()

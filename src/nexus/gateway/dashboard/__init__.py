@@ -26,6 +26,7 @@ from nexus.gateway.dashboard.pages import (
     facts,
     follow_ups,
     imports,
+    mcp_servers,
     memory,
     notifications,
     overview,
@@ -84,6 +85,7 @@ def routes() -> list[BaseRoute]:
         *usage.ROUTES,
         *channels.ROUTES,
         *people.ROUTES,
+        *mcp_servers.ROUTES,
         *notifications.ROUTES,
         *settings.ROUTES,
         *setup.ROUTES,
@@ -95,7 +97,7 @@ async def _show_missing(request: Request, error: Exception, otherwise: Any) -> R
     """Show a page for a person whose browser asks for what is not there; programs are told as ever."""
     told = cast("HTTPException", error)
     asks = "text/html" in request.headers.get("accept", "")
-    if not asks or request.url.path.startswith(("/api/", "/mcp", OPENAI)):
+    if not asks or request.url.path.startswith(("/api/", OPENAI)) or request.url.path == "/mcp":
         return await otherwise(request, error)
     lost = MissingError("Page not found", hint="Use the menu to find a page.")
     return await page(request, "error.html", told.status_code, error=lost, active=None)
