@@ -41,7 +41,8 @@ async def app(home: Home, server: ModelServer) -> AsyncIterator[App]:
     app = app_for_gateway(home, server)
     models = replace(app.config.models, worker=("test/small",))
     tools = replace(app.config.tools, ask=("write",))
-    async with App(home, replace(app.config, models=models, tools=tools)) as app:
+    files = replace(app.config.attachments, max_bytes=100_000)
+    async with App(home, replace(app.config, models=models, tools=tools, attachments=files)) as app:
         yield app
 
 
@@ -672,7 +673,7 @@ async def test_answers_are_what_openai_publishes(http: httpx.AsyncClient, server
 async def test_a_session_of_somebody_else_is_not_continued(
     http: httpx.AsyncClient, client: openai.AsyncOpenAI, app: App, server: ModelServer
 ) -> None:
-    """The identifiers of a client are data: they name no session of a channel, and nothing else."""
+    """What a client calls its user is data: it names no session but its own."""
     server.always("Hello!")
     theirs = await app.receive("I am a guest", session_label="guests", channel="api")
     await theirs.run.result()
