@@ -21,7 +21,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 
 from nexus import secrets
 from nexus.broker.agent.tls import ssl_context
-from nexus.broker.tools.web import addresses
+from nexus.broker.tools.web.download import Resolve, is_public, resolve
 from nexus.config import McpConfig
 from nexus.errors import SecretError, ToolError
 
@@ -94,7 +94,7 @@ class Auth(OAuthClientProvider):
         redirect_uri: str = _NO_BROWSER,
         show: Callable[[str], Awaitable[None]] | None = None,
         wait: Callable[[], Awaitable[str]] | None = None,
-        resolve: addresses.Resolve = addresses.resolve,
+        resolve: Resolve = resolve,
     ) -> None:
         self._keeper = keeper
         self._resolve = resolve
@@ -181,7 +181,7 @@ class Auth(OAuthClientProvider):
             found = await self._resolve(url.host, url.port or 443)
         except (OSError, UnicodeError):
             return False
-        return all(map(addresses.is_public, found))
+        return all(map(is_public, found))
 
     def _may_refresh(self) -> bool:
         tokens = self._keeper.found.tokens
