@@ -43,6 +43,7 @@ _POLL_S: Final = 60.0
 """How often a server without IDLE is asked, and how long IDLE is trusted."""
 _TOKEN_TIMEOUT_S: Final = 30.0
 _SMTP_TIMEOUT_S: Final = 30.0
+_LONGEST_SUBJECT: Final = 80
 _PERMANENT: Final = 500
 _LOGO_BYTES: Final = 20_000
 _LONGEST_TEXT: Final = MAX_TEXT_BYTES // 4
@@ -256,7 +257,9 @@ def compose_mail(delivery: Delivery, address: str) -> EmailMessage:
     mail = EmailMessage()
     mail["From"] = address
     mail["To"] = to
-    mail["Subject"] = f"Re: {delivery.title}" if delivery.title else "Your message"
+    opening = " ".join(delivery.text.strip(" *#\n").partition("\n")[0].split())[:_LONGEST_SUBJECT]
+    unanswered = "Your message" if delivery.reply_to or not opening else opening.rstrip(" *")
+    mail["Subject"] = f"Re: {delivery.title}" if delivery.title else unanswered
     mail["Date"] = formatdate()
     mail["Message-ID"] = f"<{delivery.key}@{address.rpartition('@')[2]}>"
     mail["Auto-Submitted"] = "auto-replied"

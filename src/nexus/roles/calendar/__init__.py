@@ -64,11 +64,13 @@ def open_calendars(services: "Services", now: clock.Clock = clock.now) -> "Calen
 async def list_day(services: "Services", day: date) -> list[str]:
     """List what takes place on a day, a line for each."""
     from nexus.roles.calendar.agenda import describe_slot
+    from nexus.roles.calendar.wording import PREFIX
 
     slots = await open_calendars(services).find_agenda(day, day + timedelta(days=1))
     items = await (await services.open_recall()).load_items([slot.fact_id for slot in slots])
     texts = {item.id: item.text for item in items if item.replaced_by is None}
-    return [describe_slot(slot, texts[slot.fact_id]) for slot in slots if slot.fact_id in texts]
+    found = [describe_slot(slot, texts[slot.fact_id]) for slot in slots if slot.fact_id in texts]
+    return [each.removeprefix(PREFIX) for each in found]
 
 
 class CalendarSync:

@@ -30,7 +30,11 @@ def plugin(services: "Services | None", config: "Config | None") -> Plugin:
     at, zone, place = time(8), "UTC", dict[str, Any]()
     if config is not None:
         at, zone = parse_time(config.brief.at), reminders.find_zone(config.automations)
-        given = {"channel": config.brief.channel, "thread": config.brief.thread}
+        thread, channel = config.brief.thread, config.channels.get(config.brief.channel)
+        if channel is not None and channel.kind == "email" and channel.owner and " " not in thread:
+            # A conversation by mail begins with its recipient; all briefs are one.
+            thread = f"{thread or channel.owner[0]} {NAME}@nexus.invalid"
+        given = {"channel": config.brief.channel, "thread": thread}
         place = {key: value for key, value in given.items() if value}
     return Plugin(
         name=NAME,

@@ -11,7 +11,9 @@ from nexus.app import App
 from nexus.automations.context import Context
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.services import BrokerServices
-from nexus.config import AutomationsConfig, BriefConfig, Config
+from nexus.channels.adapter import Delivery
+from nexus.channels.email import compose_mail
+from nexus.config import AutomationsConfig, BriefConfig, ChannelConfig, Config
 from nexus.errors import ConfigError
 from nexus.home import Home
 from nexus.ledgers.memory import NewFact, append_facts, follow_ups
@@ -132,3 +134,14 @@ def test_its_time_and_place_are_settings() -> None:
     assert made.config == {"channel": "telegram", "thread": "4471"}
     with pytest.raises(ConfigError, match="no time of day"):
         daily_brief.plugin(None, replace(CONFIG, brief=BriefConfig(at="soon")))
+
+
+@pytest.mark.parametrize("thread", ["", "me@home.example"])
+def test_by_mail_it_goes_to_the_owner(thread: str) -> None:
+    mail = ChannelConfig(kind="email", owner=("me@home.example",))
+    config = replace(CONFIG, channels={"mail": mail}, brief=BriefConfig(channel="mail", thread=thread))
+    place = daily_brief.plugin(None, config).config
+    assert place == {"channel": "mail", "thread": "me@home.example daily-brief@nexus.invalid"}
+    sent = Delivery(key="evt_1", thread=place["thread"], text="Thursday 2026-11-19\n\n**Today**\n- Choir")
+    written = compose_mail(sent, "agent@home.example")
+    assert (written["To"], written["Subject"]) == ("me@home.example", "Thursday 2026-11-19")
