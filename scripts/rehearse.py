@@ -296,8 +296,7 @@ def _install_with_tools(stage: Stage, files: Path, requirement: str) -> None:
         ("uv", ("tool", "install", "--offline", "--no-index", "--find-links", str(files)), "uv"),
         ("pipx", ("install", f"--pip-args=--no-index --find-links {files}"), "pipx"),
     ):
-        program = shutil.which(tool)
-        if program is None:
+        if shutil.which(tool) is None:
             stage.log.say(f"\n{tool} is not on this machine: not tried.")
             continue
         stage.log.heading(f"Install with {tool}")
@@ -309,7 +308,7 @@ def _install_with_tools(stage: Stage, files: Path, requirement: str) -> None:
             "PIPX_BIN_DIR": str(folder / "bin"),
             "PIPX_DEFAULT_PYTHON": sys.executable,
         }
-        stage.run(program, *words, "--python", sys.executable, requirement, environment=folders, quiet=True)
+        stage.run(tool, *words, "--python", sys.executable, requirement, environment=folders, quiet=True)
         venv = folder / "venvs" / "nexus-runtime" if tool == "pipx" else folder / "nexus-runtime"
         _use(stage, venv, name)
 
