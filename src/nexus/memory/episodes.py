@@ -20,10 +20,11 @@ from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory import entities
 from nexus.memory.arguments import Arguments
-from nexus.memory.grouping import PROCESSOR
 from nexus.memory.references import OWN_ID, is_known, resolve
 from nexus.memory.writing import Provenance, Scope, Step, storable_or_none
 
+# As `nexus forget` knows it: the events of an episode that is forgotten become undone under this name.
+PROCESSOR: Final = "episodes"
 EXAMPLE: Final = (
     'memory-write.sh episode --channel imessage --start "2026-02-13T10:00:00Z" --end "2026-02-13T10:30:00Z" '
     '--summary "Discussion about project timeline" --events event-1,event-2 --entities entity-123'

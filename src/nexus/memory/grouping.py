@@ -15,8 +15,6 @@ from nexus.ledgers.sql import rows
 from nexus.memory import episodes
 from nexus.memory.digest import describe_episodes
 
-# As `nexus forget` knows it: the events of an episode that is forgotten become undone under this name.
-PROCESSOR: Final = "episodes"
 DEFINITION: Final = "conversation"
 _STRATEGY: Final = "gap-and-budget"
 _DEFAULTS: Final = {"gap_minutes": 60, "budget_tokens": 4_000}
@@ -100,7 +98,7 @@ class Stretch:
     def write(self, connection: apsw.Connection, mentions: dict[str, int]) -> str | None:
         """Record the episode and that its events are done; None where another process was quicker."""
         queries = sql.queries("memory")
-        undone = rows(connection, queries["undone_events"], (json.dumps(self.event_ids), PROCESSOR))
+        undone = rows(connection, queries["undone_events"], (json.dumps(self.event_ids), episodes.PROCESSOR))
         if len(undone) < len(self.events):
             return None
         episode_id, earlier = ids.new("epi"), self._find_previous(connection)
@@ -114,7 +112,7 @@ class Stretch:
         connection.executemany(queries["link_episode_event"], links)
         named = [(episode_id, entity_id, count) for entity_id, count in mentions.items()]
         connection.executemany(queries["mention_entity"], named)
-        done = [(PROCESSOR, "event", event_id, self.now) for event_id in self.event_ids]
+        done = [(episodes.PROCESSOR, "event", event_id, self.now) for event_id in self.event_ids]
         connection.executemany(queries["mark_done"], done)
         return episode_id
 
@@ -233,7 +231,7 @@ async def _find_waiting(ledgers: Ledgers, since_seq: int) -> tuple[dict[str, lis
 
 async def _find_undone(ledgers: Ledgers, event_ids: list[str]) -> set[str]:
     query = sql.queries("memory")["undone_events"]
-    found = await ledgers.memory.read(rows, query, (json.dumps(event_ids), PROCESSOR))
+    found = await ledgers.memory.read(rows, query, (json.dumps(event_ids), episodes.PROCESSOR))
     return {str(row[0]) for row in found}
 
 

@@ -34,3 +34,12 @@ def test_every_short_help_fits_its_line() -> None:
             limit = 80 - 8 - max(map(len, command.commands))
             for each in command.commands.values():
                 assert not each.get_short_help_str(limit).endswith("..."), f"nexus {name} {each.name}"
+
+
+def test_the_front_of_the_memory_shows_what_a_person_wants_first() -> None:
+    told = CliRunner().invoke(program, ["memory", "--help"]).output.partition("Commands:")[2]
+    listed = {line.split()[0] for line in told.splitlines() if line.strip()}
+    assert {"facts", "people", "changes", "correct", "advanced"} <= listed
+    assert not {"candidates", "episodes", "timeline", "unmerge"} & listed
+    for hidden in ("candidates", "episodes"):
+        assert CliRunner().invoke(program, ["memory", hidden, "--help"]).exit_code == 0
