@@ -70,6 +70,21 @@ def _unfold_memories(page: Page) -> None:
     page.locator(".memories").last.scroll_into_view_if_needed()
 
 
+def _ask_without(page: Page) -> None:
+    """Ask once more without the first memory of the last answer that has some."""
+    _unfold_memories(page)
+    page.locator(".memories").last.get_by_role("button", name="Answer without it").first.click()
+    page.locator(".experiment .prose").last.wait_for(timeout=_PATIENCE_MS)
+    expect(page.locator(".experiment.pending")).to_have_count(0, timeout=_PATIENCE_MS)
+    page.locator(".experiment").last.scroll_into_view_if_needed()
+
+
+def _preview(page: Page) -> None:
+    """See which prompts would have been different."""
+    page.get_by_role("button", name="Preview").click()
+    page.locator("#preview .preview").wait_for(timeout=10 * _PATIENCE_MS)
+
+
 def _say(text: str) -> Callable[[Page], None]:
     def said(page: Page) -> None:
         page.get_by_label("Message").fill(text)
@@ -163,6 +178,16 @@ def _forget(page: Page) -> None:
     expect(page.get_by_role("button", name="Delete permanently")).to_be_visible()
 
 
+def _erase(page: Page) -> None:
+    """Forget somebody for good: the page shows the receipt."""
+    page.locator("td.main a").first.click()
+    _forget(page)
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Delete permanently").click()
+    page.get_by_role("link", name="Download the receipt").wait_for(timeout=_PATIENCE_MS)
+
+
+_FORGOTTEN: Final = "/memory/entities?q=Ines"
 _FACT: Final = "/memory/facts/{id}"
 _CURRENT_FACT: Final = "/memory/facts?q=Clara"
 _REVIEW: Final = "/memory/review?days=365"
@@ -181,6 +206,7 @@ DEMO: Final = (
     Shot(name="chat", route="/chat"),
     Shot(name="chat-session", route="/chat/{label:path}", start="/chat", follow=".talks nav a >> nth=1"),
     Shot(name="chat-memories", route="/chat", act=_unfold_memories),
+    Shot(name="chat-without", route="/chat", act=_ask_without),
     Shot(name="chat-pending", route="/chat/{label:path}", start="/chat/tidal-room", act=_say_and_wait),
     Shot(name="chat-refused", route="/chat/{label:path}", start="/chat/piano", act=_refused),
     Shot(name="requests", route="/requests"),
@@ -227,6 +253,14 @@ DEMO: Final = (
     Shot(name="review-decided", route="/memory/review", start=_REVIEW, act=_decide),
     Shot(name="review-none", route="/memory/review", start="/memory/review?status=rejected&days=1"),
     Shot(name="forget-fact", route="/memory/forget", start="/memory/facts", follow="a[aria-label=Forget]"),
+    Shot(
+        name="forget-preview",
+        route="/memory/forget",
+        start="/memory/facts?q=hazelnuts",
+        follow="a[aria-label=Forget] >> nth=-1",
+        act=_preview,
+    ),
+    Shot(name="forget-receipt", route="/memory/forget", start=_FORGOTTEN, act=_erase),
     Shot(
         name="forget-entity",
         route="/memory/forget",
@@ -390,6 +424,10 @@ def _model() -> ModelServer:
     model = ModelServer()
     model.when(lambda asked: asked.last_user.endswith("When does it open?")).always(
         Turn(_ANSWER, faults=[failures.Hold(gate="never", after_deltas=20)])
+    )
+    # An experiment has no tools.
+    model.when(lambda asked: not asked.json.get("tools")).always(
+        Turn("Booked: 20 December, 10:40, back on 24 December. What should the host know about hazelnuts?")
     )
     model.always(failures.HttpError("invalid_request"))
     return model

@@ -13,18 +13,25 @@ from pathlib import Path
 
 import pytest
 
+from apps import settings
 from long_form import times
 from new_homes import new_home
 from nexus import clock
-from nexus.config import Config, LedgersConfig
+from nexus.app import App, building
+from nexus.config import Config, LedgersConfig, MemoryConfig
 from nexus.demo.filling import Demo, fill
 from nexus.evaluation import preview
 from nexus.evaluation.preview import Change, Prompt, Replay
 from nexus.home import Home
 from nexus.ledgers import Ledgers, backup, forgetting, sql
+from nexus.ledgers.runtime import requests
 from nexus.memory.embedding import Vectors
+from nexus.memory.embedding.background import Open
 from nexus.memory.profile import OwnerProfile
 from nexus.memory.writing import Provenance
+from nexus.roles import memory_injection
+from nexus.roles.memory_injection import injection
+from nexus.testing import ModelServer, Turn
 from unit.memory.recall.homes import WordHashes
 
 _CHANGES = times(3, long=50)
@@ -122,3 +129,55 @@ async def test_what_the_preview_says_is_what_happens(month: Home, tmp_path: Path
     assert found.differences == preview.compare(before, after)
     assert found.forgotten == len(before.keys() - after.keys())
     assert (found.profile_before, found.profile_after) == (profile_before, profile_after)
+
+
+def make_opener(_: MemoryConfig) -> Open:
+    def open_model(_: str | None) -> WordHashes:
+        return WordHashes()
+
+    return open_model
+
+
+@pytest.mark.parametrize("number", range(times(1, long=20)))
+async def test_what_the_preview_says_is_what_a_message_is_given(
+    month: Home, tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The message is sent before the change, and after it in a copy: not replayed, but asked live."""
+    monkeypatch.setattr(memory_injection, "TIMEOUT_MS", 60_000)
+    for function in (injection.recall_candidates, injection.find_candidates):
+        defaults: dict[str, object] = function.__kwdefaults__ or {}
+        monkeypatch.setattr(function, "__kwdefaults__", {**defaults, "deadline_ms": 60_000})
+    server.always(Turn("Good."))
+    monkeypatch.setattr(building, "make_opener", make_opener)
+    config = settings(server)
+    chance = random.Random(number)
+    homes = [Home(tmp_path / name / "home") for name in ("as-it-was", "changed")]
+    for each in homes:
+        shutil.copytree(month.root, each.root)
+    async with Ledgers(homes[0], config.ledgers) as ledgers:
+        standing = "SELECT id, fact FROM facts WHERE id NOT IN (SELECT old_fact_id FROM fact_successions)"
+        fact, text = chance.choice(await ledgers.memory.read(sql.rows, standing))
+    asked = f"What do you remember of this: {text}?"
+    change = (
+        preview.forget(lambda connection: forgetting.fact(connection, fact))
+        if number % 2
+        else preview.correct(fact, f"{text}{_LATER}", _OWNER)
+    )
+
+    async def send(home: Home) -> tuple[str, ...]:
+        async with App(home, config) as app:
+            result = await (await app.send(asked, session_label="asked")).result()
+            restored = await requests.restore(app.ledgers, result.request_id)
+        assert restored is not None
+        return preview.strip_ids(str(restored.enrichment.get("memories") or ""))
+
+    before = await send(homes[0])
+    with backup.private_copy(homes[0]) as copy:
+        found = await preview.preview(copy, config, change, days=1, open_=open_vectors)
+    async with Ledgers(homes[1], config.ledgers) as ledgers:
+        await change.make(ledgers)
+        await open_vectors(ledgers)
+    after = await send(homes[1])
+    said = [(each.before, each.after) for each in found.differences if each.text == asked]
+    assert said == ([(before, after)] if set(before) != set(after) else [])
+    assert number or before != after

@@ -32,8 +32,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN: Final = 6
 _CUT: Final = 160
 _ANSWERS: Final = "nexus.preview.answers"
-_LEAST_MICROUSD: Final = 100
-"""Less a day is shown in tokens."""
 
 
 def preview_option(command: F) -> F:
@@ -103,7 +101,8 @@ def _confirm(ctx: click.Context, config: "Config", chosen: "Sequence[Difference]
 
     model = models_of(config.models, "manager")[0]
     found = with_ledgers(ctx, preview.estimate_answers, config, model, chosen)
-    price = "at an unknown price" if found.cost_microusd is None else f"about {money(found.cost_microusd)}"
+    cost = found.cost_microusd
+    price = "at an unknown price" if cost is None else f"about {money(cost)}" if cost else "free"
     click.echo(
         f"\n{pluralize(found.calls, 'call')} of {model}, about {found.tokens:,} tokens, {price}, charged to "
         "the messages. An experiment: tools are off, and nothing is remembered.",
@@ -168,17 +167,7 @@ def _exit_on_terminate() -> Generator[None]:
 
 
 def _print_preview(found: "Preview", examples: "list[Difference]") -> None:
-    days = f"the last {found.days} days"
-    if not found.prompts:
-        click.echo(f"Nothing to compare: no prompts in {days}.")
-    elif not found.differences:
-        click.echo(f"None of {days}' {pluralize(found.prompts, 'prompt')} would have had other memories.")
-    else:
-        click.secho(
-            f"{len(found.differences):,} of {days}' {pluralize(found.prompts, 'prompt')} "
-            f"would have been different{_describe_cost(found)}.",
-            bold=True,
-        )
+    click.secho(found.summary, bold=bool(found.differences))
     if found.forgotten:
         click.echo(f"{found.forgotten:,} of them would be deleted.")
     if found.profile_before != found.profile_after:
@@ -210,15 +199,6 @@ def _print_lines(lines: Sequence[str], mark: str, color: str) -> None:
 def _cut(text: str) -> str:
     line = printable(" ".join(text.split()))
     return line if len(line) <= _CUT else f"{line[: _CUT - 1]}…"
-
-
-def _describe_cost(found: "Preview") -> str:
-    cost, tokens = round(found.cost_microusd / found.days), round(found.tokens / found.days)
-    if abs(cost) >= _LEAST_MICROUSD and not found.unpriced_tokens:
-        return f", at about {money(abs(cost))} a day {'more' if cost > 0 else 'less'}"
-    if tokens:
-        return f", with about {pluralize(abs(tokens), 'token')} a day {'more' if tokens > 0 else 'less'}"
-    return ""
 
 
 @click.command()

@@ -41,10 +41,14 @@ from nexus.memory.recall.words import token_count
 from nexus.memory.writing import Provenance
 from nexus.request import Request, Visibility
 from nexus.roles.memory_injection import injection, triage
+from nexus.runs import money
+from nexus.text import pluralize
 
 SQL: Final = load_statements(Path(__file__).with_name("preview.sql"))
 
 DAYS: Final = 30
+_LEAST_MICROUSD: Final = 100
+"""Less a day is told in tokens."""
 _DEADLINE_MS: Final = 60_000
 """What is found must not depend on what else the machine does."""
 _KINDS: Final = frozenset(KIND_NAMES.values())
@@ -153,10 +157,27 @@ class Preview:
     unpriced_tokens: int = 0
     """Tokens that come or go for models whose price is unknown; the cost leaves them out."""
 
+    @property
+    def summary(self) -> str:
+        """What it found, in a sentence."""
+        days, prompts = f"the last {self.days} days", pluralize(self.prompts, "prompt")
+        if not self.prompts:
+            return f"Nothing to compare: no prompts in {days}."
+        if not self.differences:
+            return f"None of {days}' {prompts} would have had other memories."
+        cost, tokens = round(self.cost_microusd / self.days), round(self.tokens / self.days)
+        end = ""
+        if abs(cost) >= _LEAST_MICROUSD and not self.unpriced_tokens:
+            end = f", at about {money(abs(cost))} a day {'more' if cost > 0 else 'less'}"
+        elif tokens:
+            end = f", with about {pluralize(abs(tokens), 'token')} a day {'more' if tokens > 0 else 'less'}"
+        return f"{len(self.differences):,} of {days}' {prompts} would have been different{end}."
+
     def to_json(self) -> dict[str, Any]:
         """Turn it into JSON's types."""
         return {
             **asdict(self),
+            "summary": self.summary,
             "different": len(self.differences),
             "tokens_per_day": round(self.tokens / self.days, 1),
             "cost_microusd_per_day": round(self.cost_microusd / self.days, 1),
@@ -292,7 +313,7 @@ class Replay:
             at=request.created_at,
             text=task.text,
             model=model,
-            memories=_strip_ids(block),
+            memories=strip_ids(block),
             seen=sha256("".join(each.derive(_hash_turn) for each in past.blocks).encode()).hexdigest(),
         )
 
@@ -302,7 +323,8 @@ def _hash_turn(turn: Turn) -> str:
     return sha256(said.encode()).hexdigest()
 
 
-def _strip_ids(block: str) -> tuple[str, ...]:
+def strip_ids(block: str) -> tuple[str, ...]:
+    """Return the lines of injected memories without their ids."""
     return tuple(_ID.sub(")", line) for line in block.splitlines())
 
 

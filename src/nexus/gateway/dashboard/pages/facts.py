@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from datetime import timedelta
 from typing import Any, Final, cast, get_args
 
@@ -25,6 +27,8 @@ ACTOR: Final = Provenance(actor="person:dashboard", kind="owner", channel="dashb
 DAYS: Final = (7, 1, 30, 365)
 _USES: Final = 8
 _ASKED_CHARACTERS: Final = 140
+_PREVIEW: Final = ("--preview", "--json")
+_PREVIEW_S: Final = 600
 
 
 async def list_facts(request: Request, app: App) -> Response:
@@ -134,6 +138,48 @@ async def preview_forget(request: Request, app: App) -> Response:
     return await page(request, "forget.html", active="memory", mentions=mentions, report=None, **values)
 
 
+async def preview(request: Request, app: App) -> Response:
+    """Show which recorded prompts a correction, a rejection or a forget would have made different."""
+    given = await read_form(request)
+    fact_id, entity_id = given.text("fact_id"), given.text("entity")
+    match given.text("change"):
+        case "correct":
+            command = ["memory", "correct", *_PREVIEW, "--", fact_id, given.text("fact")]
+        case "reject":
+            command = ["memory", "review", *_PREVIEW, "--reject", fact_id]
+        case _ if fact_id:
+            command = ["forget", "fact", *_PREVIEW, "--", fact_id]
+        case _:
+            mentions = ["--keep-mentions"] if given.text("mentions") == "no" else []
+            command = ["forget", "entity", *_PREVIEW, *mentions, "--", entity_id]
+    found = await _run_apart(app, command)
+    return await page(request, "part_preview.html", found=found)
+
+
+async def _run_apart(app: App, arguments: list[str]) -> dict[str, Any]:
+    """Run a command in a process of its own: it takes seconds of a core, and the home goes on."""
+    command = [sys.executable, "-m", "nexus", "--home", str(app.home.root), *arguments]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(_PREVIEW_S):
+            out, error = await process.communicate()
+    except TimeoutError:
+        raise UsageError(
+            f"The preview took longer than {_PREVIEW_S // 60} minutes",
+            hint="Run it in a terminal: `nexus memory correct ID TEXT --preview`.",
+        ) from None
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+    if process.returncode:
+        message, _, hint = error.decode(errors="replace").strip().removeprefix("nexus: ").partition("\n")
+        raise UsageError(message[-400:] or "The preview failed", hint=hint.strip()[:400])
+    return json.loads(out)
+
+
 async def forget(request: Request, app: App) -> Response:
     """Delete a fact or an entity for good, and say what went."""
     given = await read_form(request)
@@ -196,6 +242,7 @@ ROUTES = (
     get("/memory/forget", preview_forget),
     get("/memory/forget/{forget_id}.json", download_receipt),
     post("/memory/forget", forget),
+    post("/memory/preview", preview),
     get("/memory/facts/{id}", show_fact),
     post("/memory/facts/{id}/correct", correct),
     post("/memory/facts/{id}/replace", replace),
