@@ -187,7 +187,7 @@ def _erase(page: Page) -> None:
     page.get_by_role("link", name="Download the receipt").wait_for(timeout=_PATIENCE_MS)
 
 
-_FORGOTTEN: Final = "/memory/entities?q=Ines"
+_FORGOTTEN: Final = "/memory/entities?q=Velo"
 _FACT: Final = "/memory/facts/{id}"
 _CURRENT_FACT: Final = "/memory/facts?q=Clara"
 _REVIEW: Final = "/memory/review?days=365"

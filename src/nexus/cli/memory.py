@@ -11,7 +11,7 @@ import click
 
 from nexus import clock
 from nexus.cli import memory_conclusions, memory_exam, memory_views
-from nexus.cli.memory_preview import preview_option, print_preview, without
+from nexus.cli.memory_preview import preview_option, preview_settings, print_preview, without
 from nexus.cli.memory_views import limit_option, person, print_found, print_log, with_memory
 from nexus.cli.place import json_option, open_home, print_json, print_unicode_json, with_ledgers
 from nexus.errors import UsageError
@@ -358,6 +358,7 @@ for _command in (
     memory_conclusions.profile,
     memory_exam.exam,
     without,
+    preview_settings,
     advanced,
 ):
     memory.add_command(_command)

@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -82,6 +82,29 @@ def print_preview(ctx: click.Context, change: "Change", *, as_json: bool) -> Non
     if as_json:
         asked = {"answers": [asdict(each) for each in answers]} if wanted else {}
         print_unicode_json(found.to_json() | asked)
+
+
+@click.command(name="preview")
+@click.option(
+    "--embedding-model", metavar="NAME", required=True, help="Embedding model; see `nexus models list`."
+)
+@json_option
+@click.pass_context
+def preview_settings(ctx: click.Context, embedding_model: str, as_json: bool) -> None:
+    """Show which prompts another embedding model would have made different.
+
+    Everything is embedded again in a private copy of the home, which takes minutes in a large one. The
+    settings stay as they are. Which memories a fast model would choose (`[memory] injection = "model"`) can't
+    be told without asking it.
+    """
+    from nexus.evaluation import preview
+    from nexus.memory.embedding.choice import find_installed
+
+    _, config = open_home(ctx)
+    memory = replace(config.memory, embedding_model=embedding_model, embedding_model_path="")
+    find_installed(memory)
+    changed = replace(config, memory=memory)
+    print_preview(ctx, preview.change_settings(changed), as_json=as_json)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

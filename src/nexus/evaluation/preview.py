@@ -67,6 +67,8 @@ class Change:
     make: Callable[[Ledgers], Awaitable[object]]
     find_fact: Callable[[Ledgers], Awaitable[str | None]] | None = None
     """Finds the one fact that it is about, if any: prompts from before that was known stay as they are."""
+    config: Config | None = None
+    """The settings that apply with it, if they differ."""
 
 
 def correct(fact_id: str, statement: str, by: Provenance, *, how: str | None = None) -> Change:
@@ -88,6 +90,15 @@ def decide(fact_id: str, decision: Decision, by: Provenance) -> Change:
 def operate(operation: str, arguments: Mapping[str, Any], by: Provenance) -> Change:
     """Carry out an operation on the memory, such as a merge."""
     return Change(make=lambda ledgers: Memory(ledgers).run(operation, arguments, by))
+
+
+def change_settings(config: Config) -> Change:
+    """Search with another embedding model."""
+
+    async def make(_: Ledgers) -> None:
+        """Nothing is written: the vectors are made when the model is opened."""
+
+    return Change(make=make, config=config)
 
 
 def forget(resolve: Callable[[apsw.Connection], Target]) -> Change:
@@ -212,7 +223,9 @@ async def preview(
         profile_before = await OwnerProfile(ledgers).text()
         before = await Replay(ledgers, vectors, **bounds).run(report)
         await change.make(ledgers)
-        if vectors is not None:
+        if change.config is not None:
+            vectors = await (open_(ledgers) if open_ else _open_vectors(ledgers, change.config))
+        elif vectors is not None:
             # An open mirror keeps the places of vectors that were deleted.
             vectors = Vectors(ledgers.embeddings, vectors.embedder)
         await update(ledgers, vectors)

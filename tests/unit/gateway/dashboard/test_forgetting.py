@@ -5,7 +5,7 @@ import asyncio
 import httpx
 
 from nexus.app import App
-from nexus.ledgers import backup
+from nexus.ledgers import backup, sql
 from nexus.ledgers.forgetting import Receipt
 from unit.gateway.scene import Scene
 
@@ -29,6 +29,20 @@ async def test_the_page_after_forgetting_shows_the_receipt_and_hands_it_out(
 
     assert (await client.get("/memory/forget/fgt_none.json")).status_code == 404
     assert (await client.get("/memory/forget/..%2F..%2Ftoken.json")).status_code == 404
+
+
+async def test_the_page_previews_a_correction_and_changes_nothing(
+    client: httpx.AsyncClient, app: App, scene: Scene
+) -> None:
+    fact = await scene.remember("fact", fact="Tyler Quillfeather plays the cello")
+    # What begins like an option is a text all the same.
+    given = {"change": "correct", "fact_id": fact["id"], "fact": "--yes he plays the viola"}
+    shown = (await client.post("/memory/preview", data=given)).text
+    assert "Nothing to compare: no prompts in the last 30 days." in shown
+    gone = {"change": "forget", "fact_id": "fact_none"}
+    refused = await client.post("/memory/preview", data=gone)
+    assert "fact_none" in refused.text
+    assert await app.ledgers.memory.read(sql.value, "SELECT count(*) FROM facts") == 1
 
 
 async def test_the_api_hands_out_a_receipt_and_checks_it(
