@@ -29,6 +29,7 @@ _USES: Final = 8
 _ASKED_CHARACTERS: Final = 140
 _PREVIEW: Final = ("--preview", "--json")
 _PREVIEW_S: Final = 600
+_SHOWN: Final = 6
 
 
 async def list_facts(request: Request, app: App) -> Response:
@@ -153,7 +154,9 @@ async def preview(request: Request, app: App) -> Response:
             mentions = ["--keep-mentions"] if given.text("mentions") == "no" else []
             command = ["forget", "entity", *_PREVIEW, *mentions, "--", entity_id]
     found = await _run_apart(app, command)
-    return await page(request, "part_preview.html", found=found)
+    newest = reversed(found["differences"])
+    shown = sorted(newest, key=lambda each: not (each["removed"] or each["added"]))[:_SHOWN]
+    return await page(request, "part_preview.html", found=found, shown=shown)
 
 
 async def _run_apart(app: App, arguments: list[str]) -> dict[str, Any]:
