@@ -158,6 +158,28 @@ def test_without_being_reconciled_an_answer_stays_lost(recording: Recording, tmp
     assert _broken(home) != []
 
 
+def test_an_answer_that_only_the_conversation_has_is_in_its_session_again(
+    recording: Recording, tmp_path: Path
+) -> None:
+    """The copy of the events was a moment ahead of the others, and none of them has the run."""
+    home = Home(tmp_path / "home")
+    home.create_files()
+    recording.cut(
+        home, {name: 1.0 if name in {"events", "identity"} else 0.0 for name in LEDGERS}, engine=False
+    )
+    reconcile.reconcile(home)
+    with closing(apsw.Connection(str(home.ledger("events")))) as connection:
+        answers = connection.execute("SELECT content FROM events WHERE direction = 'outbound' ORDER BY seq")
+        said = [str(text) for (text,) in answers]
+    with closing(apsw.Connection(str(home.ledger("agents")))) as connection:
+        turns = connection.execute(
+            "SELECT content FROM agent_messages WHERE role = 'assistant' ORDER BY rowid"
+        )
+        assert said
+        assert [str(text) for (text,) in turns] == said
+    assert str(reconcile.reconcile(home)) == "nothing to repair"
+
+
 def test_ledgers_of_one_moment_are_left_alone(recording: Recording, tmp_path: Path) -> None:
     home = _home(tmp_path / "home")
     recording.cut(home, dict.fromkeys(LEDGERS, 1.0), engine=False)

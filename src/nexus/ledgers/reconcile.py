@@ -4,9 +4,9 @@ What was said is the truth: the events ledger comes first. The others are brough
 alone still know of a conversation goes back into it:
 
 1. events: a message or an answer that only the runtime ledger has is recorded again, under its old id.
-2. runtime: a run whose answer is recorded has ended; a turn without a run gets one; a run that was under
-   way begins anew where the session's own record ends. Model calls that were paid for and not counted are
-   counted by an estimate.
+2. runtime: a run whose answer is recorded has ended; a turn or an answer without a run gets one; a run that
+   was under way begins anew where the session's own record ends. Model calls that were paid for and not
+   counted are counted by an estimate.
 3. agents: an answer that the session lacks becomes a turn of it; turns of runs that ended, end.
 4. memory and embeddings need nothing: the writer finds the turns that it has not seen, and vectors are made
    again.
@@ -173,25 +173,41 @@ def _add_runs(connection: apsw.Connection, found: Reconciled) -> None:
             depth=0 if event else 1,
             created_at=at,
         )
-        requests.create(connection, made)
-        new = NewExecution(
-            id=run,
-            request_id=request,
-            session_label=label,
-            lane="chat",
-            work="agent",
-            mode="followup",
-            input=None,
-        )
-        executions.enqueue(connection, new)
-        if answer is not None:
-            executions.end(connection, run, "done", result=_result(connection, run, request, label, answer))
-            requests.end(connection, request, "done")
-        else:
+        _add_run(connection, made, run, answer)
+        if answer is None:
             executions.end(connection, run, "cancelled", error=LOST)
             _release(connection, request)
             connection.execute(_STATEMENTS["withdraw_turn"], {"id": turn, "error": LOST})
         found.runs += 1
+    # Only the conversation has them: their turns follow.
+    for run, request, answer, event, channel, thread, at, label in _rows(connection, "answers_without_run"):
+        made = Request(
+            request_id=request,
+            event=Event(id=event, content="", thread_id=thread, channel=channel),
+            agent=Agent(session_label=label),
+            created_at=at,
+        )
+        _add_run(connection, made, run, answer)
+        found.runs += 1
+
+
+def _add_run(connection: apsw.Connection, request: Request, run: str, answer: str | None) -> None:
+    """Record a run with its request; with an answer, both have ended."""
+    id_, label = request.request_id, request.agent.session_label
+    requests.create(connection, request)
+    new = NewExecution(
+        id=run,
+        request_id=id_,
+        session_label=label,
+        lane="chat",
+        work="agent",
+        mode="followup",
+        input=None,
+    )
+    executions.enqueue(connection, new)
+    if answer is not None:
+        executions.end(connection, run, "done", result=_result(connection, run, id_, label, answer))
+        requests.end(connection, id_, "done")
 
 
 def _end_runs(connection: apsw.Connection, found: Reconciled) -> None:

@@ -31,6 +31,25 @@ WHERE t.execution_id IS NOT NULL AND t.request_id IS NOT NULL AND t.kind = 'exch
   AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.id = t.execution_id)
 ORDER BY t.started_at, t.id
 
+-- name: answers_without_run
+-- Answers of the last minute whose run neither the runtime ledger nor the session knows, with their messages.
+WITH last (seq, at) AS (
+  SELECT seq, created_at FROM events WHERE seq = coalesce(
+    (SELECT seq FROM events AS e WHERE EXISTS (SELECT 1 FROM requests AS r WHERE r.event_id = e.id AND r.depth = 0)
+     ORDER BY seq DESC LIMIT 1), 0))
+SELECT o.external_id, o.request_id, o.content, v.id, v.channel, v.thread_id, v.created_at,
+       coalesce(json_extract(v.metadata_json, '$.session'),
+         (SELECT r.session_label FROM requests AS r WHERE r.thread_id = v.thread_id AND r.depth = 0
+          ORDER BY r.rowid DESC LIMIT 1)) AS label
+FROM events AS o JOIN events AS v ON v.id = o.reply_to_event_id LEFT JOIN last
+WHERE o.direction = 'outbound' AND o.external_id GLOB 'exe_*' AND o.request_id IS NOT NULL AND label IS NOT NULL
+  AND (last.seq IS NULL OR v.seq > last.seq
+       OR v.created_at BETWEEN strftime('%Y-%m-%dT%H:%M:%fZ', last.at, '-60 seconds') AND last.at)
+  AND NOT EXISTS (SELECT 1 FROM requests AS r WHERE r.id = o.request_id OR r.event_id = v.id)
+  AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.id = o.external_id)
+  AND NOT EXISTS (SELECT 1 FROM import_ranges AS i WHERE v.seq BETWEEN i.first_seq AND i.last_seq)
+ORDER BY o.seq
+
 -- name: runs_with_answer
 -- Runs that have not ended for the runtime ledger, and whose answer is recorded.
 SELECT e.id, r.id, e.session_label, v.content
