@@ -147,7 +147,7 @@ def logout(ctx: click.Context, name: str) -> None:
     mcp_login.logout(settings, name)
 
 
-@mcp.command()
+@mcp.command(short_help="End the access of a remote client.")
 @click.argument("client", required=False, default="")
 @click.option("--all", "everybody", is_flag=True, help="End the access of every remote client.")
 @click.pass_context
