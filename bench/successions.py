@@ -5,10 +5,11 @@
 With --leave-one-out, every life of TRAIN is judged with weights learned from the other lives only; those
 after --test with weights learned from all of TRAIN. Each is judged twice: with the messages in which its
 facts were said, and with the facts alone, with the vectors of the model that `nexus init` picks for its
-language. A link is right if the life says so (`replaced_by` in facts.jsonl); `look-alikes` counts pairs that
-the life calls distinct and the judge linked. `claimed` says what a writer's claims come to: how many true
-ones are linked, and how many false ones (for each fact that replaces nothing, the nearest earlier one). With
---write, weights learned from all of TRAIN are written.
+language; and twice more as if its facts were about no entity (`unnamed`), like those that are added without
+saying whom they are about. A link is right if the life says so (`replaced_by` in facts.jsonl); `look-alikes`
+counts pairs that the life calls distinct and the judge linked. `claimed` says what a writer's claims come
+to: how many true ones are linked, and how many false ones (for each fact that replaces nothing, the nearest
+earlier one). With --write, weights learned from all of TRAIN are written.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,17 @@ from numpy.typing import NDArray
 from report import progress
 from setting import embedder_for
 
-from nexus.memory.succession.judge import Judge, Link, pair_features
-from nexus.memory.succession.pairs import Statement, stems_of
+from nexus.memory.succession.judge import Judge, Link, Weights, fit, pair_features
+from nexus.memory.succession.pairs import UNNAMED, Statement, opening_names, stems_of
 
 Floats = NDArray[np.float64]
+Examples = tuple[list[dict[str, float]], list[bool]]
 
 THRESHOLD = 0.6
 _NEAREST = 30
 _RIDGE = 3.0
 _STEPS = 25
+_FORMS = ("messages", "facts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class Case:
     life: Life
     form: str
     closeness: Floats
+    is_unnamed: bool = False
 
     @cached_property
     def candidates(self) -> list[list[Statement]]:
@@ -123,11 +127,31 @@ def cases(folder: Path) -> list[Case]:
     cosines = vectors @ vectors.T
     apart = cosines[np.triu_indices(len(cosines), 1)]
     closeness = (cosines - apart.mean()) / apart.std()
-    return [Case(life, form, closeness) for life, form in zip(lives, ("messages", "facts"), strict=True)]
+    return [
+        *(Case(life, form, closeness) for life, form in zip(lives, _FORMS, strict=True)),
+        *(
+            Case(unname(life), f"{form}, unnamed", closeness, is_unnamed=True)
+            for life, form in zip(lives, _FORMS, strict=True)
+        ),
+    ]
 
 
-def pairs(case: Case) -> tuple[list[dict[str, float]], list[bool]]:
-    """The features of every pair that would be weighed, and whether it is a replacement."""
+def unname(life: Life) -> Life:
+    """The same facts, about the words that they begin with instead of entities."""
+    facts: list[Statement] = []
+    for fact in life.facts:
+        opening = opening_names(fact.text)
+        words = frozenset(UNNAMED + name for name in opening)
+        subject = UNNAMED + opening[-1] if opening else None
+        facts.append(replace(fact, subject=subject, target=None, entities=words, names=frozenset(opening)))
+    return replace(life, facts=facts)
+
+
+def pairs(case: Case) -> Examples:
+    """The features of every pair that would be weighed, and whether it is a replacement.
+
+    Among facts about entities those that the judge leaves out are learned from, too.
+    """
     facts, replaced = case.life.facts, case.life.replaced
     rows: list[dict[str, float]] = []
     right: list[bool] = []
@@ -135,9 +159,13 @@ def pairs(case: Case) -> tuple[list[dict[str, float]], list[bool]]:
     for row, new in enumerate(facts):
         others, close = case.candidates[row], case.near(row)
         for old in others:
-            if old.id not in known:
-                rows.append(pair_features(new, old, others, close, known))
-                right.append(replaced.get(old.id) == new.id)
+            if old.id in known or (case.is_unnamed and not fit(old, new)):
+                continue
+            features = pair_features(new, old, others, close, known)
+            if case.is_unnamed and features["restates"] and not features["restates_cued"]:
+                continue
+            rows.append(features)
+            right.append(replaced.get(old.id) == new.id)
         known |= {old: Link(new.id, 1.0) for old, by in replaced.items() if by == new.id}
     return rows, right
 
@@ -152,7 +180,17 @@ def links(case: Case, judge: Judge, claims: Mapping[str, str] | None = None) -> 
     return {old: link.new_id for old, link in known.items()}
 
 
-def learn(examples: Sequence[tuple[list[dict[str, float]], list[bool]]]) -> Judge:
+def learn(cases: Sequence[Case], examples: Sequence[Examples]) -> Judge:
+    """Learn the weights of both kinds of pairs, each from its own cases."""
+    named, unnamed = (
+        _learn([some for case, some in zip(cases, examples, strict=True) if case.is_unnamed is is_unnamed])
+        for is_unnamed in (False, True)
+    )
+    said = json.dumps([asdict(named), asdict(unnamed), THRESHOLD])
+    return Judge(hashlib.sha256(said.encode()).hexdigest()[:12], THRESHOLD, named, unnamed)
+
+
+def _learn(examples: Sequence[Examples]) -> Weights:
     """Logistic regression on standardized features, by Newton's method."""
     rows = [row for some, _ in examples for row in some]
     right = [truth for _, some in examples for truth in some]
@@ -171,9 +209,8 @@ def learn(examples: Sequence[tuple[list[dict[str, float]], list[bool]]]) -> Judg
     scaled = weights[:-1] / spread
     bias = round(float(weights[-1] - (scaled * mean).sum()), 5)
     named = {name: round(float(weight), 5) for name, weight in zip(names, scaled, strict=True)}
-    version = hashlib.sha256(json.dumps([bias, named, THRESHOLD]).encode()).hexdigest()[:12]
     means = {name: round(float(value), 5) for name, value in zip(names, mean, strict=True)}
-    return Judge(version, THRESHOLD, bias, named, means)
+    return Weights(bias, named, means)
 
 
 def measure(case: Case, judge: Judge) -> dict[str, int]:
@@ -239,10 +276,10 @@ def main() -> None:
     progress("features collected")
     report: dict[str, dict[str, dict[str, int]]] = {}
     for case in train if given.leave_one_out else ():
-        rest = [some for each, some in zip(train, examples, strict=True) if each.life.name != case.life.name]
-        report.setdefault(case.life.name, {})[case.form] = measure(case, learn(rest))
+        rest = [pair for pair in zip(train, examples, strict=True) if pair[0].life.name != case.life.name]
+        report.setdefault(case.life.name, {})[case.form] = measure(case, learn(*zip(*rest, strict=True)))
     show(report)
-    judge = learn(examples)
+    judge = learn(train, examples)
     tested: dict[str, dict[str, dict[str, int]]] = {}
     for case in (case for folder in given.test for case in cases(folder)):
         tested.setdefault(case.life.name, {})[case.form] = measure(case, judge)

@@ -64,14 +64,30 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
-    """Weights and means by the name of the feature, and from which probability a pair is a replacement."""
+class Weights:
+    """What each feature of a pair counts, and its mean over the pairs that were learned from."""
 
-    version: str
-    threshold: float
     bias: float
     weights: Mapping[str, float]
     means: Mapping[str, float]
+
+    def sum_up(self, values: Mapping[str, float]) -> float:
+        """Return the logit of a pair."""
+        return self.bias + sum(weight * values[name] for name, weight in self.weights.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Weights for facts with and without entities, and from which probability a pair is a replacement."""
+
+    version: str
+    threshold: float
+    named: Weights
+    unnamed: Weights
+
+    def weights_of(self, one: Statement, two: Statement) -> Weights:
+        """Return the weights for a pair: a fact that is about no entity has only its words."""
+        return self.unnamed if _is_unnamed(one) or _is_unnamed(two) else self.named
 
     def links(
         self,
@@ -110,7 +126,8 @@ class Judge:
             current = found.get(old.id) or known.get(old.id)
             if current is not None and not _overtakes(current, new, chances[other.id], others, likely, known):
                 continue
-            signals = self._signals(values[other.id], is_claimed=other.id in claimed)
+            weights = self.weights_of(fact, other)
+            signals = _list_signals(weights, values[other.id], is_claimed=other.id in claimed)
             how = claimed.get(other.id) or how_replaced(old, new)
             found[old.id] = Link(new.id, chances[other.id], how=how, signals=signals)
         return found
@@ -147,25 +164,27 @@ class Judge:
         values: dict[str, dict[str, float]] = {}
         logits: dict[str, float] = {}
         for other in others:
-            if other.place == fact.place or not _fit(*_by_time(fact, other)):
+            if other.place == fact.place or not fit(*_by_time(fact, other)):
                 continue
             own = pair_features(fact, other, others, closeness, known)
             if own["restates"] and not own["restates_cued"]:
                 continue
             values[other.id] = own
-            logit = self.bias + sum(weight * own[name] for name, weight in self.weights.items())
+            logit = self.weights_of(fact, other).sum_up(own)
             logits[other.id] = logit + _beyond_learned(*_by_time(fact, other), own)
         return values, logits
 
-    def _signals(self, values: Mapping[str, float], *, is_claimed: bool) -> tuple[str, ...]:
-        added = {
-            signal: sum(self.weights[name] * (values[name] - self.means[name]) for name in names)
-            for signal, names in _SIGNALS.items()
-        }
-        if is_claimed:
-            added["the writer says so"] = _CLAIMED
-        strongest = sorted(added, key=lambda signal: -added[signal])
-        return tuple(signal for signal in strongest if added[signal] >= _LEAST_SIGNAL)[:_MOST_SIGNALS]
+
+def _list_signals(weights: Weights, values: Mapping[str, float], *, is_claimed: bool) -> tuple[str, ...]:
+    """Name what spoke most for a pair."""
+    added = {
+        signal: sum(weights.weights[name] * (values[name] - weights.means[name]) for name in names)
+        for signal, names in _SIGNALS.items()
+    }
+    if is_claimed:
+        added["the writer says so"] = _CLAIMED
+    strongest = sorted(added, key=lambda signal: -added[signal])
+    return tuple(signal for signal in strongest if added[signal] >= _LEAST_SIGNAL)[:_MOST_SIGNALS]
 
 
 def pair_features(
@@ -183,7 +202,8 @@ def pair_features(
 def load() -> Judge:
     """Return the judge that ships with Nexus."""
     data = json.loads(Path(__file__).with_name("weights.json").read_text(encoding="utf-8"))
-    return Judge(**data)
+    named, unnamed = Weights(**data.pop("named")), Weights(**data.pop("unnamed"))
+    return Judge(named=named, unnamed=unnamed, **data)
 
 
 def _share_slot(one: Statement, two: Statement) -> bool:
@@ -202,15 +222,19 @@ def _by_time(fact: Statement, other: Statement) -> tuple[Statement, Statement]:
     return (other, fact) if other.place < fact.place else (fact, other)
 
 
-def _fit(old: Statement, new: Statement) -> bool:
+def fit(old: Statement, new: Statement) -> bool:
     """Whether two facts may be about the same: by their subjects, what else they name, and their words."""
     if old.subject is None or new.subject is None or old.entities & new.entities:
         return True
-    if old.subject.startswith(UNNAMED) or new.subject.startswith(UNNAMED):
-        return bool(old.names & new.names)
+    if _is_unnamed(old) or _is_unnamed(new):
+        return bool((old.names | read(old.text).stems) & (new.names | read(new.text).stems))
     # "It's Fenna's appointment, not Jesse's": a correction may name whom it is no longer about.
     said = read(f"{new.text} {new.message}") if read(new.message).corrects else read(new.text)
     return bool((old.names - new.names) & said.stems or (new.names - old.names) & read(old.text).stems)
+
+
+def _is_unnamed(statement: Statement) -> bool:
+    return statement.subject is not None and statement.subject.startswith(UNNAMED)
 
 
 def _leads(start: str, end: str, *links: Mapping[str, Link]) -> bool:

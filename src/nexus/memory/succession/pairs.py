@@ -41,7 +41,10 @@ _SENTENCES: Final = re.compile(r"(?<=[.!?;\u2026\n])\s+|(?<!\s)\s+-\s+")
 _FEW_SENTENCES: Final = 2
 _OPENING_WORD: Final = re.compile(r"[^\W_]+(?:['\u2019]\w+)?")
 # Whoever speaks, and the little words inside a name.
-_SPEAKER: Final = frozenset({"i", "i'm", "i've", "we", "ich", "wir", "je", "j'ai", "nous", "yo", "eu"})
+_SPEAKERS: Final = {
+    "i": "i", "i'm": "i", "i've": "i", "we": "we", "we're": "we", "we've": "we", "ich": "ich", "wir": "wir",
+    "je": "je", "j'ai": "je", "nous": "nous", "yo": "yo", "eu": "eu",
+}  # fmt: skip
 _OF: Final = frozenset({"of", "the", "von", "der", "des", "de", "du", "la", "del", "do", "da"})
 # A value is a word, a name of two or a day with its month; the rest of the sentence says more than that.
 _VALUE_WORDS: Final = 2
@@ -446,9 +449,9 @@ def opening_names(text: str) -> tuple[str, ...]:
     """Return stems of whom or what a text begins with: "Clara", "The launch", "The rent of the shop"."""
     found: list[str] = []
     for word in _OPENING_WORD.findall(text):
-        plain = fold(word.removesuffix("'s").removesuffix("\u2019s"))
-        if not found and plain in _SPEAKER:
-            return (plain,)
+        plain = fold(word.replace("\u2019", "'").removesuffix("'s"))
+        if not found and plain in _SPEAKERS:
+            return (_SPEAKERS[plain],)
         if found and plain in _OF:
             continue
         if found and not word[0].isupper():

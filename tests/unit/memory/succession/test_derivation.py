@@ -11,7 +11,7 @@ from nexus.ledgers import Ledgers, memory
 from nexus.memory import succession
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.memory.succession import derivation, judge
-from nexus.memory.succession.pairs import Nearness, Statement, features
+from nexus.memory.succession.pairs import UNNAMED, Nearness, Statement, features, opening_names
 from unit.memory.recall.homes import WordHashes
 
 RUTH, MARTIN = "ent_ruth", "ent_martin"
@@ -241,8 +241,33 @@ async def test_the_state_counts_links_and_what_waits(opened: Ledgers) -> None:
 def test_the_judge_weighs_only_features_that_exist() -> None:
     one = Statement(id="a", text="one", at="2025-01-01T00:00:00.000Z", seq=1)
     known = features(one, one, Nearness(closeness=1.0, rank=1, margin=0.0))
-    assert judge.load().weights.keys() == judge.load().means.keys() == known.keys()
+    for weights in (judge.load().named, judge.load().unnamed):
+        assert weights.weights.keys() == weights.means.keys() == known.keys()
     assert np.isfinite(list(known.values())).all()
+
+
+def test_facts_that_name_nobody_are_compared_by_any_word_they_share() -> None:
+    old, new, other = (
+        Statement(
+            id=text,
+            text=text,
+            at=at,
+            seq=seq,
+            subject=UNNAMED + opening_names(text)[-1],
+            entities=frozenset(UNNAMED + name for name in opening_names(text)),
+            names=frozenset(opening_names(text)),
+        )
+        for seq, (at, text) in enumerate(
+            (
+                ("2026-10-01T09:00:00.000Z", "My dentist is Dr. Patel on Mill Road"),
+                ("2026-11-10T09:00:00.000Z", "I've switched to Dr. Okafor as my dentist"),
+                ("2026-11-11T09:00:00.000Z", "We sold the boat"),
+            )
+        )
+    )
+    assert list(judge.load().links(new, [old], {old.id: 4.0}, {})) == [old.id]
+    assert not judge.fit(old, other)
+    assert opening_names("I've moved") == opening_names("I\u2019m here") == opening_names("I live") == ("i",)
 
 
 def _said(id_: str, text: str, minute: int, *about: str) -> Statement:
