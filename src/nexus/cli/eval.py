@@ -141,7 +141,7 @@ def _evaluate(ctx: click.Context, lives: "list[tuple[Path, Life]]", *, as_json: 
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.pass_context
 def benchmark(ctx: click.Context, benchmark: str, file: Path, *, as_json: bool, **options: Any) -> None:
-    """Run a public benchmark: longmemeval, locomo, beam or personamem.
+    """Run a public benchmark: longmemeval, locomo, beam, personamem.
 
     FILE is the benchmark's own file, or BEAM's folder of chats; Nexus includes none of their data. Without
     --model only retrieval is scored: which messages and sessions recall finds. With it, the conversations are
