@@ -84,7 +84,7 @@ def print_preview(ctx: click.Context, change: "Change", *, as_json: bool) -> Non
         print_unicode_json(found.to_json() | asked)
 
 
-@click.command(name="preview")
+@click.command(name="preview", short_help="Show which prompts another embedding model would change.")
 @click.option(
     "--embedding-model", metavar="NAME", required=True, help="Embedding model; see `nexus models list`."
 )
