@@ -98,7 +98,7 @@ def preview_settings(ctx: click.Context, embedding_model: str, as_json: bool) ->
     be told without asking it.
     """
     from nexus.evaluation import preview
-    from nexus.memory.embedding.choice import find_installed
+    from nexus.memory.embedding import find_installed
 
     _, config = open_home(ctx)
     memory = replace(config.memory, embedding_model=embedding_model, embedding_model_path="")
