@@ -10,7 +10,7 @@ import pytest
 from contract.postgres import Postgres, binary
 from contract.storm.storm import Weather, rage, seed_of_the_day
 
-_OLDER = "ea83e23b82ff175ca204505bb30342a2da7cff60"
+_OLDER = "959a4b822a555514f7ed2b7153cb9cf4b4db2179"
 """Of November 2026: the storm begins with it, and the home is upgraded in the middle."""
 
 
