@@ -86,10 +86,12 @@ def memory(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool, **opti
     session. To resume an interrupted run, repeat the command with the same --out.
     """
     lives = _choose_lives(paths, options["lives"], options["only"])
-    _evaluate(ctx, lives, as_json=as_json, **options)
+    _evaluate(ctx, lives, options, as_json=as_json)
 
 
-def _evaluate(ctx: click.Context, lives: "list[tuple[Path, Life]]", *, as_json: bool, **options: Any) -> None:
+def _evaluate(
+    ctx: click.Context, lives: "list[tuple[Path, Life]]", options: dict[str, Any], *, as_json: bool
+) -> None:
     # Imported here, because the libraries behind it take longer than `nexus eval --help` may.
     from nexus.evaluation import report
     from nexus.evaluation.runs import Plan, begin
@@ -173,7 +175,7 @@ def benchmark(ctx: click.Context, benchmark: str, file: Path, *, as_json: bool, 
             hint="Pass --model to score answers.",
         )
     if options["model"]:
-        _evaluate(ctx, chosen, as_json=as_json, **{**options, "sessions": None, "out": out})
+        _evaluate(ctx, chosen, {**options, "sessions": None, "out": out}, as_json=as_json)
 
 
 def _choose_lives(
