@@ -16,6 +16,7 @@ _FOR_EXTRAS = (
     "nexus.broker.agent.mcp.oauth",
     "nexus.channels.",
     "nexus.cli.acp_agent",
+    "nexus.gateway.mcp.oauth",
     "nexus.gateway.mcp.server",
     "nexus.integrations.",
     "nexus.testing",
