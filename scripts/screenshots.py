@@ -364,6 +364,7 @@ EMPTY: Final = tuple(
         "/automations",
         "/sessions",
         "/usage",
+        "/mcp-servers",
     )
 )
 

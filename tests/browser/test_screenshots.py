@@ -19,6 +19,7 @@ _WITHOUT_PICTURE = {
     "/automations/{name}/changes/{commit}",
     "/approvals/{id}",
     "/memory/forget/{forget_id}.json",
+    "/mcp-servers/signed-in",
 }
 
 
