@@ -14,7 +14,7 @@ from nexus.broker.agent import providers
 from nexus.broker.agent.providers import Choice
 from nexus.broker.agent.roles import nearest_model
 from nexus.cli import models
-from nexus.cli.init_providers import KeyWish, PreviousKey, PreviousSetup, Prompter, Wishes, choose_key
+from nexus.cli.init_providers import PreviousKey, PreviousSetup, Prompter, Wishes, ask_key, choose_key
 from nexus.cli.terminal import printable
 from nexus.config import Config, ProviderConfig
 from nexus.errors import ModelError, ModelFileError, NexusError, SecretError, UsageError
@@ -235,8 +235,10 @@ def _ask_choice(
     while served is None:
         if not prompter.is_person or not prompter.yes("Enter another API key?", default=True):
             break
-        refused = PreviousKey(is_source_refused=not typed)
-        config, typed = choose_key(provider, config, KeyWish(), prompter, refused)
+        refused = config, typed
+        config, typed = ask_key(config, prompter)
+        if (config, typed) == refused:
+            break
         served = _list_served_models(config, typed)
     proposed = {"manager": served[0]} if served else provider.models
     runs_here = provider.is_local or provider.name == "builtin"

@@ -115,7 +115,7 @@ def choose_key(
     source = key_found(config)
     if source and prompter.yes(f"Use the API key in {source}?", default=not previous.is_source_refused):
         return config, ""
-    return _ask_key(config, prompter)
+    return ask_key(config, prompter)
 
 
 def _read_key() -> str:
@@ -126,7 +126,8 @@ def _read_key() -> str:
     return str(typed).strip()
 
 
-def _ask_key(config: ProviderConfig, prompter: Prompter) -> tuple[ProviderConfig, str]:
+def ask_key(config: ProviderConfig, prompter: Prompter) -> tuple[ProviderConfig, str]:
+    """Ask for a key, or where it is."""
     kept = "this machine's keyring" if secrets.keyring_usable() else "a file that only you can read"
     click.echo(f"Your API key is not shown and is stored in {kept}.")
     typed = prompter.secret("API key (press Enter to skip)")
