@@ -10,7 +10,7 @@ import pytest
 from contract.postgres import Postgres, binary
 from contract.storm.storm import Weather, rage, seed_of_the_day
 
-_OLDER = "959a4b822a555514f7ed2b7153cb9cf4b4db2179"
+_OLDER = "ca54f2d2085868db39cb8546db9539d41211242a"
 """Of November 2026: the storm begins with it, and the home is upgraded in the middle."""
 
 

@@ -91,7 +91,8 @@ def environment(spec: Spec, temporary: Path) -> dict[str, str]:
 
 def _place(spec: Spec, temporary: Path) -> str:
     """Where a program starts. The root and /tmp mean the sandbox's own directory."""
-    return str(temporary if spec.directory in (Path("/"), Path("/tmp")) else spec.directory)  # noqa: S108
+    is_own = spec.directory in (Path("/"), Path("/tmp"))  # noqa: S108 - nothing is written there
+    return str(temporary if is_own else spec.directory)
 
 
 def _place_rules(spec: Spec) -> Iterator[str]:

@@ -118,6 +118,7 @@ async def test_every_page_is_found_by_its_name() -> None:
         "/backfill/progress",
         "/memory/forget",
         "/automations/new/script",
+        "/mcp-servers/signed-in",
     }
 
 

@@ -64,6 +64,7 @@ PAGES: Final = (
     ("Learn from imports", "/backfill", "backfill"),
     ("Usage", "/usage", "cost spend tokens budgets money"),
     ("Settings", "/settings", "config models budgets providers"),
+    ("MCP servers", "/mcp-servers", "tools sign in oauth"),
     ("Set up", "/setup", "choose model provider api key"),
     ("Channels", "/channels", "telegram email slack matrix discord"),
     ("Add a channel", "/channels/new", "connect telegram email slack matrix discord"),
