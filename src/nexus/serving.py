@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -25,6 +26,7 @@ SILENCE_S: Final = 1.5
 _PATIENCE_S: Final = 30.0
 _PROMPT_S: Final = 1.0
 _ANSWER_S: Final = 60.0
+_STARTING: Final = timedelta(seconds=60)
 _RECEIVE_BYTES: Final = 256 * 1024
 
 
@@ -45,6 +47,8 @@ class Service:
     @property
     def _silence(self) -> str:
         where = f" at {self.url}" if self.url else ""
+        if self.since and not self.is_stopped and clock.now() - clock.parse(self.since) < _STARTING:
+            return f"Nexus is still starting{where} (process {self.pid})"
         resume = f" (resume it: `kill -CONT {self.pid}`)" if self.is_stopped else ""
         verb = "is stopped" if resume else "doesn't respond"
         return f"Process {self.pid}, which serves this home{where}, {verb}{resume}"

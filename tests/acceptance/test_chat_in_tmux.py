@@ -10,6 +10,7 @@ import pytest
 
 from acceptance.agents import answers, environment, until
 from acceptance.program import NEXUS
+from attached_files import png
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, ToolCall, Turn
 
@@ -43,7 +44,12 @@ class Tmux:
 
 @pytest.fixture
 def tmux(home: Home, server: ModelServer, tmp_path: Path) -> Iterator[Tmux]:
+    # The clipboard of this terminal: a picture, if `tmp_path / "copied"` holds one.
+    clipboard = tmp_path / "wl-paste"
+    clipboard.write_text(f'#!/bin/sh\ncase "$*" in *image/png*) cat {tmp_path}/copied;; esac\n')
+    clipboard.chmod(0o755)
     env = {**os.environ, **environment(server, NEXUS_TOOLS_ASK="bash"), "TERM": "screen-256color"}
+    env["PATH"] = f"{tmp_path}:{env['PATH']}"
     made = Tmux(tmp_path)
     chat = shlex.join([str(NEXUS), "--home", str(home.root), "chat"])
     made.run("new-session", "-d", "-x", "100", "-y", "40", chat, env=env)
@@ -96,3 +102,20 @@ def test_edit_retry_and_an_approval_in_place(home: Home, server: ModelServer, tm
     tmux.type("y", "Enter")
     tmux.wait_for("It is made.")
     until(lambda: answers(home)[-1] == "It is made.")
+
+
+def test_a_copied_picture_is_pasted_with_the_words_around_it(
+    server: ModelServer, tmux: Tmux, tmp_path: Path
+) -> None:
+    server.script("A map.")
+    tmux.wait_for(">")
+    tmux.run("send-keys", "C-v")
+    tmux.wait_for("holds no picture and no file")
+    (tmp_path / "copied").write_bytes(png())
+    tmux.type("what is this?", "C-v")
+    tmux.wait_for("clipboard-1.png what is this?")
+    tmux.type(" A map?", "Enter")
+    tmux.wait_for("includes clipboard-1.png", "A map.")
+    content = str(server.requests[-1].json["messages"][-1]["content"])
+    assert "what is this? A map?" in content
+    assert "image" in content

@@ -9,7 +9,11 @@ from nexus import commands, ids
 from nexus.cli.place import open_answering_home
 
 _NEW = "chat:"
-_KEYS = (("Ctrl-C", "stop the answer"), ("Alt-Enter", "insert a line break"))
+_KEYS = (
+    ("Ctrl-C", "stop the answer"),
+    ("Alt-Enter", "insert a line break"),
+    ("Ctrl-V", "attach the picture or files you copied"),
+)
 
 
 @click.command()

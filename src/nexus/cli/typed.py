@@ -1,12 +1,17 @@
 """Where a chat gets its messages from: a line editor at a terminal, or the lines of a pipe."""
 
 import asyncio
+import shlex
+import subprocess
 import sys
+import tempfile
 import termios
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -17,6 +22,16 @@ from nexus.cli.type_ahead import TypeAhead
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+
+# Each prints what the clipboard holds of a kind: Wayland's, X11's, and a common one for macOS.
+_CLIPBOARDS: Final = (
+    ("wl-paste", "--no-newline", "--type"),
+    ("xclip", "-selection", "clipboard", "-out", "-target"),
+    ("pngpaste", "-"),
+)
+_CLIPBOARD_S: Final = 5
+_IMAGES: Final = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg"}
 
 
 class Typed(Protocol):
@@ -41,7 +56,8 @@ class Editor:
         remembered = InMemoryHistory()
         for line in history:
             remembered.append_string(line)
-        self._session: PromptSession[str] = PromptSession(history=remembered, key_bindings=_keys())
+        self._pasted = tempfile.TemporaryDirectory(prefix="nexus-pasted-")
+        self._session: PromptSession[str] = PromptSession(history=remembered, key_bindings=self._keys())
 
     async def next(self, draft: str = "", *, asks: bool = False) -> str | None:
         """The next message. Ctrl-C clears the line, Ctrl-D on an empty one is the end."""
@@ -71,6 +87,59 @@ class Editor:
                     return ""
             except EOFError:
                 return None
+
+    def _keys(self) -> "KeyBindings":
+        from prompt_toolkit.application import run_in_terminal
+        from prompt_toolkit.key_binding import KeyBindings
+
+        keys = KeyBindings()
+
+        @keys.add("escape", "enter")
+        def _(event: "KeyPressEvent") -> None:  # pyright: ignore[reportUnusedFunction] - the decorator keeps it
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-v")
+        async def _(event: "KeyPressEvent") -> None:  # pyright: ignore[reportUnusedFunction] - the decorator keeps it
+            paths, problem = await asyncio.to_thread(read_clipboard, Path(self._pasted.name))
+            if problem:
+                await run_in_terminal(lambda: click.secho(problem, dim=True))
+                return
+            # Files come first in a line, as a terminal types those that are dragged into it.
+            buffer = event.current_buffer
+            at = buffer.cursor_position
+            buffer.cursor_position = 0
+            buffer.insert_text("".join(f"{shlex.quote(str(path))} " for path in paths))
+            buffer.cursor_position += at
+
+        return keys
+
+
+def read_clipboard(folder: Path) -> tuple[list[Path], str]:
+    """Return the files that were copied, a picture as a new file in a folder, or what prevents it."""
+    is_readable = False
+    for command in _CLIPBOARDS:
+        kinds = ("text/uri-list", "image/png", "image/jpeg") if command[0] != "pngpaste" else ("",)
+        for kind in kinds:
+            try:
+                given = subprocess.run(  # noqa: S603 - a fixed command
+                    [*command, *filter(None, [kind])], capture_output=True, timeout=_CLIPBOARD_S, check=False
+                ).stdout
+            except (OSError, subprocess.SubprocessError):
+                break
+            is_readable = True
+            if kind == "text/uri-list":
+                addresses = (urlsplit(line) for line in given.decode(errors="replace").split())
+                files = [Path(unquote(each.path)) for each in addresses if each.scheme == "file"]
+                if found := [path for path in files if path.is_file()]:
+                    return found, ""
+            for begin, ending in _IMAGES.items():
+                if given.startswith(begin):
+                    path = folder / f"clipboard-{len(list(folder.iterdir())) + 1}.{ending}"
+                    path.write_bytes(given)
+                    return [path], ""
+    if is_readable:
+        return [], "The clipboard holds no picture and no file. To paste text, press Ctrl-Shift-V."
+    return [], "To paste pictures, install wl-clipboard (Wayland), xclip (X11) or pngpaste (macOS)."
 
 
 class PlainEditor:
@@ -163,15 +232,3 @@ async def _read_line(prompt: str, draft: str = "") -> str | None:
     finally:
         # Interrupted, the thread leaves the terminal as it was while somebody typed.
         termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, keyboard)
-
-
-def _keys() -> "KeyBindings":
-    from prompt_toolkit.key_binding import KeyBindings
-
-    keys = KeyBindings()
-
-    @keys.add("escape", "enter")
-    def _(event: "KeyPressEvent") -> None:  # pyright: ignore[reportUnusedFunction] - the decorator keeps it
-        event.current_buffer.insert_text("\n")
-
-    return keys

@@ -184,7 +184,11 @@ class Gate:
                 hint="Leave it out. The owner can allow them: `keep_codes` in [memory] in config.toml.",
             )
         if any(map(is_confidential, texts)):
-            raise UsageError("This holds a secret, and secrets are not remembered", hint="Leave it out.")
+            raise UsageError(
+                "Nexus doesn't store passwords, keys, tokens or card numbers in its memory",
+                hint="Keep it in a password manager, and add where to find it: "
+                "`The Wi-Fi password is in the blue folder`.",
+            )
 
     def _limit_claims(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
         standing = self._standing

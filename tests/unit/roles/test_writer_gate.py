@@ -203,9 +203,11 @@ async def test_a_secret_is_refused_wherever_it_stands(
 ) -> None:
     made = await gate(opened, ("@boss", "sk-ant-REDACTED0000, the wifi password is hunter22, PIN is 4711"))
 
-    with pytest.raises(UsageError, match="secret"):
+    with pytest.raises(UsageError, match="passwords"):
         await through(made).admit(operation, given)
-    assert made.refusals == [f"{operation}: This holds a secret, and secrets are not remembered"]
+    assert made.refusals == [
+        f"{operation}: Nexus doesn't store passwords, keys, tokens or card numbers in its memory"
+    ]
 
 
 async def test_a_name_that_only_a_memory_holds_makes_no_entity(opened: Ledgers) -> None:

@@ -24,6 +24,8 @@ _MOST: Final = 5
 _LONGEST: Final = 20_000
 _LONGEST_SENTENCE: Final = 400
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_QUOTED: Final = re.compile(r"([\"“„«])(?=[^\"”“»\n]*\b(?:[Ii]|[Ww]e)\b)[^\"”“»\n]*[\"”“»]")
+"""Quoted words of a first person: a wording or somebody else's, not the speaker's."""
 _LIST_MARK: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _SLANG: Final = re.compile(r"\b(?:tmrw|tmr|tomorow|2moro)\b", re.IGNORECASE)
 _END_OF: Final = re.compile(
@@ -61,11 +63,14 @@ class Promise:
 
 
 def find_promises(text: str, *, speaker: Speaker, said_at: datetime, zone: str) -> list[Promise]:
-    """Find the promises of a message. What it quotes or forwards, code and questions promise nothing."""
+    """Find the promises of a message. Quotes, forwarded text, drafts, code and questions promise nothing."""
     said_on = said_at.astimezone(ZoneInfo(zone)).date()
-    own = _CODE.sub(" ", split_quotes(text[:_LONGEST])[0])
+    own = _CODE.sub(" ", split_quotes(text[:_LONGEST])[0]).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    own = _QUOTED.sub("“…”", own)
+    for code in speech.languages(own):
+        if (pattern := _compile(code).get("draft")) and (draft := pattern.search(own)):
+            own = own[: draft.start()]
     found: list[Promise] = []
-    own = own.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     for sentence in (_LIST_MARK.sub("", each) for each in speech.sentences(own)):
         if len(sentence) <= _LONGEST_SENTENCE:
             found += _read_sentence(sentence.strip(), speaker, said_on)
@@ -142,7 +147,11 @@ def _find_reported(patterns: dict[str, re.Pattern[str]], sentence: str, due: Due
     for kind in kinds:
         pattern = patterns.get(kind)
         match = pattern.search(sentence) if pattern else None
-        if match and match["name"].split()[0] not in _FIRST_WORDS and not match["name"].startswith("I'"):
+        if match is None or match["name"].startswith("I'"):
+            continue
+        first, *others = match["name"].split()
+        # "The landlord" is somebody, "The Kia" isn't.
+        if first not in _FIRST_WORDS or (others and others[-1].islower()):
             return match["name"]
     return None
 

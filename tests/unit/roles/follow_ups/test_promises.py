@@ -58,6 +58,8 @@ def test_a_message_tells_who_promises_to_whom() -> None:
     own, other = find("I'll send Jonas the slides tomorrow. Priya said she'd call me on Monday.")
     assert (own.who, own.recipient) == ("speaker", "Jonas")
     assert (other.who, other.name) == ("named", "Priya")
+    (landlord,) = find("The landlord said he'll repair the heating by Monday.")
+    assert (landlord.who, landlord.name) == ("named", "The landlord")
     (asked,) = find("Remind Jonas next week if he hasn't answered.")
     assert (asked.who, asked.recipient) == ("agent", "Jonas")
 
@@ -71,9 +73,16 @@ def test_a_message_tells_who_promises_to_whom() -> None:
         "```\nI'll send it tomorrow\n```",
         "The docs say `I'll send it tomorrow`.",
         "Will you send it tomorrow?",
+        "I could write: I'll send it tomorrow.",
+        'How about this: "Thanks, I\'ll send it by Friday."',
+        "Here's a shorter version:\n\nHi Tom,\nI'll send you the numbers tomorrow.",
+        "The template says I'll answer within two days.",
+        "Jonas will be at the meeting on Thursday.",
+        "Luis will get the results on Friday.",
+        "I'll be at the workshop until six tomorrow.",
     ],
 )
-def test_reminders_quotes_code_and_questions_promise_nothing(text: str) -> None:
+def test_reminders_quotes_drafts_whereabouts_and_questions_promise_nothing(text: str) -> None:
     assert find(text) == []
 
 

@@ -598,7 +598,7 @@ a 1, an 1, couple 2, twice 2, once 1, dozen 12, half 2, forty 40, fifty 50, sixt
             r"|to)"
             r"|have (?!to\b|a\b|an\b|fun\b)[\w' ]{1,60}? (?:ready|done|finished|for you|to you|with you|by\b)"
             r"|have a (?:word|look|chat)|investigate|see (?:to|what|if|whether)|ensure|copy|scan|attach|drive"
-            r"|bell|buzz|be (?:there|round|over|at \w+))"
+            r"|bell|buzz|be (?:there|round|over))"
         ),
         "acting": (
             r"(?:sending|mailing|e-?mailing|texting|calling|ringing|phoning|writing|replying|forwarding"
@@ -635,7 +635,7 @@ a 1, an 1, couple 2, twice 2, once 1, dozen 12, half 2, forty 40, fifty 50, sixt
             r"|reply|respond|write back"
             r"|answer|call [\w ]{1,20} back|return)\b"
             r"|\bcount on (?:me|us)\b"
-            r"|\btell (?:her|him|them|\w+) (?:that )?i(?:'ll| will) {act}\b"
+            r"|\btell (?:her|him|them|\w+) (?:that )?i(?:'ll| will) {act}\b|, (?:i )?promise\W*$"
         ),
         # Promises if they name a day.
         "self_dated": (
@@ -661,7 +661,11 @@ a 1, an 1, couple 2, twice 2, once 1, dozen 12, half 2, forty 40, fifty 50, sixt
             r"{name} (?:(?:will|'ll|is going to|are going to|'s going to|is gonna) (?:{act})\b"
             r"(?=.{0,80}\b(?:me|us|my|our)\b)|wants to get back to (?:me|us)\b)"
         ),
-        "reported_dated": r"{name} (?:will|'ll|is going to|are going to|'s going to|is gonna) (?:{act})\b",
+        # Where somebody will be and what they will be given is no promise of theirs.
+        "reported_dated": (
+            r"{name} (?:will|'ll|is going to|are going to|'s going to|is gonna)"
+            r" (?!be\b|get (?!back\b|in touch\b))(?:{act})\b"
+        ),
         # What the owner asks the agent to do later.
         "asked": (
             r"{please}(?:follow up|chase|nudge|ping)\b"
@@ -688,7 +692,7 @@ a 1, an 1, couple 2, twice 2, once 1, dozen 12, half 2, forty 40, fifty 50, sixt
         "please_in": r"(?:please )?",
         "name": (
             r"(?P<name>(?-i:(?:(?:Dr|Mr|Mrs|Ms|Prof)\.? )?[A-Z][\w'-]+(?: [A-Z][\w'-]+){0,2})"
-            r"|(?:my|our) (?:\w+ )?(?:mom|mum|mother|dad|father|brother|sister|wife|husband|partner|boss"
+            r"|(?:my|our|the) (?:\w+ )?(?:mom|mum|mother|dad|father|brother|sister|wife|husband|partner|boss"
             r"|boy ?friend"
             r"|girl ?friend|friend|landlord|neighbou?r|lawyer|doctor|dentist|accountant|colleague|manager|son"
             r"|daughter|aunt|uncle|cousin|team|client|plumber|secretary|assistant))"
@@ -713,6 +717,15 @@ a 1, an 1, couple 2, twice 2, once 1, dozen 12, half 2, forty 40, fifty 50, sixt
             r"|(?!(?:br|r|w|s|sw|p|str|sp|fl)ing\b)\w+ing)\b"
             r"|\b(?:i|we) (?:can|could)\b(?! promise| assure| guarantee).{0,80}\bif you\b"
             r"|\bif you(?:'d)? (?:like|want|wish|need)\b|\bremind me\b"
+            r"|\b(?:could|might) (?:say|write|reply|answer|respond|tell)\b"
+            r"|\b(?:draft|letter|form|script|template|text|wording) (?:goes|reads|says)\b"
+        ),
+        # Introduces words for somebody to use: what follows promises nothing yet.
+        "draft": (
+            r"\b(?:draft|example|how about|something like|suggestion|template|version|wording"
+            r"|(?:can|could|may|might|should) (?:\w+ )?(?:answer|reply|respond|say|send|text|try|write)"
+            r"|(?:an?|her|his|my|possible|short\w*|suggested|the|their|your) (?:\w+ )?"
+            r"(?:answer|e-?mail|message|note|reply|response|text))\b[^:.?!\n]{0,60}:"
         ),
         # What says that a promise was kept: verbs of the past that have forms of their own, as base:past.
         "past": (
