@@ -74,8 +74,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "slack": Kind(
         title="Slack",
-        steps="Create an app at api.slack.com/apps with socket mode and the events and scopes listed in "
-        "docs/how-to/connect-a-channel.md, install it, and copy its two tokens.",
+        steps="Create an app at api.slack.com/apps with socket mode and the events and scopes listed on the "
+        "documentation page “Connect a channel”, install it, and copy its two tokens.",
         needs=(
             Need(key="secret", label="Bot token (xoxb-…)", example="env:SLACK_TOKEN", is_secret=True),
             Need(
@@ -114,7 +114,7 @@ def check_installed(kind: str) -> None:
     if module and find_spec(module) is None:
         raise ConfigError(
             f"{KINDS[kind].title} needs a package that isn't installed",
-            hint=f"Run `pip install 'nexus-runtime[{kind}]'`, then reload this page.",
+            hint=f"Run `pip install 'nexus-runtime[{kind}]'` and try again.",
         )
 
 
@@ -177,9 +177,9 @@ async def _check_email(adapter: Any, settings: ChannelConfig) -> LoginCheck:
     found = str(await adapter.newest_auth_server())
     await adapter.check_sending()
     signed = (
-        "Your mail server checks who sends a mail, and signs what it found with its name."
+        f"{found} checks who sends a mail, and Nexus trusts its result."
         if found
-        else "The newest mail has no Authentication-Results. Without them nobody can be verified."
+        else "The newest mail has no Authentication-Results header, so Nexus can't tell who sent it."
     )
     return LoginCheck(said=("Logged in to both servers.", signed), auth_server=found)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ParamSpec, TypeVar
@@ -13,12 +14,13 @@ from nexus import logs as written
 from nexus import secrets
 from nexus.automations import quiet
 from nexus.channels import kinds
-from nexus.channels.setup import KINDS, LoginCheck, check_login, propose_value
+from nexus.channels.adapter import THIS_MACHINE
+from nexus.channels.setup import KINDS, LoginCheck, check_installed, check_login, propose_value
 from nexus.cli import logs as log
 from nexus.cli.place import json_option, open_home, print_json, with_ledgers
 from nexus.config import ChannelConfig, Config
 from nexus.config_file import write
-from nexus.errors import UsageError
+from nexus.errors import NexusError, UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.database import Work
@@ -210,23 +212,52 @@ class _Setup:
             return str(self.given[option.replace("-", "_")]).strip()
         return str(self.prompt(question, default or None, option)).strip()
 
-    def ask_source(self, option: str, question: str, default: str) -> str:
-        """Ask where a secret is."""
-        source = self.ask(
-            option, f"{question}: where is it? (env:NAME, file:PATH, keyring:SERVICE/USER)", default
-        )
-        if not secrets.is_source(source):
+    def ask_secret(self, option: str, question: str, default: str) -> str:
+        """Ask for a secret, or where it is; return its source. A typed one isn't shown, and is stored."""
+        is_typed = sys.stdin.isatty() and not self.given.get(option.replace("-", "_"))
+        if is_typed:
+            is_set = default.partition(":")[2] in os.environ or not default.startswith("env:")
+            question = f"{question} (not shown), or env:NAME, file:PATH or keyring:SERVICE/USER"
+            found = str(click.prompt(question, default=default if is_set else None, hide_input=True)).strip()
+        else:
+            found = self.ask(option, f"{question}: env:NAME, file:PATH or keyring:SERVICE/USER", default)
+        if secrets.is_source(found):
+            return found
+        if not is_typed:
             raise UsageError(
                 "Invalid secret source. Use env:NAME, file:PATH or keyring:SERVICE/USER.",
                 hint="config.toml never holds secrets: name a variable.",
             )
-        return source
+        return secrets.keep(found, f"{self.name}-{option}", self.home.secrets)
+
+    def ask_needs(self, values: dict[str, Any]) -> LoginCheck:
+        """Ask for what the kind needs until it logs in; at a terminal, a failed login asks again."""
+        needs, asks = KINDS[self.kind].needs, True
+        while True:
+            for need in needs if asks else ():
+                ask = self.ask_secret if need.is_secret else self.ask
+                default = values.get(need.key) or propose_value(need, values)
+                values[need.key] = ask(need.key.replace("_", "-"), need.label, default)
+            try:
+                return _check(self, values)
+            except NexusError as error:
+                if not sys.stdin.isatty():
+                    raise
+                click.secho(f"{error.message}. {error.hint}", err=True)
+            hosts = {str(values[key]).partition(":")[0] for key in ("imap", "smtp") if key in values}
+            is_here = "tls" not in values and hosts and hosts <= THIS_MACHINE
+            if is_here and click.confirm("Connect to this machine's mail server without encryption?"):
+                values["tls"], asks = False, False
+                continue
+            asks = True
+            click.echo("Try again, or press Ctrl-C to stop. Press Enter to keep what you entered.")
+            self.given.update(dict.fromkeys((need.key for need in needs), ""))
 
     def ask_owners(self, question: str, default: str | None) -> list[str]:
         """Ask for the owner's own addresses."""
         if self.given["owner"]:
             return list(self.given["owner"])
-        answer = str(self.prompt(f"{question}, with commas", default, "owner"))
+        answer = str(self.prompt(f"{question}, separated by commas", default, "owner"))
         return [each.strip() for each in answer.split(",") if each.strip()]
 
     def prompt(self, question: str, default: str | None, option: str) -> Any:
@@ -249,7 +280,7 @@ class _Setup:
 @click.option(
     "--secret",
     default="",
-    help="Where the password or the bot's token is, such as env:NAME. The secret itself is never saved.",
+    help="Where the password or the bot's token is, such as env:NAME. config.toml never holds it.",
 )
 @click.option("--owner", multiple=True, help="Your own address or id on the channel. Repeatable.")
 @click.option(
@@ -276,22 +307,21 @@ def add(ctx: click.Context, kind: str, name: str | None, **given: Any) -> None:
         raise UsageError(
             f"There is a channel {setup.name} already", hint="Choose another name with `--name`."
         )
+    check_installed(kind)
     known = KINDS[kind]
     click.echo(known.steps)
     values: dict[str, Any] = {"kind": kind} | ({"tls": False} if given["no_tls"] else {})
     if given["url"]:
         values["url"] = given["url"]
-    for need in known.needs:
-        ask = setup.ask_source if need.is_secret else setup.ask
-        values[need.key] = ask(need.key.replace("_", "-"), need.label, propose_value(need, values))
-    checked = _check(setup, values)
+    checked = setup.ask_needs(values)
     if kind == "telegram" and not given["owner"] and checked.owner is None:
         setup.prompt("Write something to the bot, then press Enter", "", "owner")
         checked = _check(setup, values)
     if kind == "email":
-        values["auth_server"] = setup.ask(
-            "auth-server", "Name of the server in Authentication-Results", checked.auth_server
-        )
+        if not (given["auth_server"] or checked.auth_server):
+            setup.prompt("Send the agent a mail from your own address, then press Enter", "", "auth-server")
+            checked = _check(setup, values)
+        values["auth_server"] = given["auth_server"] or checked.auth_server
     values["owner"] = setup.ask_owners(known.owner, checked.owner or ("" if kind == "telegram" else None))
     if known.names_owner:
         _check(setup, values, already=checked.said)

@@ -50,7 +50,7 @@ _LONGEST_TEXT: Final = MAX_TEXT_BYTES // 4
 __all__ = ["Account", "Email", "Server"]
 Protocol = Literal["IMAP", "SMTP"]
 _PORTS: Final = {"IMAP": "993 (TLS) or 143 (STARTTLS)", "SMTP": "465 (TLS) or 587 (STARTTLS)"}
-_WITHOUT: Final = "On this machine it also works without encryption: choose that, or set `tls = false`."
+_WITHOUT: Final = "To a server on this machine, Nexus can also connect without encryption (`tls = false`)."
 _NO_TLS: Final = ("TLS not supported", "Couldn't establish TLS session")
 # How OpenSSL calls a first answer that is not TLS.
 _ANSWERS_WITHOUT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
