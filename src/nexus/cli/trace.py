@@ -111,6 +111,8 @@ def _step_row(branch: str, node: Node, above: Node | None, since: str, *, ids: b
 
 def _request_row(node: Node, asked: str) -> list[Text]:
     total = node.total
+    # What a schedule began was asked by no message: its session has the automation's name.
+    asked = asked or str(node.detail.get("session") or "").partition("schedule:")[2]
     return [
         Text(clock.second(node.started_at)),
         Text(_shorten(asked), style="bold"),

@@ -93,7 +93,7 @@ async def load_page(
     lines = [
         RequestLine(
             **row,
-            asked=asked.get(row["event_id"] or "", ""),
+            asked=asked.get(row["event_id"] or "") or _name_scheduled(row["session_label"] or ""),
             principal=known.get(row["principal_id"] or ""),
             session=titles.get(row["session_label"] or "", _name_untitled(row["session_label"])),
             duration_ms=duration_ms(row["created_at"], row["ended_at"]),
@@ -180,6 +180,12 @@ def make_totals(row: Iterable[Any]) -> Totals:
 def _load_answers(connection: apsw.Connection, request_id: str) -> list[str]:
     rows = sql.rows(connection, sql.queries("events")["said_for_request"], (request_id,))
     return [row[0] for row in rows]
+
+
+def _name_scheduled(label: str) -> str:
+    """What a schedule's request is about, which no message asked for: the automation."""
+    kind, _, name = label.partition(":")
+    return name if kind == "schedule" else ""
 
 
 def _name_untitled(label: str | None) -> str | None:

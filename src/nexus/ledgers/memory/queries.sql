@@ -208,9 +208,10 @@ ORDER BY created_at DESC, seq DESC LIMIT :limit
 SELECT count(*) FROM facts WHERE created_at >= ?
 
 -- name: facts_learned_since
--- What was read from calendars is no news.
+-- What was read from calendars is no news, and neither is what was replaced since.
 SELECT fact, count(*) OVER () FROM facts
 WHERE created_at >= :since AND created_at < :until AND metadata_json ->> 'calendar' IS NULL
+  AND NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = facts.id)
   AND coalesce((SELECT decision FROM fact_verdicts WHERE fact_id = facts.id), '') <> 'reject'
 ORDER BY created_at DESC, seq DESC LIMIT :limit
 
