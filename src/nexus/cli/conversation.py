@@ -332,7 +332,7 @@ class Conversation:
         found = sorted(await self._talk.recall(text or self._said), key=lambda one: one.id not in given)
         self._listed = found
         for number, one in enumerate(found, 1):
-            who = f"{one.speaker}: " if one.speaker else ("[fact] " if one.kind == "fact" else "")
+            who = f"{one.speaker_name}: " if one.speaker else ("[fact] " if one.kind == "fact" else "")
             short = textwrap.shorten(one.text, _SHOWN_CHARACTERS, placeholder=" …")
             mark = f" · {given[one.id]}" if one.id in given else ""
             self._screen.line(f"{number:>2}  {one.at[:10]}  {who}{short}{mark}")

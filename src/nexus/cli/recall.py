@@ -72,7 +72,7 @@ def print_answer(answer: Matches, *, explain: bool) -> None:
 
 def _print_match(place: int, result: Match, *, explain: bool) -> None:
     item = result.item
-    who = f"{item.speaker}: " if item.speaker else ""
+    who = f"{item.speaker_name}: " if item.speaker else ""
     kind = "" if item.kind == "event" else f"[{item.kind.replace('_', ' ')}] "
     text = join_lines(strip_citations(item.text))
     head = f"{place:>3}.  {item.at[:10]}  "

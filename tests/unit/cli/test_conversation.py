@@ -249,7 +249,7 @@ async def test_memory_lists_what_the_answer_used_first_and_correct_names_facts()
     await conversation.memory("")
     first, second, _ = shown.getvalue().splitlines()
     assert first == " 1  2031-05-04  [fact] Ben lives in Bern · used in the answer"
-    assert second.startswith(" 2  2031-05-05  owner: Hello Hello")
+    assert second.startswith(" 2  2031-05-05  You: Hello Hello")
     assert len(second) < 250
     await conversation.correct("2 Ben lives in Basel")
     await conversation.correct("")

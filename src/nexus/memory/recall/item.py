@@ -201,6 +201,11 @@ class Item:
     outdated_by: Link | None = None  # of a stale conclusion or episode: the fact that it doesn't know of
 
     @property
+    def speaker_name(self) -> str:
+        """What to call the speaker when the owner reads it."""
+        return {"owner": "You", "nexus": "Nexus"}.get(self.speaker or "", self.speaker or "")
+
+    @property
     def note(self) -> str:
         """What holds instead of it, in the words that every surface uses; empty while it holds."""
         if self.replaced_by is not None:
