@@ -91,7 +91,8 @@ async def test_it_says_what_is_open_whose_birthday_it_is_and_what_was_learned(ap
     await append(append_facts, facts=old, now=lambda: datetime(2026, 11, 1, tzinfo=UTC))
     (replaced,) = await append(append_facts, facts=gone, now=lambda: datetime(2026, 11, 18, 19, tzinfo=UTC))
     (moved, _) = await append(append_facts, facts=new, now=lambda: datetime(2026, 11, 18, 20, tzinfo=UTC))
-    link = "INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis) VALUES (?, ?, 1.0, 'stated')"
+    link = "INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis)"
+    link += " VALUES (?, ?, 1.0, 'stated')"
     await append(lambda connection: connection.execute(link, (replaced, moved)))
     said = await write(app, "inv_1")
     assert said is not None
