@@ -185,9 +185,16 @@ def _every(count: int) -> Rows:
 
 
 def _highest(scores: Floats, limit: int) -> Rows:
+    """Return the places of the highest scores, in any order; of equal ones, the last places."""
     if len(scores) <= limit:
         return _every(len(scores))
-    return np.argpartition(scores, -limit)[-limit:]
+    least = np.partition(scores, -limit)[-limit]
+    rows = np.flatnonzero(scores >= least)
+    if len(rows) > limit:
+        is_above = scores[rows] > least
+        above, equal = rows[is_above], rows[~is_above]
+        rows = np.concatenate([above, equal[len(above) - limit :]])
+    return rows
 
 
 # Room grows by halves. Searches that run meanwhile keep the array that they have.
@@ -348,7 +355,8 @@ class Mirror:
         return np.vecdot(_matrix([blobs.get(seq, nothing) for seq in seqs]), queries[:, None])
 
     def _hits(self, rows: Rows, scores: Floats, limit: int) -> Hits:
-        order = np.argsort(-scores, kind="stable")[:limit]
+        # Messages of the same words are equally near: the newest first, whatever else there is or was.
+        order = np.lexsort((-rows, -scores))[:limit]
         return Hits([self._ids[row] for row in rows[order].tolist()], scores[order])
 
 

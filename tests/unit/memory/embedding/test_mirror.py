@@ -116,3 +116,16 @@ async def test_an_empty_ledger_has_nothing_near(opened: Ledgers) -> None:
     await vectors.mirror.refresh()
     (hits,) = await vectors.mirror.search(unit(np.ones((1, DIMENSIONS))), 5)
     assert hits.ids == []
+
+
+async def test_equally_near_ones_come_newest_first_whatever_else_there_is(opened: Ledgers) -> None:
+    """Otherwise one deletion changes which of many messages of the same words is found."""
+    vectors = vectors_over(opened, 1_000)
+    same = unit(np.ones((40, DIMENSIONS)))
+    await vectors.put(named(40), same)
+    made = unit(np.random.default_rng(3).normal(size=(200, DIMENSIONS)))
+    await vectors.put(named(200, first=40), made)
+    await vectors.mirror.refresh()
+    for limit in (5, 20, 39):
+        (hits,) = await vectors.mirror.search(same[:1], limit)
+        assert hits.ids == [f"fact_{39 - i}" for i in range(limit)]
