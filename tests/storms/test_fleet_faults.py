@@ -37,6 +37,8 @@ from nexus.testing import ModelRequest, ModelServer, Turn
 
 _HOMES = int(os.environ.get("NEXUS_HOMES", times(6, long=30)))
 _ROUNDS = int(os.environ.get("NEXUS_ROUNDS", times(7, long=40)))
+_PAUSE_S = 0.3 * _HOMES / 6, 3.0 * _HOMES / 6
+"""Of each sender, so that the load is the same with any number of homes."""
 _AWAY_S = times(8, long=30)
 _AVAILABLE_S = 60.0
 _SETTLED_S = 300.0
@@ -78,7 +80,7 @@ class _Sender(threading.Thread):
                 if answer.status_code == 202:
                     self.accepted.add(name)
                     number += 1
-            self.storm.is_over.wait(chance.uniform(0.3, 3.0))
+            self.storm.is_over.wait(chance.uniform(*_PAUSE_S))
 
 
 class _Storm:
