@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -293,11 +294,10 @@ def test_no_home_is_lost_stuck_or_doubled_whatever_happens_to_its_hosts(
                 storm.struck[fault.__name__] += 1
                 assert storm.violations == []
 
-            ended = time.monotonic()
-            for sender in storm.senders:
-                while _status(storm, sender) != 200:
-                    assert time.monotonic() - ended < fleet.lease_s + _AVAILABLE_S, sender.home
-            _tell(f"available {time.monotonic() - ended:.1f} s after the last fault")
+            with ThreadPoolExecutor(len(storm.senders)) as pool:
+                waits = list(pool.map(lambda sender: _wait_until_available(storm, sender), storm.senders))
+            _tell(f"available {max(waits):.1f} s after the last fault")
+            assert max(waits) < fleet.lease_s + _AVAILABLE_S
             storm.is_over.set()
             for thread in (*storm.senders, watching):
                 thread.join()
@@ -324,11 +324,14 @@ def test_no_home_is_lost_stuck_or_doubled_whatever_happens_to_its_hosts(
     assert storm.violations == []
 
 
-def _status(storm: _Storm, sender: _Sender) -> int:
-    """Whether a home can be used now."""
-    with suppress(httpx.HTTPError):
-        return storm.ask(sender, "GET", "/api/home").status_code
-    return 0
+def _wait_until_available(storm: _Storm, sender: _Sender) -> float:
+    """Ask for a home until it answers, or has not for much too long; return the seconds it took."""
+    began = time.monotonic()
+    while time.monotonic() - began < _SETTLED_S:
+        with suppress(httpx.HTTPError):
+            if storm.ask(sender, "GET", "/api/home").status_code == 200:
+                break
+    return time.monotonic() - began
 
 
 def _answers(storm: _Storm, sender: _Sender) -> list[str]:
