@@ -70,7 +70,7 @@ def methods(vectors: Floats) -> Iterator[tuple[str, Callable[[], tuple[Nearest, 
         index = kind(vectors.shape[1])
         for start in range(0, len(rows), 20_000):
             index.put(rows[start : start + 20_000], vectors[start : start + 20_000])
-        return lambda query, limit: index.nearest(query, limit)[0], index.nbytes
+        return lambda query, limit: index.nearest(query[None], limit)[0][0], index.nbytes
 
     yield "every number, float32 (ours up to 50,000 rows)", lambda: own(ExactIndex)
     yield "two bits a number (ours above)", lambda: own(BitIndex)

@@ -31,7 +31,7 @@ def test_the_nearest_rows_are_among_those_proposed(index: Index) -> None:
         rows = np.arange(start, min(start + 7_000, len(vectors)))
         index.put(rows, vectors[rows])
     found = [
-        len(truly_nearest(vectors, query, 20) & set(index.nearest(query, 20)[0].tolist())) / 20
+        len(truly_nearest(vectors, query, 20) & set(index.nearest(query[None], 20)[0][0].tolist())) / 20
         for query in cloud(30, seed=2)
     ]
     assert np.mean(found) > (0.999 if index.exact else 0.9)
@@ -41,7 +41,7 @@ def test_only_the_given_rows_are_proposed(index: Index) -> None:
     vectors = cloud(6_000)
     index.put(np.arange(6_000), vectors)
     among = np.arange(0, 6_000, 7)
-    rows, scores = index.nearest(vectors[3], 10, among)
+    [(rows, scores)] = index.nearest(vectors[3:4], 10, among)
     assert set(rows.tolist()) <= set(among.tolist())
     assert len(rows) == len(scores) >= 10
 
@@ -50,12 +50,12 @@ def test_a_row_takes_its_new_vector(index: Index) -> None:
     vectors = cloud(500)
     index.put(np.arange(500), vectors)
     index.put(np.array([7]), -vectors[8:9])
-    rows, scores = index.nearest(-vectors[8], 1)
+    [(rows, scores)] = index.nearest(-vectors[8:9], 1)
     assert rows[np.argmax(scores)] == 7
 
 
 def test_an_empty_index_proposes_nothing(index: Index) -> None:
-    rows, scores = index.nearest(cloud(1)[0], 5)
+    [(rows, scores)] = index.nearest(cloud(1)[:1], 5)
     assert len(rows) == len(scores) == 0
 
 

@@ -17,6 +17,8 @@ Floats = NDArray[np.float32]
 # Bounds the padding and the memory of one call. In batches of 2,048 tokens, a short text takes half as much
 # time again.
 _BATCH_TOKENS = 256
+# A question and its gist.
+_FEW = 2
 
 
 class Embedder(Protocol):
@@ -64,11 +66,16 @@ class Encoder:
 
     def _embed(self, prefix: str, texts: Sequence[str]) -> Floats:
         prefixed = [prefix + storable(text) for text in texts]
-        encoded: list[list[int]] = [item.ids for item in self._tokenizer.encode_batch(prefixed)]
+        # The tokenizer reads a batch on threads of its own, which a question or two aren't worth.
+        read = self._tokenizer.encode_batch if len(texts) > _FEW else self._encode_each
+        encoded: list[list[int]] = [item.ids for item in read(prefixed)]
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         for batch in _batches([len(ids) for ids in encoded]):
             vectors[batch] = self._run([encoded[i] for i in batch])
         return vectors
+
+    def _encode_each(self, texts: Sequence[str]) -> list[Any]:
+        return [self._tokenizer.encode(text) for text in texts]
 
     def _run(self, batch: list[list[int]]) -> Floats:
         ids = np.zeros((len(batch), max(map(len, batch))), np.int64)
@@ -79,7 +86,7 @@ class Encoder:
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         wanted = {name: value for name, value in feed.items() if name in self._inputs}
         # What a large batch took is given back at once; that of a question and its gist is little.
-        options = self._giving_back if len(batch) > 2 else None
+        options = self._giving_back if len(batch) > _FEW else None
         hidden = cast("Floats", self._session.run(None, wanted, options)[0])
         return _unit(self._pool(hidden, mask))
 

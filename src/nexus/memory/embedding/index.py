@@ -33,6 +33,8 @@ _WORD_BITS = 64
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)
 # So many rows at a time stay in the processor's cache.
 _BLOCK_ROWS = 65_536
+# As many whole vectors as do.
+_EXACT_BLOCK_ROWS = 512
 # Up to here a look at every number takes a few milliseconds, and the vectors a few dozen megabytes.
 EXACT_UP_TO: Final = 50_000
 
@@ -59,8 +61,8 @@ class Index(Protocol):
         """Set the vectors of these rows; rows grow without gaps."""
         ...
 
-    def nearest(self, query: Floats, limit: int, among: Rows | None = None) -> tuple[Rows, Floats]:
-        """Find the rows nearest to a unit vector with their scores, in any order, among some rows or all."""
+    def nearest(self, queries: Floats, limit: int, among: Rows | None = None) -> list[tuple[Rows, Floats]]:
+        """Find the rows nearest to each unit vector with their scores, unordered, among some rows or all."""
         ...
 
 
@@ -83,12 +85,19 @@ class ExactIndex:
         self._vectors[rows] = vectors
         self._count = count
 
-    def nearest(self, query: Floats, limit: int, among: Rows | None = None) -> tuple[Rows, Floats]:
+    def nearest(self, queries: Floats, limit: int, among: Rows | None = None) -> list[tuple[Rows, Floats]]:
         vectors = self._vectors[: self._count] if among is None else self._vectors[among]
-        # Not `@`, for which a program's BLAS wakes threads that spin longer than this takes.
-        scores: Floats = np.vecdot(vectors, query)
-        chosen = _highest(scores, limit)
-        return chosen if among is None else among[chosen], scores[chosen]
+        scores = np.empty((len(queries), len(vectors)), np.float32)
+        for start in range(0, len(vectors), _EXACT_BLOCK_ROWS):
+            block = slice(start, start + _EXACT_BLOCK_ROWS)
+            for query, own in zip(queries, scores, strict=True):
+                # Not `@`, for which a program's BLAS wakes threads that spin longer than this takes.
+                np.vecdot(vectors[block], query, out=own[block])
+        found: list[tuple[Rows, Floats]] = []
+        for own in scores:
+            chosen = _highest(own, limit)
+            found.append((chosen if among is None else among[chosen], own[chosen]))
+        return found
 
     def scores(self, queries: Floats, rows: Rows) -> Floats:
         """Queries by rows: the cosines."""
@@ -128,7 +137,10 @@ class BitIndex:
         self._far[:, rows] = self._pack(sizes > _LARGE_FROM * sizes.mean(axis=1, keepdims=True)).T
         self._count = count
 
-    def nearest(self, query: Floats, limit: int, among: Rows | None = None) -> tuple[Rows, Floats]:
+    def nearest(self, queries: Floats, limit: int, among: Rows | None = None) -> list[tuple[Rows, Floats]]:
+        return [self._find(query, limit, among) for query in queries]
+
+    def _find(self, query: Floats, limit: int, among: Rows | None) -> tuple[Rows, Floats]:
         if self._centre is None:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
         side = self._pack((query - self._centre)[None, :] > 0)[0]
@@ -297,7 +309,7 @@ class Mirror:
         """Find the nearest to each row of unit vectors, among the allowed ids only where some are given."""
         among = None if allowed is None else self._find_rows(allowed)
         index = self._index
-        found = [index.nearest(query, limit, among) for query in queries]
+        found = index.nearest(queries, limit, among)
         if not index.exact:
             rows = np.unique(np.concatenate([rows for rows, _ in found]))
             cosines = self._from_blobs(connection, queries, rows)
