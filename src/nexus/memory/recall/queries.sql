@@ -115,8 +115,9 @@ WHERE summaries_fts MATCH :match
   AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = s.id)
 ORDER BY summaries_fts.rowid DESC LIMIT :limit
 
--- name: speaks
-SELECT 1 FROM events_fts WHERE events_fts MATCH ? LIMIT 1
+-- name: speakers
+-- Those of the given queries that match any event.
+SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM events_fts WHERE events_fts MATCH value)
 
 -- name: events_in_scope
 SELECT id FROM events
@@ -125,11 +126,14 @@ WHERE (:threads IS NULL OR thread_id IN (SELECT value FROM json_each(:threads)))
   AND (:after IS NULL OR occurred_at >= :after) AND (:before IS NULL OR occurred_at < :before)
 LIMIT :limit
 
--- name: events_in_library_scope
--- As above, for channels of an application's users: they have an index of their own.
-SELECT id FROM events
-WHERE channel IN (SELECT value FROM json_each(:channels)) AND channel >= 'library:' AND channel < 'library;'
-  AND (:after IS NULL OR occurred_at >= :after) AND (:before IS NULL OR occurred_at < :before)
+-- name: library_scope
+-- The events and facts inside, for channels of an application's users: they have an index of their own.
+SELECT e.id, f.id FROM events AS e
+LEFT JOIN facts AS f ON f.source_event_id = e.id
+  AND (:after IS NULL OR coalesce(f.as_of, f.valid_at) >= :after)
+  AND (:before IS NULL OR coalesce(f.as_of, f.valid_at) < :before)
+WHERE e.channel IN (SELECT value FROM json_each(:channels)) AND e.channel >= 'library:' AND e.channel < 'library;'
+  AND (:after IS NULL OR e.occurred_at >= :after) AND (:before IS NULL OR e.occurred_at < :before)
 LIMIT :limit
 
 -- name: facts_in_scope

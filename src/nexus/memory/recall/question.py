@@ -4,7 +4,7 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
@@ -126,11 +126,23 @@ _SURE_LETTERS = 2
 _COMPARED = 500
 
 
-def entities_named(connection: apsw.Connection, question: Question) -> dict[str, Named]:
+Aliases = Sequence[tuple[str, str, str]]
+"""Names, each with the id of an entity that it stands for and what that is called."""
+
+
+def load_aliases(connection: apsw.Connection, names: Iterable[str]) -> Aliases:
+    """Load whom each of the names stands for; names that stand for nobody are left out."""
+    rows = connection.execute(SQL["aliases"], (json.dumps(sorted(names)),))
+    return cast("Aliases", rows.fetchall())
+
+
+def entities_named(
+    connection: apsw.Connection, question: Question, aliases: Aliases | None = None
+) -> dict[str, Named]:
     """The entities that the question names by an alias, and those that are one with them, by id."""
-    rows = connection.execute(SQL["aliases"], (json.dumps(sorted(spans(question.text))),))
-    said = [(str(row[0]), str(row[1]), str(row[2])) for row in rows]
-    return with_families(connection, _collected(said, question.language, "name"))
+    if aliases is None:
+        aliases = load_aliases(connection, spans(question.text))
+    return with_families(connection, _collected(aliases, question.language, "name"))
 
 
 def spans(text: str, *, capitalized: bool = False) -> set[str]:
@@ -150,9 +162,13 @@ def spans(text: str, *, capitalized: bool = False) -> set[str]:
 
 def aliases_of(connection: apsw.Connection, names: Iterable[str]) -> dict[str, frozenset[str]]:
     """The entities that each of the names stands for; names that stand for none are left out."""
+    return _group_aliases(load_aliases(connection, names))
+
+
+def _group_aliases(aliases: Aliases) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
-    for said, id_, _ in connection.execute(SQL["aliases"], (json.dumps(sorted(names)),)):
-        found[str(said)] = found.get(str(said), frozenset()) | {str(id_)}
+    for said, id_, _ in aliases:
+        found[said] = found.get(said, frozenset()) | {id_}
     return found
 
 
@@ -196,6 +212,8 @@ def _collected(rows: Iterable[tuple[str, str, str]], language: str, via: str) ->
 
 def with_families(connection: apsw.Connection, found: dict[str, Named]) -> dict[str, Named]:
     """Them, and every entity that is one with one of them."""
+    if not found:
+        return found
     family = connection.execute(SQL["families"], (json.dumps(list(found)),))
     return found | {str(row[1]): found[str(row[0])] for row in family}
 
@@ -267,9 +285,11 @@ class Referents:
     connection: apsw.Connection
     _owner: dict[str, Named] = field(default_factory=dict[str, Named])
 
-    def find(self, text: str, language: str = DEFAULT) -> dict[str, Named]:
+    def find(self, text: str, language: str = DEFAULT, aliases: Aliases | None = None) -> dict[str, Named]:
         """Find the owner, if the text speaks in the first person, and everybody whose role it names."""
-        owner, names = _owner(self.connection), aliases_of(self.connection, spans(text))
+        if aliases is None:
+            aliases = load_aliases(self.connection, spans(text))
+        owner, names = _owner(self.connection), _group_aliases(aliases)
         self._owner = owner
         sentence = Sentence(text, _without_roles_of(names, owner), frozenset(owner))
         phrases = sentence.phrases()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, cast
 
@@ -220,7 +221,7 @@ class Recall:
         for name in sorted(wanted, key=lambda name: (name not in ARMS, name in BY_MEANING)):
             try:
                 with timed(timings, name), search.deadline.guard(connection):
-                    sighted[name] = keep_permitted(connection, search.scope, wanted[name](search))
+                    sighted[name] = search.keep_permitted(wanted[name](search))
             except LateError:
                 missing.add(name)
         seen = [sighting for name in wanted for sighting in sighted.get(name, ())]
@@ -232,8 +233,8 @@ class Recall:
         names = sorted(missing)
         try:
             with search.deadline.guard(connection):
-                seen += keep_permitted(connection, search.scope, find_causes(search, seen))
-                seen += keep_permitted(connection, search.scope, find_successions(search, seen))
+                seen += search.keep_permitted(find_causes(search, seen))
+                seen += search.keep_permitted(find_successions(search, seen))
                 by_id = _choose_affordable(seen, search.deadline.left_ms)
                 with timed(timings, "fetch"):
                     stretches = load_stretches(search, by_id)
@@ -376,9 +377,11 @@ def load_surroundings(connection: apsw.Connection, event_ids: Collection[str]) -
 
 def _load_memories(search: Search, ids: Sequence[str]) -> list[Item]:
     """Load facts, observations, mental models and episodes, with causes and successors that may be seen."""
-    given = {"ids": json.dumps(ids), "now": clock.timestamp(search.now)}
-    items = [_fact(row) for row in search.read("facts", given)]
-    items += [_summary(row) for row in search.read("summaries", (given["ids"],))]
+    facts = [id_ for id_ in ids if id_.startswith("fact_")]
+    others = [id_ for id_ in ids if not id_.startswith("fact_")]
+    given = {"ids": json.dumps(facts), "now": clock.timestamp(search.now)}
+    items = [_fact(row) for row in search.read("facts", given)] if facts else []
+    items += [_summary(row) for row in search.read("summaries", (json.dumps(others),))] if others else []
     blank = [item.id for item in items if not item.text.strip()]
     if blank:
         made = make_digests(search.connection, blank)
@@ -391,14 +394,14 @@ def _load_memories(search: Search, ids: Sequence[str]) -> list[Item]:
     successors |= {by.next_id for item in items if (by := item.replaced_by) and by.next_id}
     allowed = _keep_visible(search, successors, without=search.scope.without)
     seen = {item.id: item.text for item in items if item.id in allowed}
-    return [
-        replace(
-            item,
-            replaced_by=_cut_chain(item.replaced_by, allowed, seen) if item.replaced_by else None,
-            outdated_by=item.outdated_by if item.outdated_by and item.outdated_by.id in allowed else None,
-        )
-        for item in items
-    ]
+    for at, item in enumerate(items):
+        by, newer = item.replaced_by, item.outdated_by
+        kept = by and _cut_chain(by, allowed, seen)
+        if kept is not by or (newer and newer.id not in allowed):
+            items[at] = replace(
+                item, replaced_by=kept, outdated_by=newer if newer and newer.id in allowed else None
+            )
+    return items
 
 
 def _cut_chain(by: Replacement, allowed: Collection[str], seen: Mapping[str, str]) -> Replacement | None:
@@ -434,7 +437,8 @@ def _date_episodes(search: Search, items: list[Item]) -> list[Item]:
 
 def _link_causes(search: Search, items: list[Item]) -> list[Item]:
     """Add the causes and effects of the facts that the asker may see."""
-    rows = search.read("causal_links", (json.dumps([item.id for item in items if item.kind == "fact"]),))
+    facts = [item.id for item in items if item.kind == "fact"]
+    rows = search.read("causal_links", (json.dumps(facts),)) if facts else []
     if not rows:
         return items
     seen = _keep_visible(search, {id_ for row in rows for id_ in (row[0], row[2])})
@@ -460,7 +464,7 @@ def _keep_visible(search: Search, fact_ids: set[str], without: frozenset[str] = 
         places=search.scope.places, kinds=frozenset({"fact"}), after=None, before=None, without=without
     )
     sightings = [Sighting(arm="id", kind="fact", id=id_, rank=1, score=1.0) for id_ in sorted(fact_ids)]
-    return {each.id for each in keep_permitted(search.connection, scope, sightings)}
+    return {each.id for each in keep_permitted(search.connection, scope, sightings, search.list_places())}
 
 
 def _names(item: Item, names: Iterable[str]) -> bool:
@@ -496,9 +500,14 @@ def _replacement(
         at=at,
         how=how,
         basis=basis,
-        signals=tuple(json.loads(signals)),
+        signals=_read_signals(signals),
         next_id=next_id if next_id != id_ else None,
     )
+
+
+@lru_cache(maxsize=1024)
+def _read_signals(signals: str) -> tuple[str, ...]:
+    return tuple(json.loads(signals))
 
 
 def _summary(row: tuple[Any, ...]) -> Item:

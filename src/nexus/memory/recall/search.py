@@ -8,10 +8,10 @@ always used.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any, Final, Literal, cast, get_args
 
 import apsw
@@ -28,7 +28,9 @@ from nexus.memory.recall.question import (
     entities_misspelt,
     entities_named,
     gist,
+    load_aliases,
     narrowed_to,
+    spans,
 )
 from nexus.memory.recall.reading import SQL, Deadline, timed
 from nexus.memory.recall.words import ROLE_WORDS, Index, spellings, unspaced
@@ -74,6 +76,13 @@ class Scope:
         return self.places.everything and self.after is None and self.before is None
 
     @property
+    def is_library(self) -> bool:
+        """Whether only what users of one application wrote is inside."""
+        channels = self.places.channels
+        own = channels is not None and all(each.startswith(SCOPED_CHANNELS) for each in channels)
+        return own and bool(channels) and self.places.thread_ids is None
+
+    @property
     def parameters(self) -> dict[str, str | None]:
         """As the statements take it."""
         return {
@@ -90,9 +99,12 @@ class Scope:
 
 
 def keep_permitted(
-    connection: apsw.Connection, scope: Scope, sightings: Sequence[Sighting]
+    connection: apsw.Connection,
+    scope: Scope,
+    sightings: Sequence[Sighting],
+    listed: Collection[str] | None = None,
 ) -> list[Sighting]:
-    """Return the sightings that lie inside the scope."""
+    """Return the sightings that lie inside the scope, whose events and facts may be listed already."""
     seen = [
         sighting
         for sighting in sightings
@@ -100,8 +112,12 @@ def keep_permitted(
     ]
     if scope.open or not seen:
         return seen
-    allowed = _find_events(connection, scope, {each.id for each in seen if each.kind == "event"})
-    others = {each.id for each in seen if each.kind not in ("event", "entity")}
+    if listed is None:
+        allowed = _find_events(connection, scope, {each.id for each in seen if each.kind == "event"})
+        others = {each.id for each in seen if each.kind not in ("event", "entity")}
+    else:
+        allowed = {each.id for each in seen if each.id in listed}
+        others = {each.id for each in seen if each.kind not in ("event", "fact", "entity")}
     # Episodes by their own place; facts by that of the event they came from; the rest by their time.
     given = {"ids": json.dumps(sorted(others)), **scope.parameters}
     rows = sql.rows(connection, SQL["permitted_others"], given) if others else []
@@ -195,7 +211,8 @@ class Search:
     entities: dict[str, Named] = field(default_factory=dict[str, Named])
     """The entities that the question names, means or was narrowed to; `Named.via` says how."""
     _frequencies: dict[Log, Frequencies] = field(default_factory=dict[Log, Frequencies])
-    _allowed: set[str] | None = None
+    _listed: set[str] | None = None
+    _is_listed: bool = False
     _narrowed: dict[str, Named] | None = None
     _nearest: list[Hits] = field(default_factory=list[Hits])
 
@@ -235,9 +252,11 @@ class Search:
                 rows[found.word] += found.rows
         # A word that hardly anybody has used may be a name with a slip.
         unknown = {word for word, count in rows.items() if count <= _HARDLY_USED}
-        meant = Referents(self.connection).find(self.question.text, language) if self.by_owner else {}
+        text = self.question.text
+        aliases = load_aliases(self.connection, spans(text))
+        meant = Referents(self.connection).find(text, language, aliases) if self.by_owner else {}
         misspelt = entities_misspelt(self.connection, unknown, language)
-        named = entities_named(self.connection, self.question)
+        named = entities_named(self.connection, self.question, aliases)
         self.entities = self._keep_scoped(meant | misspelt | named | self.narrow())
         return self.entities
 
@@ -254,14 +273,13 @@ class Search:
         if self.embedded is None:
             assert self.vectors is not None  # noqa: S101 - an invariant, for the reader and the type checker
             self.vectors.mirror.take_news(self.connection)
-            speakers = frozenset(
-                term
-                for term in self.question.terms
-                if term not in ROLE_WORDS
-                and not unspaced(term)
-                and self.read("speaks", (f"sender : {match_any([self.question.forms[term]])}",))
-            )
-            self._allowed = self._list_scope()
+            asked = {
+                f"sender : {match_any([form])}": term
+                for term, form in self.question.forms.items()
+                if term not in ROLE_WORDS and not unspaced(term)
+            }
+            found = self.read("speakers", (json.dumps(list(asked)),)) if asked else []
+            speakers = frozenset(asked[match] for (match,) in found)
             texts = [self.question.text, gist(self.question, speakers)]
             self.is_embedding = True
             with timed(self.timings_ms, "embed"):
@@ -275,28 +293,44 @@ class Search:
             return []
         if not self._nearest:
             both, limit = self.embed(), self.limits.candidates
-            wide = limit if self.scope.open or self._allowed is not None else limit * _WIDER
+            allowed = self._list_scope()
+            wide = limit if self.scope.open or allowed is not None else limit * _WIDER
             with timed(self.timings_ms, "nearest"):
-                self._nearest = self.vectors.mirror.find_nearest(self.connection, both, wide, self._allowed)
+                self._nearest = self.vectors.mirror.find_nearest(self.connection, both, wide, allowed)
         hits = self._nearest[which]
         return [
             Sighting(arm=arm, kind=kind_of(id_), id=id_, rank=rank, score=float(score))
             for rank, (id_, score) in enumerate(zip(hits.ids, hits.scores, strict=True), start=1)
         ]
 
+    def keep_permitted(self, sightings: Sequence[Sighting]) -> list[Sighting]:
+        """Return the sightings that lie inside the scope."""
+        return keep_permitted(self.connection, self.scope, sightings, self.list_places())
+
+    def list_places(self) -> set[str] | None:
+        """List what lies in the scope's places, if it is a small one of an application, at any time."""
+        timed_scope = self.scope.after is not None or self.scope.before is not None
+        return self._list_scope() if self.scope.is_library and not timed_scope else None
+
     def _list_scope(self) -> set[str] | None:
         """List the ids inside a small scope; None for an open one and for one too wide to list."""
+        if not self._is_listed:
+            self._listed, self._is_listed = self._read_scope(), True
+        return self._listed
+
+    def _read_scope(self) -> set[str] | None:
         if self.scope.open:
             return None
         most = {"limit": _SMALL_SCOPE + 1, **self.scope.parameters}
-        channels = self.scope.places.channels
-        is_library = bool(channels) and all(each.startswith(SCOPED_CHANNELS) for each in channels or ())
-        narrow = is_library and self.scope.places.thread_ids is None
-        statement = "events_in_library_scope" if narrow else "events_in_scope"
-        events = [str(row[0]) for row in self.read(statement, most)]
-        placed = None if self.scope.places.everything else json.dumps(events)
-        facts = [str(row[0]) for row in self.read("facts_in_scope", {**most, "events": placed})]
-        return None if max(len(events), len(facts)) > _SMALL_SCOPE else {*events, *facts}
+        if self.scope.is_library:
+            both = self.read("library_scope", {**most, "limit": 2 * _SMALL_SCOPE + 1})
+            events = {str(event) for event, _ in both}
+            facts = {str(fact) for _, fact in both if fact is not None}
+        else:
+            events = {str(row[0]) for row in self.read("events_in_scope", most)}
+            placed = None if self.scope.places.everything else json.dumps(sorted(events))
+            facts = {str(row[0]) for row in self.read("facts_in_scope", {**most, "events": placed})}
+        return None if max(len(events), len(facts)) > _SMALL_SCOPE else events | facts
 
 
 def count_words(connection: apsw.Connection, question: Question, log: Log) -> Frequencies:
@@ -305,6 +339,9 @@ def count_words(connection: apsw.Connection, question: Question, log: Log) -> Fr
     Exact for a word of few rows; for a frequent one its newest rows tell it near enough.
     """
     index = _INDEX[log]
+    newest = cast("int", connection.execute(SQL[f"newest_{log}"]).get)
+    if not newest:
+        return Frequencies([], 0)
     spelled = {
         form: spellings(connection, index, term, form, question.language)
         for term, form in question.forms.items()
@@ -315,7 +352,6 @@ def count_words(connection: apsw.Connection, question: Question, log: Log) -> Fr
         row = connection.execute(statement, (match_any(list(spelled[word])), most)).fetchone()
         return cast("tuple[int, int]", row)
 
-    newest = cast("int", connection.execute(SQL[f"newest_{log}"]).get)
     found = keywords.frequencies((word for word in spelled if spelled[word]), newest, probe)
     return Frequencies([replace(each, spellings=spelled[each.word]) for each in found], newest)
 
@@ -327,12 +363,14 @@ def find_by_words(
     scope: Scope,
     limit: int,
     matched_rows: int,
+    listed: Collection[str] | None = None,
 ) -> list[Sighting]:
     """Find rows of a log that share words with the question: the rare words choose, as BM25 ranks them."""
     # In a thread nothing but messages may be seen, so that facts are not looked for.
     places = scope.places.channels is not None
     is_narrow = log == "event" or places or scope.after is not None or scope.before is not None
-    narrowed = "_scoped" if log != "summary" and not scope.open and is_narrow else ""
+    is_listed = listed is not None and log != "summary"
+    narrowed = "_scoped" if log != "summary" and not scope.open and is_narrow and not is_listed else ""
     index = _INDEX[log]
 
     def find(*, is_unspaced: bool) -> list[tuple[str, float]]:
@@ -343,8 +381,11 @@ def find_by_words(
             if len(hits) >= limit:
                 break
             name = f"{'keyword' if plan.ranked else 'newest'}_{index}{narrowed}"
-            given = {"match": plan.match, "limit": limit, **scope.parameters}
-            for row in connection.execute(_choose_statement(name, index, is_unspaced=is_unspaced), given):
+            # What is listed is chosen here: sooner done than by looking up each row's place.
+            given = {"match": plan.match, "limit": -1 if is_listed else limit, **scope.parameters}
+            rows = connection.execute(_choose_statement(name, index, is_unspaced=is_unspaced), given)
+            permitted = (row for row in rows if not is_listed or row[0] in (listed or ()))
+            for row in islice(permitted, limit):
                 hits.setdefault(str(row[0]), cast("float", row[1]))
         return list(hits.items())
 
@@ -367,7 +408,15 @@ def _choose_statement(name: str, index: Index, *, is_unspaced: bool) -> str:
 
 def _find_by_words(search: Search, log: Log) -> list[Sighting]:
     words, limits = search.count_words(log).words, search.limits
-    return find_by_words(search.connection, log, words, search.scope, limits.candidates, limits.matched_rows)
+    return find_by_words(
+        search.connection,
+        log,
+        words,
+        search.scope,
+        limits.candidates,
+        limits.matched_rows,
+        search.list_places(),
+    )
 
 
 def _find_in_time(search: Search, arm: str, statements: Mapping[str, Kind]) -> list[Sighting]:
