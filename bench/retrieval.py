@@ -40,6 +40,7 @@ async def ask_recall(recall: Recall, text: str, budget: str) -> tuple[list[str],
         max_tokens=10**9,
         budget=budget,  # type: ignore[arg-type]
         deadline_ms=_DEADLINE_MS,
+        rank_threads=True,
     )
     answer = await recall.find(query)
     if answer.late_arms:

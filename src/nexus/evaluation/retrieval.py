@@ -77,6 +77,7 @@ async def _ask(
         max_tokens=10**9,
         budget=budget,  # type: ignore[arg-type]
         deadline_ms=_DEADLINE_MS,
+        rank_threads=True,
     )
     started = time.perf_counter()
     matches = await recall.find(query)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from heapq import nlargest
 from types import MappingProxyType
 from typing import Final
 
@@ -44,6 +45,8 @@ class Pool:
     pairs: Floats  # how many of the question's word pairs the text holds
     says_time: Flags  # of candidates only, as what else only they need
     says_number: Flags
+    constrains: Flags
+    reaches: Flags
     cosine: Floats  # of the question
     gist: Floats  # of its content words alone
     idf: Floats
@@ -70,7 +73,7 @@ def build_pool(
     terms = frozenset(column)
     lengths: list[int] = []
     pairs: list[int] = []
-    says: list[tuple[bool, bool]] = []
+    says: list[tuple[bool, bool, bool, bool]] = []
     candidate = [flag for stretch in stretches for flag in stretch.candidate]
     for row, (item, may_answer) in enumerate(zip(items, candidate, strict=True)):
         text = split_words(item.text, question.language)
@@ -78,7 +81,7 @@ def build_pool(
         for term in terms & text.distinct:
             counts[row, column[term]] = text.order.count(term)
         pairs.append(text.count_pairs(question.pairs))
-        says.append(names_time_or_number(item.text, question.language) if may_answer else (False, False))
+        says.append(_judge_text(item.text, question.language) if may_answer else _NEIGHBOR)
     said = counts > 0
     # Whatever it is called in the text, what is about a named entity speaks of it.
     columns_of = {
@@ -86,13 +89,16 @@ def build_pool(
         for id_, about in named.items()
         if not about.is_owner
     }
-    for row, item in enumerate(items):
+    for row, item in enumerate(items if columns_of else ()):
         for place in columns_of.get(item.subject_id or "", ()):
             counts[row, place] = max(1.0, counts[row, place])
-    says_time, says_number = np.array(says, bool).reshape(-1, 2).T
+    says_time, says_number, constrains, reaches = np.array(says, bool).reshape(-1, 4).T
     names, spoken_by, by_named = _speakers(items, column, question.language)
     others = {id_: meant for id_, meant in named.items() if not meant.is_owner}
-    by_named |= np.array([item.subject_id in others for item in items], bool)
+    if others:
+        by_named |= np.array([item.subject_id in others for item in items], bool)
+    nothing = (0.0, 0.0)
+    cosine, gist = np.array([cosine_of.get(item.id, nothing) for item in items]).reshape(-1, 2).T.copy()
     return Pool(
         items=items,
         candidate=np.array(candidate, bool),
@@ -105,8 +111,10 @@ def build_pool(
         pairs=np.array(pairs, float),
         says_time=says_time,
         says_number=says_number,
-        cosine=np.array([cosine_of.get(item.id, (0.0, 0.0))[0] for item in items]),
-        gist=np.array([cosine_of.get(item.id, (0.0, 0.0))[1] for item in items]),
+        constrains=constrains,
+        reaches=reaches,
+        cosine=cosine,
+        gist=gist,
         idf=np.array([idf.get(term, 0.0) for term in question.terms]),
         names=names,
         name_term=_name_terms(names, column, question.language),
@@ -118,6 +126,16 @@ def build_pool(
     )
 
 
+# Neighbors that only lend their words aren't judged.
+_NEIGHBOR: Final = (False, False, False, False)
+
+
+@lru_cache(maxsize=16384)
+def _judge_text(text: str, language: str) -> tuple[bool, bool, bool, bool]:
+    """Tell whether a text names a time, a number, a constraint, and a way to reach somebody."""
+    return (*names_time_or_number(text, language), cues.constrains(text), _names_contact(text))
+
+
 def _about(items: list[Item], entity_ids: set[str]) -> Flags:
     if not entity_ids:
         return np.zeros(len(items), bool)
@@ -127,8 +145,9 @@ def _about(items: list[Item], entity_ids: set[str]) -> Flags:
 def _speakers(
     items: list[Item], column: dict[str, int], language: str
 ) -> tuple[tuple[str, ...], Floats, Flags]:
+    empty = function_words(language)
     parts = {
-        speaker: [word for word in tokens(speaker, language) if word not in function_words(language)]
+        speaker: [word for word in split_words(speaker, language).order if word not in empty]
         for speaker in {item.speaker for item in items if item.speaker}
     }
     names = tuple(
@@ -198,57 +217,61 @@ def age_days(item: Item, now: datetime) -> float:
 
 def table(question: Question, pool: Pool) -> dict[str, Floats]:
     """Compute every feature by name; features that neighbors don't need are computed for candidates only."""
-    words = _words(pool)
+    near = _Neighbors(pool.stretch)
+    words = _words(pool, near)
     meaning = _meaning(pool)
     return {
         **words,
         **meaning,
-        **_neighbors(pool, words, meaning),
+        **_neighbors(near, words, meaning),
         **_together(pool, words, meaning),
-        **_speaker(pool),
+        **_speaker(pool, near),
         **_people(pool, meaning),
         **_kind(pool),
-        **_shape(pool),
-        **_use(pool),
+        **_shape(pool, near),
+        # What a text is good for when something is to be done.
+        "constrains": pool.constrains.astype(float),
+        "reaches": pool.reaches.astype(float),
         **_wanted(question, pool, words),
         **_time(question, pool),
     }
 
 
-def _words(pool: Pool) -> dict[str, Floats]:
+def _words(pool: Pool, near: "_Neighbors") -> dict[str, Floats]:
     plain = ~pool.name_term if not pool.name_term.all() else np.ones_like(pool.name_term)
+    counts, idf = pool.counts[:, plain], pool.idf[plain]
+    total, total_plain = float(pool.idf.sum()) or 1.0, float(idf.sum()) or 1.0
     said = pool.counts + pool.spoken_by
     whole = _bm25(said, pool.lengths + 1, pool.idf, 1.2, 0.75)
-    bare = _bm25(pool.counts[:, plain], pool.lengths, pool.idf[plain], 0.9, 0.4)
-    held = (pool.counts[:, plain] > 0) * pool.idf[plain]
+    bare = _bm25(counts, pool.lengths, idf, 0.9, 0.4)
+    held = (counts > 0) * idf
     result = {
         "word": _of_best(whole),
-        "word_rel": whole / _total(pool.idf),
+        "word_rel": whole / total,
         "bare": _of_best(bare),
-        "bare_rel": bare / _total(pool.idf[plain]),
-        "cover": held.sum(axis=1) / _total(pool.idf[plain]),
+        "bare_rel": bare / total_plain,
+        "cover": held.sum(axis=1) / total_plain,
         "rarest": held.max(axis=1, initial=0.0) / 8,
-        "matched": (pool.counts[:, plain] > 0).sum(axis=1).astype(float),
+        "matched": (counts > 0).sum(axis=1).astype(float),
         "pairs": pool.pairs,
         "pairs_best": _of_best(pool.pairs),
     }
-    for name, weights in _WINDOWS.items():
-        near, length = _window(said, pool.stretch, weights), _window(pool.lengths + 1, pool.stretch, weights)
-        score = _bm25(near, length, pool.idf, 1.2, 0.75)
+    own = np.column_stack([said, pool.lengths + 1])
+    at = {offset: near.shift(own, offset) for offset in range(-5, 6)}
+    # How much each neighbor's words count: the turn with its neighbors, the exchange, the topic.
+    turn = 0.5 * at[-1] + own + 0.5 * at[1]
+    exchange = 0.5 * at[-2] + at[-1] + own + at[1] + 0.5 * at[2]
+    for name, window in (
+        ("turn", turn),
+        ("exchange", exchange),
+        ("topic", sum(at.values(), np.zeros_like(own))),
+    ):
+        counted, length = np.ascontiguousarray(window[:, :-1]), window[:, -1]
+        score = _bm25(counted, length, pool.idf, 1.2, 0.75)
         result[name] = _of_best(score)
-        result[f"{name}_rel"] = score / _total(pool.idf)
-        result[f"{name}_cover"] = ((near[:, plain] > 0) * pool.idf[plain]).sum(axis=1) / _total(
-            pool.idf[plain]
-        )
+        result[f"{name}_rel"] = score / total
+        result[f"{name}_cover"] = ((counted[:, plain] > 0) * idf).sum(axis=1) / total_plain
     return result
-
-
-# How much each neighbor's words count: the turn with its neighbors, the exchange, the topic.
-_WINDOWS: dict[str, dict[int, float]] = {
-    "turn": {-1: 0.5, 0: 1.0, 1: 0.5},
-    "exchange": {-2: 0.5, -1: 1.0, 0: 1.0, 1: 1.0, 2: 0.5},
-    "topic": dict.fromkeys(range(-5, 6), 1.0),
-}
 
 
 def _meaning(pool: Pool) -> dict[str, Floats]:
@@ -262,12 +285,16 @@ def _meaning(pool: Pool) -> dict[str, Floats]:
     }
 
 
-def _neighbors(pool: Pool, words: dict[str, Floats], meaning: dict[str, Floats]) -> dict[str, Floats]:
+def _neighbors(near: "_Neighbors", words: dict[str, Floats], meaning: dict[str, Floats]) -> dict[str, Floats]:
+    values = {"bare": words["bare"], "gist": meaning["gist"], "cover": words["cover"]}
+    own = np.column_stack(list(values.values()))
     result: dict[str, Floats] = {}
-    for name, values in (("bare", words["bare"]), ("gist", meaning["gist"]), ("cover", words["cover"])):
-        for offset in (-2, -1, 1, 2):
-            side = "before" if offset < 0 else "after"
-            result[f"{name}_{side}{abs(offset)}"] = _shift(values, pool.stretch, offset)
+    for offset in (-2, -1, 1, 2):
+        side = "before" if offset < 0 else "after"
+        columns = near.shift(own, offset).T
+        result |= {
+            f"{name}_{side}{abs(offset)}": column for name, column in zip(values, columns, strict=True)
+        }
     return result
 
 
@@ -283,12 +310,12 @@ def _together(pool: Pool, words: dict[str, Floats], meaning: dict[str, Floats]) 
     }
 
 
-def _speaker(pool: Pool) -> dict[str, Floats]:
+def _speaker(pool: Pool, near: "_Neighbors") -> dict[str, Floats]:
     named = pool.by_named.astype(float)
     return {
         "named": named,
         "not_named": (1 - named) * bool(pool.names),
-        "named_before": _shift(named, pool.stretch, -1),
+        "named_before": near.shift(named, -1),
         "names": np.full(len(named), float(len(pool.names))),
         "outbound": np.array([float(item.outbound) for item in pool.items]),
     }
@@ -313,56 +340,49 @@ def _best_of_same_subject(pool: Pool, values: Floats) -> Floats:
     An entity that most rows are about, above all the owner, does not distinguish them.
     """
     rows_of: dict[str, list[int]] = {}
+    candidate = pool.candidate.tolist()
     for row, item in enumerate(pool.items):
-        for entity_id in item.entity_ids if pool.candidate[row] else ():
+        for entity_id in item.entity_ids if candidate[row] else ():
             rows_of.setdefault(entity_id, []).append(row)
-    result = np.zeros(len(pool.items))
     known = values[pool.candidate]
     mean, most = float(known.mean()) if len(known) else 0.0, max(3.0, _HUB * float(pool.candidate.sum()))
+    cosines, result = values.tolist(), [0.0] * len(pool.items)
     for rows in rows_of.values():
         if not 1 < len(rows) <= most:
             continue
-        own = values[rows]
-        best = int(own.argmax())
-        others = np.full(len(rows), own[best])
-        others[best] = np.partition(own, -2)[-2]
-        result[rows] = np.maximum(result[rows], others - mean)
-    return result
+        best, second = nlargest(2, rows, key=cosines.__getitem__)
+        for row in rows:
+            other = second if row == best else best
+            result[row] = max(result[row], cosines[other] - mean)
+    return np.array(result)
 
 
 def _kind(pool: Pool) -> dict[str, Floats]:
-    kinds = [item.kind for item in pool.items]
+    kinds = np.array([_KINDS.get(item.kind, _CONCLUSION) for item in pool.items])
     return {
-        "is_fact": np.array([float(kind == "fact") for kind in kinds]),
-        "is_event": np.array([float(kind == "event") for kind in kinds]),
-        "is_entity": np.array([float(kind == "entity") for kind in kinds]),
-        "is_conclusion": np.array(
-            [float(kind in ("observation", "mental_model", "episode")) for kind in kinds]
-        ),
+        "is_fact": (kinds == _KINDS["fact"]).astype(float),
+        "is_event": (kinds == _KINDS["event"]).astype(float),
+        "is_entity": (kinds == _KINDS["entity"]).astype(float),
+        "is_conclusion": (kinds == _CONCLUSION).astype(float),
     }
 
 
-def _shape(pool: Pool) -> dict[str, Floats]:
+_KINDS: Final[Mapping[str, int]] = {"fact": 0, "event": 1, "entity": 2}
+_CONCLUSION: Final = 3
+
+
+def _shape(pool: Pool, near: "_Neighbors") -> dict[str, Floats]:
     texts = [item.text[:4000] for item in pool.items]
     asks = np.array([float(text.rstrip().endswith("?") or "? " in text) for text in texts])
     return {
         "length": np.log1p(pool.lengths),
         "asks": asks,
-        "after_question": _shift(asks, pool.stretch, -1),
+        "after_question": near.shift(asks, -1),
         "has_time": pool.says_time.astype(float),
         "has_number": pool.says_number.astype(float),
     }
 
 
-def _use(pool: Pool) -> dict[str, Floats]:
-    """What a text is good for when something is to be done."""
-    return {
-        "constrains": _judge_candidates(pool, lambda item: cues.constrains(item.text)),
-        "reaches": _judge_candidates(pool, lambda item: _names_contact(item.text)),
-    }
-
-
-@lru_cache(maxsize=16384)
 def _names_contact(text: str) -> bool:
     if "@" not in text and "://" not in text and not may_hold_digit(text):
         return False  # as most don't: the pattern takes ten times as long to say so
@@ -422,27 +442,31 @@ def _bm25(counts: Floats, lengths: Floats, idf: Floats, k1: float, b: float) -> 
     return (counts * (k1 + 1) / (counts + norm[:, None] + 1e-9)) @ idf
 
 
-def _window(values: Floats, stretch: Integers, weights: dict[int, float]) -> Floats:
-    total = np.zeros_like(values)
-    for offset, weight in weights.items():
-        total += weight * _shift(values, stretch, offset)
-    return total
+class _Neighbors:
+    """What was said before and after each row, in the same stretch."""
 
+    def __init__(self, stretch: Integers) -> None:
+        self._stretch = stretch
+        # Facts, and what was concluded from them, stand alone.
+        self._alone = len(stretch) == 0 or stretch[-1] == len(stretch) - 1
+        self._masks: dict[int, Floats] = {}
 
-def _shift(values: Floats, stretch: Integers, offset: int) -> Floats:
-    """Each row's neighbor at the offset; nothing past the ends of its stretch."""
-    if offset == 0:
-        return values
-    result = np.zeros_like(values)
-    rows = len(values)
-    if abs(offset) >= rows or stretch[-1] == rows - 1:
-        return result  # each stands alone: facts, and what was concluded from them
-    here, there = (slice(0, rows - offset), slice(offset, rows))
-    if offset < 0:
-        here, there = (slice(-offset, rows), slice(0, rows + offset))
-    same: Flags = stretch[here] == stretch[there]
-    result[here] = values[there] * (same if values.ndim == 1 else same[:, None])
-    return result
+    def shift(self, values: Floats, offset: int) -> Floats:
+        """Each row's neighbor at the offset; nothing past the ends of its stretch."""
+        if offset == 0:
+            return values
+        result = np.zeros_like(values)
+        rows = len(values)
+        if abs(offset) >= rows or self._alone:
+            return result
+        here, there = (slice(0, rows - offset), slice(offset, rows))
+        if offset < 0:
+            here, there = (slice(-offset, rows), slice(0, rows + offset))
+        same = self._masks.get(offset)
+        if same is None:
+            same = self._masks[offset] = (self._stretch[here] == self._stretch[there]).astype(float)
+        np.multiply(values[there], same if values.ndim == 1 else same[:, None], out=result[here])
+        return result
 
 
 def _thread_best(values: Floats, thread: Integers) -> Floats:
@@ -454,7 +478,7 @@ def _thread_best(values: Floats, thread: Integers) -> Floats:
 def _thread_cover(pool: Pool) -> Floats:
     held = np.zeros((int(pool.thread.max()) + 1, pool.counts.shape[1]))
     np.maximum.at(held, pool.thread, (pool.counts + pool.spoken_by > 0).astype(float))
-    return (held @ pool.idf / _total(pool.idf))[pool.thread]
+    return (held @ pool.idf / (float(pool.idf.sum()) or 1.0))[pool.thread]
 
 
 def _of_best(values: Floats) -> Floats:
@@ -470,7 +494,3 @@ def _behind(values: Floats, candidate: Flags) -> Floats:
 def _above_mean(values: Floats) -> Floats:
     mean, best = float(values.mean()), float(values.max())
     return (values - mean) / (best - mean + 1e-6)
-
-
-def _total(idf: Floats) -> float:
-    return float(idf.sum()) or 1.0

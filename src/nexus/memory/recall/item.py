@@ -70,6 +70,7 @@ class Query:
     deadline_ms: int | None = None  # None: the budget's; PATIENT_MS if somebody waits for the answer
     # A task, not a question: `need` is estimated, and messages that facts were taken from are no answers.
     for_task: bool = False
+    rank_threads: bool = False  # whether `Matches.threads` is wanted
 
 
 class Options(TypedDict, total=False):
@@ -177,9 +178,11 @@ class Replacement:
         return replacement_note(self.how, self.at, self.text, is_next=self.next_id is None)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Item:
     """Something in a ledger that can be an answer."""
+
+    # Never changed, but not frozen: a recall makes hundreds, and a frozen one takes seven times as long.
 
     kind: Kind
     id: str
@@ -218,8 +221,7 @@ class Item:
         return f"out of date since {self.stale_since[:10]}{now}"
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Events that follow each other directly in one thread, and which of them may be answers."""
 
     items: list[Item]

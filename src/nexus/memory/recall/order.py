@@ -34,9 +34,9 @@ from nexus.memory.recall.words import says_name, split_words, token_count
 _SAME = 0.8
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Ranked:
-    """An item in its place."""
+    """An item in its place. Never changed: not frozen, as an `Item` isn't."""
 
     item: Item
     score: float
@@ -379,13 +379,15 @@ def order(
         table = features.table(gathered.question, gathered.pool)
         kinds: list[Kind] = [gathered.pool.items[int(row)].kind for row in rows]
         scores = learned.scores(table, rows, kinds)
-        best = _weighed(gathered, rows, scores, query, now())
+        by_score = np.argsort(-scores, kind="stable")
+        sorted_rows, sorted_scores = rows[by_score].tolist(), scores[by_score].tolist()
+        best = _weighed(gathered, sorted_rows, sorted_scores, query, now())
         if reranker is not None and deadline is not None:
             with timed(gathered.timings_ms, "rerank"):
                 best = _reranked(best, gathered, reranker, limits.reranked, deadline)
         ranked = [
             *_judged(best, gathered, table, now() if query.for_task else None),
-            *_rest(gathered, rows, scores, {entry.row for entry in best}),
+            *_rest(gathered, sorted_rows[len(best) :], sorted_scores[len(best) :]),
         ]
         chosen = choose(
             place_successors(
@@ -399,7 +401,9 @@ def order(
             max_results=query.max_results,
             max_tokens=query.max_tokens,
         )
-        best_threads = rank_threads(gathered.pool, table, rows, scores, learned.threads)
+        best_threads: tuple[tuple[str, float], ...] = ()
+        if query.rank_threads:
+            best_threads = rank_threads(gathered.pool, table, rows, scores, learned.threads)
         row_of = {item.id: row for row, item in enumerate(gathered.pool.items)}
         results = [_result(entry, gathered, row_of[entry.ranked.item.id], now()) for entry in chosen]
     return Matches(
@@ -441,7 +445,7 @@ def place_causes(ranked: Sequence[Ranked], *, asks_why: bool) -> list[Ranked]:
     return list(ordered.values())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Entry:
     """A candidate on its way to a place."""
 
@@ -451,14 +455,15 @@ class _Entry:
     fit: float | None = None  # the reranker's log-odds, if it read the text
 
 
-def _weighed(gathered: Gathered, rows: Integers, scores: Floats, query: Query, now: datetime) -> list[_Entry]:
+def _weighed(
+    gathered: Gathered, rows: list[int], scores: list[float], query: Query, now: datetime
+) -> list[_Entry]:
     """The best, with the factors that decide between things that answer equally well."""
     weights = ranker.load().factors
     entries: list[_Entry] = []
-    for position in np.argsort(-scores, kind="stable")[: max(_WEIGHED * query.max_results, 50)]:
-        row = int(rows[position])
+    for row, score in zip(rows[: max(_WEIGHED * query.max_results, 50)], scores, strict=False):
         added = features.factors(gathered.pool.items[row], gathered.question, now, weights)
-        entries.append(_Entry(row, float(scores[position]) + sum(added.values()), added))
+        entries.append(_Entry(row, score + sum(added.values()), added))
     return sorted(entries, key=lambda entry: -entry.score)
 
 
@@ -526,12 +531,11 @@ def _needed(entries: list[_Entry], gathered: Gathered, values: dict[str, Floats]
     return ranker.load().need.probability({**best, **use})
 
 
-def _rest(gathered: Gathered, rows: Integers, scores: Floats, placed: set[int]) -> list[Ranked]:
+def _rest(gathered: Gathered, rows: list[int], scores: list[float]) -> list[Ranked]:
     """What lies too far down for anything but its score to count."""
+    items = gathered.pool.items
     return [
-        Ranked(item=gathered.pool.items[int(rows[i])], score=float(scores[i]), probability=0.0)
-        for i in np.argsort(-scores, kind="stable")
-        if int(rows[i]) not in placed
+        Ranked(item=items[row], score=score, probability=0.0) for row, score in zip(rows, scores, strict=True)
     ]
 
 

@@ -79,7 +79,8 @@ class Words(NamedTuple):
 
     def count_pairs(self, pairs: Iterable[tuple[str, str]]) -> int:
         """Count which of the pairs of words it holds, one right behind the other."""
-        held = {pair for pair in pairs if pair[0] in self.distinct and pair[1] in self.distinct}
+        distinct = self.distinct
+        held = {pair for pair in pairs if pair[0] in distinct and pair[1] in distinct}
         return len(held.intersection(pairwise(self.order))) if held else 0
 
 

@@ -1,5 +1,6 @@
 """Recall over a real home, with a small embedder that needs no weights."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import apsw
@@ -106,7 +107,9 @@ async def test_neighbours_from_outside_the_time_are_not_answers(opened: Ledgers)
 
 async def test_the_best_thread_holds_the_answer(opened: Ledgers) -> None:
     recall, _ = await filled(opened)
-    answer = await recall.find(Query(deadline_ms=LONG_MS, text="cello practise"))
+    query = Query(deadline_ms=LONG_MS, text="cello practise")
+    assert not (await recall.find(query)).threads
+    answer = await recall.find(replace(query, rank_threads=True))
     assert answer.threads[0][0] == answer.results[0].item.thread_id
 
 
