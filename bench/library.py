@@ -73,13 +73,13 @@ def main() -> None:
     parser.add_argument("--child", default="", choices=("", *_MEASURES), help=argparse.SUPPRESS)
     sizes = parser.parse_args(namespace=Sizes())
     if sizes.child:
-        print(json.dumps(_MEASURES[sizes.child](sizes.count)))
+        print(json.dumps(_MEASURES[sizes.child](sizes.count)), flush=True)
         return
     if sizes.mem0:
         _compare(sizes)
         return
     count, scopes = (100_000, 1_000) if sizes.large else (1_000, 10)
-    with tempfile.TemporaryDirectory(prefix="nexus-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="nexus-bench-", ignore_cleanup_errors=True) as name:
         figures = _measure(Path(name) / "home", count, scopes)
     text = table(figures)
     print(text)
@@ -150,9 +150,11 @@ def _compare(sizes: Sizes) -> None:
     found: dict[str, dict[str, str]] = {}
     for name, child in running.items():
         out, _ = child.communicate()
-        if child.returncode:
-            sys.exit(f"{name} failed")
-        found[name] = json.loads(out.splitlines()[-1])
+        # What was measured counts, also if a library fails while its process ends.
+        lines = out.splitlines()
+        if not lines or not lines[-1].startswith("{"):
+            sys.exit(f"{name} failed with status {child.returncode}")
+        found[name] = json.loads(lines[-1])
     rows = [f"| {what} | " + " | ".join(own[what] for own in found.values()) + " |" for what in found["mem0"]]
     head = [f"| {sizes.count:,} facts | {' | '.join(found)} |", "|---|" + "---|" * len(found)]
     text = "\n".join([*head, *rows])
@@ -172,7 +174,7 @@ def _measure_nexus(count: int, *, rerank: bool = True) -> dict[str, str]:
         memory.add_many(texts, scope="user:1")
         _wait_for_vectors(memory)
 
-    with tempfile.TemporaryDirectory(prefix="nexus-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="nexus-bench-", ignore_cleanup_errors=True) as folder:
         return _measure_library(
             _import_s()[1],
             count,
@@ -214,7 +216,7 @@ def _measure_mem0(count: int) -> dict[str, str]:
         found = memory.search(text, filters={"user_id": "1"}, top_k=5, threshold=0.0)
         return [str(each["memory"]) for each in found["results"]]
 
-    with tempfile.TemporaryDirectory(prefix="mem0-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mem0-bench-", ignore_cleanup_errors=True) as folder:
         os.environ["MEM0_DIR"] = folder
 
         def opened(name: str) -> Any:
