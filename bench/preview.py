@@ -76,11 +76,12 @@ def measure(facts: int) -> None:
                 size = sum(path.stat().st_size for path in copy.data.glob("*.db"))
                 copied = time.perf_counter() - began
                 found = asyncio.run(preview.preview(copy, Config(), change, open_=open_ if facts else None))
+            alone = sum(not (each.added or each.removed) for each in found.differences)
             took, spent = time.perf_counter() - began, time.process_time() - spent
             print(
                 f"{name}, {facts:,} facts added: {found.prompts} prompts, {len(found.differences)} "
-                f"different; {took:.1f} s, {spent:.1f} s of processor time, "
-                f"{size / 2**20:.1f} MiB copied in {copied:.1f} s",
+                f"different, {alone} only by earlier messages; {took:.1f} s, "
+                f"{spent:.1f} s of processor time, {size / 2**20:.1f} MiB copied in {copied:.1f} s",
                 flush=True,
             )
 

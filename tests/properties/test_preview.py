@@ -6,6 +6,7 @@ NEXUS_LONG=1 makes fifty changes, and compares all prompts of a month.
 import asyncio
 import random
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
@@ -27,6 +28,7 @@ from nexus.ledgers import Ledgers, backup, forgetting, sql
 from nexus.ledgers.runtime import requests
 from nexus.memory.embedding import Vectors
 from nexus.memory.embedding.background import Open
+from nexus.memory.embedding.vectors import Floats
 from nexus.memory.profile import OwnerProfile
 from nexus.memory.writing import Provenance
 from nexus.roles import memory_injection
@@ -138,7 +140,7 @@ def make_opener(_: MemoryConfig) -> Open:
     return open_model
 
 
-@pytest.mark.parametrize("number", range(times(1, long=20)))
+@pytest.mark.parametrize("number", range(times(2, long=21)))
 async def test_what_the_preview_says_is_what_a_message_is_given(
     month: Home, tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -159,26 +161,62 @@ async def test_what_the_preview_says_is_what_a_message_is_given(
         fact, text = chance.choice(await ledgers.memory.read(sql.rows, standing))
     asked = f"What do you remember of this: {text}?"
     change = (
-        # A forget would delete the message, too, which was given the fact.
-        preview.decide(fact, "reject", _OWNER)
-        if number % 2
-        else preview.correct(fact, f"{text}{_LATER}", _OWNER)
-    )
+        preview.forget(lambda connection: forgetting.fact(connection, fact)),
+        preview.correct(fact, f"{text}{_LATER}", _OWNER),
+        preview.decide(fact, "reject", _OWNER),
+    )[number % 3]
 
-    async def send(home: Home) -> tuple[str, ...]:
+    async def send(home: Home) -> tuple[str, tuple[str, ...]]:
         async with App(home, config) as app:
             result = await (await app.send(asked, session_label="asked")).result()
             restored = await requests.restore(app.ledgers, result.request_id)
         assert restored is not None
-        return preview.strip_ids(str(restored.enrichment.get("memories") or ""))
+        return result.request_id, preview.strip_ids(str(restored.enrichment.get("memories") or ""))
 
-    before = await send(homes[0])
+    request, before = await send(homes[0])
+    if number % 3 == 0:
+        # A request that is on record as given the fact goes with it, and has nothing to compare.
+        with backup.private_copy(homes[0]) as copy:
+            found = await preview.preview(copy, config, change, days=1, open_=open_vectors)
+            async with Ledgers(copy, config.ledgers) as ledgers:
+                is_gone = await requests.restore(ledgers, request) is None
+        assert is_gone == bool(found.forgotten) == any(text in line for line in before)
+        async with Ledgers(homes[0], config.ledgers) as ledgers:
+            await ledgers.runtime.write(lambda connection: connection.execute("DELETE FROM injections"))
     with backup.private_copy(homes[0]) as copy:
         found = await preview.preview(copy, config, change, days=1, open_=open_vectors)
     async with Ledgers(homes[1], config.ledgers) as ledgers:
         await change.make(ledgers)
         await open_vectors(ledgers)
-    after = await send(homes[1])
+    _, after = await send(homes[1])
     said = [(each.before, each.after) for each in found.differences if each.text == asked]
     assert said == ([(before, after)] if set(before) != set(after) else [])
     assert number or before != after
+
+
+async def test_another_embedding_model_searches_after_the_change_alone(
+    month: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is embedded again in the copy; the home keeps its vectors and its settings."""
+
+    class Lengths(WordHashes):
+        """Finds by the length of words: other memories than by the words themselves."""
+
+        model_id = "lengths@1"
+
+        def embed(self, texts: Sequence[str]) -> Floats:
+            return super().embed([" ".join(str(len(word)) for word in text.split()) for text in texts])
+
+    async def open_model(ledgers: Ledgers, memory: MemoryConfig) -> Vectors:
+        model = Lengths() if memory.embedding_model == "lengths" else WordHashes()
+        return Vectors(ledgers.embeddings, model)
+
+    monkeypatch.setattr(preview, "open_vectors", open_model)
+    changed = replace(_CONFIG, memory=replace(_CONFIG.memory, embedding_model="lengths"))
+    untouched = digest(month)
+    for config, is_other in ((_CONFIG, False), (changed, True)):
+        with backup.private_copy(month) as copy:
+            found = await preview.preview(copy, _CONFIG, preview.change_settings(config), days=_DAYS)
+        assert found.prompts
+        assert bool(found.differences) == is_other
+    assert digest(month) == untouched

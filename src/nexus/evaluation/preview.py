@@ -182,7 +182,9 @@ class Preview:
             end = f", at about {money(abs(cost))} a day {'more' if cost > 0 else 'less'}"
         elif tokens:
             end = f", with about {pluralize(abs(tokens), 'token')} a day {'more' if tokens > 0 else 'less'}"
-        return f"{len(self.differences):,} of {days}' {prompts} would have been different{end}."
+        alone = sum(not (each.added or each.removed) for each in self.differences)
+        history = f" ({alone:,} of them only by the earlier messages in them)" if alone else ""
+        return f"{len(self.differences):,} of {days}' {prompts} would have been different{history}{end}."
 
     def to_json(self) -> dict[str, Any]:
         """Turn it into JSON's types."""

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from nexus import clock
 from nexus.cli import program
 from nexus.config import LedgersConfig
+from nexus.evaluation.preview import Difference, Preview
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
@@ -100,3 +101,23 @@ def test_what_cannot_be_done_cannot_be_previewed(home: Home) -> None:
 def test_a_list_has_no_preview(home: Home) -> None:
     shown = CliRunner().invoke(program, ["--home", str(home.root), "memory", "review", "--preview"])
     assert shown.exit_code
+
+
+def test_prompts_that_differ_by_earlier_messages_alone_are_counted_apart() -> None:
+    def difference(*, removed: tuple[str, ...]) -> Difference:
+        return Difference(
+            request_id="req_1",
+            execution_id="exe_1",
+            at="",
+            text="",
+            before=removed,
+            after=(),
+            kept=(),
+            removed=removed,
+            added=(),
+            has_other_history=True,
+        )
+
+    found = Preview(days=30, known_since="", until="", prompts=9)
+    found.differences = [difference(removed=("- tea",)), difference(removed=()), difference(removed=())]
+    assert "3 of the last 30 days' 9 prompts would have been different (2 of them only by" in found.summary
