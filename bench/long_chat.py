@@ -35,8 +35,7 @@ from turn_profile import Profile
 
 from nexus import config
 from nexus.app import App
-from nexus.broker.agent.clients import anthropic, openai
-from nexus.broker.agent.clients.client import Opening
+from nexus.broker.agent.clients import Opening, connect_anthropic, connect_openai
 from nexus.home import Home
 
 _KEY = "BENCH_MODEL_KEY"
@@ -149,7 +148,7 @@ async def measure(wire: str, turns: int, profiles: dict[int, Profile]) -> Measur
                 found = await chat(app, turns, profiles)
             late, new, fresh = await alternate(home, other, turns)
             opening = Opening(base_url=base, api_key="k", auth_token=None, headers={})
-            client = (anthropic if wire == "anthropic" else openai).connect(opening)
+            client = (connect_anthropic if wire == "anthropic" else connect_openai)(opening)
             agent = Agent(client.model(_WIRES[wire]))
             bare_ms = await bare_call(agent, _EARLY), await bare_call(agent, turns)
             await client.close()

@@ -11,7 +11,6 @@ import record_session
 _ROOT = Path(__file__).parents[2]
 # Modules that are imported for an extra alone may need it at their top.
 _FOR_EXTRAS = (
-    "nexus.broker.agent.clients.",
     "nexus.broker.agent.mcp.connection",
     "nexus.broker.agent.mcp.oauth",
     "nexus.channels.",

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from long_form import times
 from nexus import ids
 from nexus.broker.approvals import Approvals, Decision, Reason
-from nexus.broker.call_patterns import Rule, suggest_rule
-from nexus.broker.questions import FOLD_CHARACTERS, code_of, question, render
+from nexus.broker.questions import FOLD_CHARACTERS, Rule, code_of, question, render, suggest_rule
 from nexus.config import ToolsConfig
 from nexus.errors import NexusError, ToolError
 from nexus.ledgers import Ledgers

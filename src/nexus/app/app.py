@@ -22,12 +22,12 @@ from nexus.broker import broker
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.tools import Context as ToolContext
 from nexus.broker.tools import web
+from nexus.broker.tools.files import send_file_tool
 from nexus.broker.tools.functions import Finder
 from nexus.broker.tools.recall import recall_tool, visible_to
 from nexus.broker.tools.sandbox import Grant as SandboxGrant
 from nexus.broker.tools.sandbox import Limits as SandboxLimits
 from nexus.broker.tools.sandbox import Sandbox
-from nexus.broker.tools.send_file import send_file_tool
 from nexus.broker.tools.skill import skill_tool
 from nexus.channels.kinds import build_adapters
 from nexus.channels.supervisor import Channels

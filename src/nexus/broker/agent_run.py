@@ -36,7 +36,7 @@ import apsw
 from nexus import attachments, secrets
 from nexus.attachments import Attachment
 from nexus.broker import pace
-from nexus.broker.agent import library
+from nexus.broker.agent import load_library
 from nexus.broker.agent.records import Limits
 from nexus.broker.agent.slots import BACKGROUND, PERSON, WORKER
 from nexus.broker.approvals import Reason
@@ -71,7 +71,7 @@ from nexus.request import Access, Request
 from nexus.runs import Delta, Response, Result
 from nexus.skills.catalog import Entry
 
-# `library.load` imports it, when the first run begins.
+# `load_library` imports it, when the first run begins.
 if TYPE_CHECKING:
     from nexus.broker.agent import loop
 
@@ -174,7 +174,7 @@ class AgentRun:
         """The state of the file that the owner was shown, by the key of the call."""
 
     async def __call__(self) -> dict[str, Any]:
-        await library.load()
+        await load_library()
         request = await requests.restore(self._ledgers, self._run.execution.request_id)
         if request is None:
             raise AgentError("The request of this run was deleted")

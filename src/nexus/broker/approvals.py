@@ -13,8 +13,7 @@ from typing import Any, Final, Literal
 
 import apsw
 
-from nexus.broker.call_patterns import Rule, find_pattern, suggest_rule
-from nexus.broker.questions import code_of, confirm, question
+from nexus.broker.questions import Rule, code_of, confirm, find_pattern, question, suggest_rule
 from nexus.broker.taint import Source
 from nexus.broker.tools import Effect, Preview
 from nexus.config import ToolsConfig

@@ -13,7 +13,7 @@ from itertools import islice
 
 from nexus import clock
 from nexus.broker.queue import WORK
-from nexus.engine import health
+from nexus.engine import records
 from nexus.engine.errors import FINAL
 from nexus.engine.settings import Settings
 from nexus.home import Home
@@ -55,7 +55,7 @@ def check(home: Home, settings: Settings, *, patience_s: float = 40.0, strict: b
 
 
 def _look(home: Home, settings: Settings, *, strict: bool) -> tuple[list[Violation], bool]:
-    with health.look(settings) as engine, invariants.look(home) as ledgers:
+    with records.look(settings) as engine, invariants.look(home) as ledgers:
         is_served = engine is not None and engine.is_served
         # In a home that nobody serves, nothing is coming in.
         young = is_served and not strict
@@ -68,7 +68,7 @@ def _look(home: Home, settings: Settings, *, strict: bool) -> tuple[list[Violati
         return found, is_served
 
 
-def _not_in_engine(ledgers: invariants.Look, engine: health.Look) -> Iterator[Violation]:
+def _not_in_engine(ledgers: invariants.Look, engine: records.Look) -> Iterator[Violation]:
     """What the ledgers wait for and the engine will never run."""
     for page in ledgers.list_unfinished():
         states = engine.states([each.id for each in page])
@@ -86,7 +86,7 @@ def _not_in_engine(ledgers: invariants.Look, engine: health.Look) -> Iterator[Vi
                 yield Violation(invariant=invariant, subject=each.id, problem=problem)
 
 
-def _not_in_ledgers(ledgers: invariants.Look, engine: health.Look) -> Iterator[Violation]:
+def _not_in_ledgers(ledgers: invariants.Look, engine: records.Look) -> Iterator[Violation]:
     """What waits in the engine, and belongs to nothing or to nobody.
 
     One that was cancelled while it waited may still be there: it ends when its turn comes.
@@ -104,7 +104,7 @@ def _not_in_ledgers(ledgers: invariants.Look, engine: health.Look) -> Iterator[V
             yield Violation(invariant="queue", subject=each.id, problem=problem)
 
 
-def _standing_still(engine: health.Look) -> Iterator[Violation]:
+def _standing_still(engine: records.Look) -> Iterator[Violation]:
     """Lanes in which work waits and none is running."""
     queued: Counter[str] = Counter()
     running: Counter[str] = Counter()

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import apsw
 
-from nexus.broker.tools import BASH, Effect, Tool, send_file
+from nexus.broker.tools import BASH, Effect, Tool, files
 from nexus.context.wrapping import split_quotes
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import Event
@@ -55,7 +55,7 @@ def find_effects(tool: Tool, access: Access) -> frozenset[Effect]:
     is_private = access.level == "owner" and access.memory == "all"
     if tool.name == BASH.name:
         return frozenset({"send"}) if access.network else frozenset()
-    if tool.name == send_file.NAME:
+    if tool.name == files.SEND_FILE:
         # What the owner gets when nobody else reads along leaves nobody's hands.
         return frozenset() if is_private else frozenset({"send"})
     return tool.effects

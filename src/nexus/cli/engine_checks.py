@@ -8,7 +8,7 @@ from nexus.broker.invariants import check
 from nexus.broker.queue import WORK
 from nexus.cli.ledger_checks import Finding
 from nexus.cli.place import format_size
-from nexus.engine import health
+from nexus.engine import records
 from nexus.engine.errors import EngineError
 from nexus.engine.settings import Settings
 from nexus.errors import LedgerError
@@ -38,7 +38,7 @@ _TITLES: dict[Invariant, str] = {
 def check_engine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[Finding]:
     """Yield every finding about the engine."""
     try:
-        found = health.examine(settings, thorough=thorough)
+        found = records.examine(settings, thorough=thorough)
     except EngineError as error:
         yield Finding(check="engine", level="error", message=error.message, remedy=error.hint)
         return
@@ -57,7 +57,7 @@ def check_engine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[
     yield from _compare_with_ledger(home, settings, found)
 
 
-def _summary(settings: Settings, found: health.Health) -> str:
+def _summary(settings: Settings, found: records.Health) -> str:
     waiting = f"{pluralize(len(found.unfinished), 'execution')} not ended"
     if (path := settings.file) is None:
         return f"engine: on Postgres, {waiting}"
@@ -65,7 +65,7 @@ def _summary(settings: Settings, found: health.Health) -> str:
     return f"engine: intact, {format_size(sum(file.stat().st_size for file in files))}, {waiting}"
 
 
-def _compare_with_ledger(home: Home, settings: Settings, found: health.Health) -> Iterator[Finding]:
+def _compare_with_ledger(home: Home, settings: Settings, found: records.Health) -> Iterator[Finding]:
     """Find runs that only the engine or only the ledger has. Skip Postgres: it may hold other homes' runs."""
     if settings.file is None:
         return
@@ -83,7 +83,7 @@ def _compare_with_ledger(home: Home, settings: Settings, found: health.Health) -
             level="warning",
             message=f"{pluralize(len(orphaned), 'run')} in the engine missing from the runtime ledger",
             remedy="They end when the home is served. Or run `nexus doctor --fix`.",
-            fix=lambda: health.remove(settings, orphaned),
+            fix=lambda: records.remove(settings, orphaned),
         )
     waiting = unfinished - set(runs)
     if waiting:

@@ -24,7 +24,7 @@ from nexus.broker import pace
 from nexus.broker.agent_run import Failure
 from nexus.broker.attached import mark_recording
 from nexus.broker.broker import Broker
-from nexus.broker.tools import send_file
+from nexus.broker.tools.files import SEND_FILE, list_chosen
 from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.context.assemble import describe_situation
@@ -420,7 +420,7 @@ class Pipeline:
             request, session_label=label, task=request.event.content
         )
         context.system_prompt, context.current_message = assembled.system_prompt, assembled.current_message
-        files = {send_file.NAME} if self._sends_files(channel) else set[str]()
+        files = {SEND_FILE} if self._sends_files(channel) else set[str]()
         context.tools = tuple(sorted({*assembled.tools, *files})) if context.has_tools else ()
         for text in collect_contexts(request):
             context.prepend(text)
@@ -436,9 +436,9 @@ class Pipeline:
         """The files that the agent sends along."""
         if request.event.channel not in self._config.channels:
             return ()
-        return send_file.list_chosen(
+        return list_chosen(
             await self._ledgers.agents.read(
-                tool_calls.results_of, request_id=request.request_id, tool=send_file.NAME
+                tool_calls.results_of, request_id=request.request_id, tool=SEND_FILE
             ),
             self._config.attachments.max_files,
         )

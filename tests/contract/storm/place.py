@@ -16,7 +16,7 @@ import httpx
 import clocks
 from contract.postgres import Postgres
 from nexus import config
-from nexus.engine import Settings, health
+from nexus.engine import Settings, records
 from nexus.home import Home
 from nexus.testing import ModelServer
 from ports import free_port
@@ -227,7 +227,7 @@ class Place:
         # Older versions say otherwise who does the work.
         if not answer.is_success or self._is_off or self.is_older:
             return answer.is_success
-        with health.look(self.settings) as engine:
+        with records.look(self.settings) as engine:
             return engine is not None and engine.is_served
 
     def _start_second(self) -> subprocess.Popen[bytes]:

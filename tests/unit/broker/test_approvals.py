@@ -14,8 +14,7 @@ from apps import settings
 from nexus.app import App
 from nexus.broker.agent.mcp.servers import argument_names, guess_effects
 from nexus.broker.approvals import Decision
-from nexus.broker.call_patterns import Rule, find_pattern, suggest_rule
-from nexus.broker.questions import code_of
+from nexus.broker.questions import Rule, code_of, find_pattern, suggest_rule
 from nexus.config import ToolsConfig
 from nexus.engine.errors import WorkCancelledError
 from nexus.home import Home

@@ -13,7 +13,7 @@ from nexus.engine import Engine, Lane, Schedule, Settings, WorkContext
 from nexus.engine.claims import FairClaims, Shares
 from nexus.engine.errors import EngineStateError, UnknownExecutionError
 from nexus.engine.forgetting import Forgetting
-from nexus.engine.health import look
+from nexus.engine.records import look
 from nexus.engine.schedules import Schedules
 from nexus.engine.shared import HomeAwayError, HomeEngine, SharedEngine
 

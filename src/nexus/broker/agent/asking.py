@@ -35,7 +35,7 @@ from nexus.broker.agent.errors import (
     retry_after_s,
     system_number,
 )
-from nexus.broker.agent.images import Images
+from nexus.broker.agent.fitting import Images
 from nexus.broker.agent.knowledge import Knowledge, measure
 from nexus.broker.agent.message_json import Block
 from nexus.broker.agent.model_requests import Form, may_refuse_form

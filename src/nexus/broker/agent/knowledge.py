@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from nexus.broker.agent.builtin.server import CONTEXT_TOKENS
-from nexus.broker.agent.clients.client import Opening
+from nexus.broker.agent.builtin import CONTEXT_TOKENS
+from nexus.broker.agent.clients import Opening, ssl_context
 from nexus.ledgers.runtime import models
 from nexus.ledgers.runtime.models import Capabilities
 
@@ -176,8 +176,6 @@ def _address(candidate: "Candidate") -> str:
 async def probe(opening: Opening, model: str) -> Capabilities | None:
     """What the server says; None where nobody answers."""
     import httpx
-
-    from nexus.broker.agent.tls import ssl_context
 
     base = (opening.base_url or "").rstrip("/")
     root = base.removesuffix("/v1")

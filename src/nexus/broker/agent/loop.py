@@ -28,9 +28,9 @@ from pydantic_core import SchemaValidator, core_schema
 from pydantic_graph import End
 
 from nexus.attachments import Attachment
-from nexus.broker.agent import images, message_json
+from nexus.broker.agent import fitting, message_json
 from nexus.broker.agent.asking import Asking
-from nexus.broker.agent.images import Images, Load, no_bytes
+from nexus.broker.agent.fitting import Images, Load, no_bytes
 from nexus.broker.agent.model_requests import Form
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import (
@@ -157,7 +157,7 @@ async def run(job: Job) -> Outcome:
                 # Optional: a model that has none is asked without it.
                 capabilities=[NativeTool(WebSearchTool(optional=True))] if job.native else [],
             )
-            prompt = images.prompt(job.prompt, job.images)
+            prompt = fitting.add_images(job.prompt, job.images)
             # Tool calls are recorded in the order of the answer: their results are taken in that order too.
             with Agent.parallel_tool_call_execution_mode("parallel_ordered_events"):
                 async with agent.iter(prompt, run_id=job.execution_id) as going:

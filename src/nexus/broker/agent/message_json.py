@@ -21,7 +21,7 @@ from pydantic_ai.messages import (
     repair_messages,
 )
 
-from nexus.broker.agent import fitting, images, text_calls
+from nexus.broker.agent import fitting, text_calls
 from nexus.broker.agent.records import Message
 from nexus.broker.agent.short_ids import ShortIds
 from nexus.ledgers.agents.history import Turn
@@ -96,7 +96,7 @@ class Block:
 
     @cached_property
     def images(self) -> list[ImageUrl]:
-        return images.find_urls(self.messages)
+        return fitting.find_urls(self.messages)
 
     @cached_property
     def has_calls_in_text(self) -> bool:

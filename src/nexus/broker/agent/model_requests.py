@@ -24,7 +24,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 
 from nexus import ids
-from nexus.broker.agent import fitting, images, message_json, text_calls
+from nexus.broker.agent import fitting, message_json, text_calls
 from nexus.broker.agent.answering import Answering, Asked
 from nexus.broker.agent.message_json import Block
 from nexus.broker.agent.models import Candidate
@@ -97,7 +97,7 @@ def build_request(
     blocks = [block.shorten(short) for block in conversation.blocks]
     plain = messages = [message for block in blocks for message in block.messages]
     if any(block.images for block in blocks):
-        messages = images.fill_in(
+        messages = fitting.fill_in(
             messages, conversation.images, reads_images=known.images is not False, model=candidate.name
         )
     reminded = _find_reminded(messages) if any(block.has_calls_in_text for block in blocks) else set[int]()

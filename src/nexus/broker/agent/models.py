@@ -4,15 +4,14 @@ import asyncio
 import gc
 import logging
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from nexus import extras, secrets
-from nexus.broker.agent import library
-from nexus.broker.agent.clients.client import Client, Connect, Opening
+from nexus.broker.agent import call_importing, clients
+from nexus.broker.agent.clients import Client, Opening
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.roles import models_of, unknown_model
 from nexus.broker.agent.slots import Slots
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
 _log = logging.getLogger(__name__)
+_connected: set[str] = set()
+"""The kinds of providers whose packages this process has imported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,30 +182,31 @@ class Models:
             headers=headers,
         )
         self._openings[provider] = opening
-        # The providers' libraries take seconds to import, so only those are that the settings use.
-        module = f"nexus.broker.agent.clients.{config.kind}"
-        is_new = module not in sys.modules
+        is_new = config.kind not in _connected
         try:
-            connect: Connect = (await library.import_module(module)).connect
+            # The providers' libraries take seconds to import, so only those are that the settings use.
+            made = await call_importing(getattr(clients, f"connect_{config.kind}"), opening)
         except ImportError as error:
             raise ConfigError(
                 f"The package for providers of kind `{config.kind}` is not installed",
                 hint=extras.hint(extras.extra_of_provider(config.kind)),
             ) from error
-        # What is imported by now stays. A full garbage collection that looks through all of it would stop the
-        # event loop for longer than anybody who watches an answer being written should notice. Once: what is
-        # frozen is never collected, and with each home of a host that would be what closed homes left behind.
-        if is_new:
-            gc.freeze()
-        from pydantic_ai.exceptions import UserError
+        except Exception as error:
+            from pydantic_ai.exceptions import UserError
 
-        try:
-            return await asyncio.to_thread(connect, opening)
-        except UserError as error:
+            if not isinstance(error, UserError):
+                raise
             raise ConfigError(
                 self.redact(f"The client for `{config.kind}` can't be created: {error}"),
                 hint="See the provider's entry in the documentation under *Choose a model*.",
             ) from error
+        # What is imported by now stays. A full garbage collection that looks through all of it would stop the
+        # event loop for longer than anybody who watches an answer being written should notice. Once: what is
+        # frozen is never collected, and with each home of a host that would be what closed homes left behind.
+        if is_new:
+            _connected.add(config.kind)
+            gc.freeze()
+        return made
 
     async def _secret(self, source: str) -> str | None:
         return await self._value(source) if source else None

@@ -1,4 +1,4 @@
-"""The `read`, `write` and `edit` tools: small scripts in the same sandbox that `bash` runs in.
+"""The tools that run in the sandbox: `bash`, and `read`, `write`, `edit` and `send_file` as small scripts.
 
 Nothing in this process opens a path that an agent named: the mounts alone decide what it reaches.
 """
@@ -6,14 +6,21 @@ Nothing in this process opens a path that an agent named: the mounts alone decid
 import asyncio
 import difflib
 import hashlib
+import json
+import mimetypes
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final, NoReturn
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import PurePath
+from typing import Any, Final, NoReturn, cast
 
-from nexus.broker.tools.sandbox import Limits, Outcome
-from nexus.broker.tools.tool import Arguments, Context, Preview, Tool, parameters
+from nexus import attachments
+from nexus.attachments import Attachment
+from nexus.broker.tools.sandbox import Limits, Outcome, Reason, Sandbox
+from nexus.broker.tools.tool import Arguments, Context, Preview, Tool, clip, parameters
+from nexus.config import AttachmentsConfig
 from nexus.errors import ToolError
+from nexus.home import Home
 
 _MOST_LINES_COMPARED = 5_000
 _COMPARED_CHARACTERS = 160
@@ -374,4 +381,124 @@ EDIT = Tool(
     ),
     run=_edit,
     preview=_preview_edit,
+)
+
+
+SEND_FILE: Final = "send_file"
+
+
+def send_file_tool(home: Home, config: AttachmentsConfig) -> Tool:
+    """A tool that keeps a file in the home, for the answer to take along."""
+
+    async def run(arguments: Arguments, context: Context) -> str:
+        path: str = arguments["path"]
+        data = await contents(path, config.max_bytes, context)
+        attachment = _describe_file(PurePath(path).name, data)
+        await asyncio.to_thread(attachments.keep, home, attachment, data)
+        return json.dumps({"sent with your answer": asdict(attachment)})
+
+    return Tool(
+        name=SEND_FILE,
+        description="Send a file along with your answer.",
+        parameters=parameters("path", path={"type": "string"}),
+        run=run,
+        # The same file is kept once.
+        repeatable=True,
+    )
+
+
+def list_chosen(results: Iterable[str], most: int) -> tuple[Attachment, ...]:
+    """The files that calls of the tool chose, each once, in order."""
+    found: dict[Attachment, None] = {}
+    for result in results:
+        value = cast("dict[str, Any]", json.loads(result))
+        found[Attachment.from_json(value["sent with your answer"])] = None
+    return tuple(found)[:most]
+
+
+def _describe_file(name: str, data: bytes) -> Attachment:
+    guessed, _ = mimetypes.guess_type(name)
+    return Attachment(
+        name=name,
+        media_type=guessed or attachments.detect_type(data) or "application/octet-stream",
+        size_bytes=len(data),
+        sha256=hashlib.sha256(data).hexdigest(),
+    )
+
+
+# One argument of a program may have 128 KiB on Linux.
+_LONGEST_COMMAND_BYTES = 120 * 1024
+_OUTPUT_CHARACTERS = 30_000
+_NO_LEDGERS = (
+    "[this agent can't read the ledgers: search with the `recall` tool or skills/memory/memory-search.sh. "
+    "The owner can let an automation's agents read them: `nexus automations register NAME --ledgers`.]"
+)
+
+
+async def _run_command(arguments: Arguments, context: Context) -> str:
+    command: str = arguments["command"]
+    if len(command.encode()) > _LONGEST_COMMAND_BYTES:
+        raise ToolError(
+            f"The command is longer than {_LONGEST_COMMAND_BYTES} bytes",
+            hint="Write it to a file with the `write` tool, and run the file.",
+        )
+    limits = context.sandbox.limits
+    timeout_ms = min(arguments.get("timeout_ms", limits.timeout_ms), limits.timeout_ms)
+    limits = replace(limits, timeout_ms=timeout_ms)
+    argv = ["bash", "-c", command]
+    outcome = await context.sandbox.run(argv, directory=context.directory, limits=limits)
+    told = _report(outcome, limits)
+    return f"{told}\n{_NO_LEDGERS}" if _missed_ledgers(outcome, context.sandbox) else told
+
+
+def _missed_ledgers(outcome: Outcome, sandbox: Sandbox) -> bool:
+    """Whether a command complained about a file in the home's `data`, which this sandbox doesn't show."""
+    for hidden in sandbox.hidden:
+        data = Home(hidden).data
+        is_granted = any(grant.path == data for grant in sandbox.grants)
+        if not is_granted and f"{data}/".encode() in outcome.stderr:
+            return True
+    return False
+
+
+def _report(outcome: Outcome, limits: Limits) -> str:
+    parts = [_clip_output(outcome.stdout)]
+    if outcome.stderr:
+        parts.append(f"[standard error]\n{_clip_output(outcome.stderr)}")
+    if outcome.killed_by:
+        parts.append(f"[ended: {_reason(outcome.killed_by, limits)}]")
+    elif outcome.exit_code:
+        parts.append(f"[exit code {outcome.exit_code}]")
+    return "\n".join(part for part in parts if part) or "[no output]"
+
+
+def _clip_output(output: bytes) -> str:
+    return clip(output.decode(errors="replace").rstrip("\n"), _OUTPUT_CHARACTERS)
+
+
+def _reason(reason: Reason, limits: Limits) -> str:
+    match reason:
+        case "timeout":
+            return f"it took longer than {limits.timeout_ms} ms"
+        case "output":
+            return f"it printed more than {limits.output_bytes} bytes; print less, or into a file"
+        case "memory":
+            return f"it used more memory than the {limits.memory_bytes} bytes allowed, or the host ran short"
+        case "processes":
+            return f"it started more than {limits.processes} processes and threads"
+        case "cpu":
+            return f"a process computed for more than {limits.cpu_seconds} s"
+        case "unwatched":
+            return "what it uses could no longer be measured"
+
+
+BASH = Tool(
+    name="bash",
+    description="Run a bash command in the sandbox. /tmp is emptied and processes end when it returns.",
+    parameters=parameters(
+        "command",
+        command={"type": "string"},
+        timeout_ms={"type": "integer", "minimum": 1},
+    ),
+    run=_run_command,
 )

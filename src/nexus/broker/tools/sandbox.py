@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus import bubblewrap
-from nexus.broker.tools import launch
-from nexus.broker.tools.process import Child
+from nexus.broker.tools.process import Child, launch_command
 from nexus.broker.tools.watchdog import Limits, Reason
 from nexus.bubblewrap import Grant
 from nexus.errors import SandboxError
@@ -79,7 +78,7 @@ class Sandbox:
 
     def command(self, argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         """A command that runs a program in here, and its environment: for servers that others start."""
-        return launch.command(argv, self._spec(self.limits, Path("/")), self.limits)
+        return launch_command(argv, self._spec(self.limits, Path("/")), self.limits)
 
     def _spec(self, limits: Limits, directory: Path) -> bubblewrap.Spec:
         return bubblewrap.Spec(

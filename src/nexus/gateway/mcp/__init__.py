@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nexus import extras
-from nexus.broker.agent import library
+from nexus.broker.agent import import_module
 from nexus.errors import ConfigError
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.guard import PublicAddress
@@ -78,7 +78,7 @@ class RemoteClients:
     async def make_endpoint(self) -> ASGIApp:
         """Make what speaks OAuth; the SDK takes long to import."""
         extras.require("mcp", "Serving the memory over MCP")
-        module = await library.import_module(_OAUTH)
+        module = await import_module(_OAUTH)
         return module.make_endpoint(self.grants, self._public.origin, self.resource)
 
     def _comes_here(self, request: Request) -> bool:
@@ -91,7 +91,7 @@ class _Endpoint:
         async with served.making_mcp:
             if served.mcp is None:
                 extras.require("mcp", "Serving the memory over MCP")
-                module = await library.import_module(_SERVER)
+                module = await import_module(_SERVER)
                 served.mcp = await served.stack.enter_async_context(module.endpoint(served.app, _PATH))
         assert served.mcp is not None  # noqa: S101 - an invariant, for the reader and the type checker
         await served.mcp(scope, receive, send)

@@ -12,8 +12,7 @@ import pytest
 
 from agent_runs import Run
 from nexus.broker.agent import builtin
-from nexus.broker.agent.builtin import BUILTIN, DEFAULT
-from nexus.broker.agent.builtin.server import ModelProcess
+from nexus.broker.agent.builtin import BUILTIN, DEFAULT, ModelProcess
 from nexus.broker.agent.providers import PROVIDERS
 from nexus.broker.agent.records import Limits
 from nexus.cli import model_checks

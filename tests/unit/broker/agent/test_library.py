@@ -5,12 +5,12 @@ import sys
 
 _TOGETHER = """
 import asyncio
-from nexus.broker.agent import library
+from nexus.broker import agent
 
 async def main():
-    names = ["nexus.broker.agent.loop", "pydantic_ai", "openai", "nexus.broker.agent.clients.openai",
+    names = ["nexus.broker.agent.loop", "pydantic_ai", "openai", "pydantic_ai.models.openai",
              "nexus.broker.agent.model_requests", "nexus.gateway.mcp.server"]
-    await asyncio.gather(library.load(), *map(library.import_module, names))
+    await asyncio.gather(agent.load_library(), *map(agent.import_module, names))
 
 asyncio.run(main())
 """

@@ -13,8 +13,7 @@ from agent_runs import Run, past_turn
 from nexus import ids
 from nexus.broker.agent import message_json
 from nexus.broker.agent.answering import Asked
-from nexus.broker.agent.clients import anthropic, openai
-from nexus.broker.agent.clients.client import Opening
+from nexus.broker.agent.clients import Opening, connect_anthropic, connect_openai
 from nexus.broker.agent.model_requests import Conversation, build_request
 from nexus.broker.agent.models import Candidate, Models
 from nexus.broker.agent.records import Limits
@@ -62,8 +61,10 @@ async def count_calls(model: "Model[object]", exchanges: int) -> int:
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
 async def test_a_request_does_little_for_each_message_before_it(wire: str, server: ModelServer) -> None:
     server.always("Plenty.")
-    module, url = (openai, server.openai_url) if wire == "openai" else (anthropic, server.url)
-    client = module.connect(Opening(base_url=url, api_key="k", auth_token=None, headers={}))
+    connect, url = (
+        (connect_openai, server.openai_url) if wire == "openai" else (connect_anthropic, server.url)
+    )
+    client = connect(Opening(base_url=url, api_key="k", auth_token=None, headers={}))
     model = client.model("large")
     await count_calls(model, 1)
     short, long = await count_calls(model, 10), await count_calls(model, 110)

@@ -148,7 +148,6 @@ async def test_a_failure_of_bedrock_says_what_to_do(
 
 async def test_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "groq", None)
-    monkeypatch.delitem(__import__("sys").modules, "nexus.broker.agent.clients.groq", raising=False)
     async with Models(Config(), {"GROQ_API_KEY": KEY}) as models:
         with pytest.raises(ConfigError, match="is not installed") as refused:
             await models.candidates(("groq/llama-3.3-70b-versatile",))

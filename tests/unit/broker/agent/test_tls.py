@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from certificates import certify
-from nexus.broker.agent.tls import ssl_context
+from nexus.broker.agent.clients import ssl_context
 from nexus.config import Config
 from nexus.errors import ModelError
 from nexus.testing import ModelServer

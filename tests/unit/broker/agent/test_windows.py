@@ -9,7 +9,7 @@ from pydantic_ai.exceptions import ModelHTTPError
 
 from agent_runs import Run
 from nexus.broker.agent import fitting, knowledge
-from nexus.broker.agent.clients.client import Opening
+from nexus.broker.agent.clients import Opening
 from nexus.broker.agent.errors import find_overflow, is_loading, refuses_tools
 from nexus.broker.agent.message_json import dump_note, dump_question, load_message
 from nexus.broker.agent.records import Limits

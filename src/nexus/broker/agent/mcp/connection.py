@@ -12,9 +12,9 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, CallToolResult, TextContent
 
+from nexus.broker.agent.clients import ssl_context
 from nexus.broker.agent.mcp.oauth import Auth
 from nexus.broker.agent.mcp.servers import Offer
-from nexus.broker.agent.tls import ssl_context
 from nexus.config import McpConfig
 from nexus.errors import ToolError
 

@@ -20,7 +20,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from nexus import secrets
-from nexus.broker.agent.tls import ssl_context
+from nexus.broker.agent.clients import ssl_context
 from nexus.broker.tools.web.download import Resolve, is_public, resolve
 from nexus.config import McpConfig
 from nexus.errors import SecretError, ToolError

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from nexus import config_file, extras, secrets
 from nexus.app import App
-from nexus.broker.agent import library
+from nexus.broker.agent import import_module
 from nexus.config_file import Change
 from nexus.errors import MissingError, NexusError, UsageError
 from nexus.gateway.dashboard.endpoint import get, post
@@ -54,7 +54,7 @@ async def sign_in(request: Request, app: App) -> Response:
 
 async def _sign_in(app: App, served: Served, name: str, back: str, link: "asyncio.Future[str]") -> str:
     """Sign in to a server while its link is open, and keep the tokens where secrets are kept."""
-    oauth = await library.import_module("nexus.broker.agent.mcp.oauth")
+    oauth = await import_module("nexus.broker.agent.mcp.oauth")
     settings, arrived = app.config.mcp[name], asyncio.get_running_loop().create_future()
     state = ""
 
