@@ -106,7 +106,7 @@ class BuiltHome:
         """One recording at a time: it takes a processor's whole time."""
         self.queue = SessionQueue(self.engine, self.ledgers, note_late=self._outbox.note_late)
         self.models = Models(config, knowledge=Knowledge(self.ledgers.runtime))
-        self.streams = Streams(home.run)
+        self.streams = Streams(home.run, lambda: self.engine.serving)
         self.broker = Broker(
             home,
             config,

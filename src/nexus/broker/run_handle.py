@@ -7,6 +7,7 @@ from typing import Any
 from nexus.broker import pace
 from nexus.broker.streams import Streams
 from nexus.engine import Engine, WorkRecord
+from nexus.engine.errors import FINAL as ENDED
 from nexus.engine.errors import (
     EndedError,
     EngineBusyError,
@@ -104,10 +105,10 @@ class QueuedRun:
         if state.status in FINAL or state.taken_by is not None:
             return True
         try:
-            known = await self._engine.show(self.id)
+            known = (await self._engine.states([self.id])).get(self.id)
+            return known in ENDED and await self._record_end(await self._engine.show(self.id))
         except (UnknownExecutionError, *OUTAGE):
             return False
-        return await self._record_end(known)
 
     async def cancel(self) -> bool:
         """Cancel it while it waits; while it runs, ask it to stop. False: already finished.

@@ -128,8 +128,10 @@ class Stream:
 class Streams:
     """The runs of one home that are being written."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, writes_here: Callable[[], bool] = lambda: False) -> None:
+        """`writes_here`: whether every run is written in this process, so that nobody need look for it."""
         self._directory = run / "streams"
+        self._writes_here = writes_here
         self._wakes: dict[str, set[asyncio.Event]] = {}
         self._written_here: set[str] = set()
 
@@ -179,7 +181,7 @@ class Streams:
             pause_s = _POLL_S if deltas else min(pause_s * 1.2, _SLOWEST_POLL_S)
             if deltas:
                 quiet_since, ask_s = time.monotonic(), self._ask_s()
-            here = execution_id in self._written_here
+            here = execution_id in self._written_here or self._writes_here()
             await wait_at_most(wake.wait(), _ASK_ENDED_S if here else pause_s)
             if ended is not None and time.monotonic() - quiet_since > ask_s:
                 # What was written before the end is read once more.

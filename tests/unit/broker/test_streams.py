@@ -11,10 +11,12 @@ import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nexus import clock
+from nexus.broker import streams as streams_module
 from nexus.broker.streams import Streams
 from nexus.runs import Delta
 
@@ -235,3 +237,26 @@ async def test_fifty_that_stream_at_once_do_not_hold_up_the_loop(streams: Stream
     assert texts == ["word " * 100] * 50
     # A hundred rounds of publishing: none takes as much as half of all, however slow the machine is.
     assert slowest_s < max(0.1, (time.thread_time() - began_s) / 2)
+
+
+async def test_a_subscriber_of_a_run_that_will_be_written_here_looks_only_when_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    read = streams_module._Reader.read  # pyright: ignore[reportPrivateUsage]
+
+    def counted(self: Any) -> list[Delta]:
+        nonlocal looks
+        looks += 1
+        return read(self)
+
+    monkeypatch.setattr(streams_module._Reader, "read", counted)  # pyright: ignore[reportPrivateUsage]
+    streams = Streams(tmp_path / "run", lambda: True)
+    seen = asyncio.ensure_future(_collected(streams.subscribe(ID)))
+    await asyncio.sleep(0.3)
+    assert looks == 1
+    stream = streams.open(ID)
+    for delta in ANSWER:
+        stream.publish(delta)
+    streams.finish(ID, stream)
+    assert await seen == [*ANSWER, Delta(kind="end")]
