@@ -12,7 +12,7 @@ from acceptance.program import nexus
 from apps import app_on
 from automating import ended, let_in, register, runs, said_by
 from memory_writers import rows
-from nexus.automations.workspace.history import History
+from nexus.automations.workspace import History
 from nexus.home import Home
 from nexus.memory.recall.item import Query
 from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn

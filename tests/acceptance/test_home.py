@@ -14,7 +14,7 @@ import pytest
 
 from acceptance.program import NEXUS, nexus
 from migration.old_hooks import old_database
-from nexus.automations.improvement import lessons
+from nexus.automations import improvement
 from nexus.home import Home
 
 
@@ -253,7 +253,7 @@ def test_help_starts_within_six_times_an_empty_python(tmp_path: Path) -> None:
 def test_doctor_and_status_show_lessons_that_wait(made: Path) -> None:
     assert "lesson" not in nexus(made, "doctor").stdout
     for number in (1, 2):
-        lessons.put_aside(Home(made), "evening-notes", f"reason {number}", ())
+        improvement.put_aside(Home(made), "evening-notes", f"reason {number}", ())
 
     assert "2 lessons of evening-notes waiting for your approval" in nexus(made, "doctor").stdout
     assert "2 waiting for approval: nexus automations lessons evening-notes" in nexus(made, "status").stdout

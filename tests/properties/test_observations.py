@@ -16,7 +16,7 @@ from nexus.ledgers import Ledgers, memory
 from nexus.ledgers.memory import NewFact
 from nexus.memory.conclusions import batches, observations
 from nexus.memory.conclusions.batches import Limits
-from nexus.roles.consolidation import consolidation
+from nexus.roles import consolidation
 
 LATER = "9999-01-01T00:00:00.000Z"
 NOW = "2026-05-01T10:00:00.000Z"

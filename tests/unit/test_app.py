@@ -18,7 +18,7 @@ from nexus.ledgers.agents import history
 from nexus.ledgers.runtime import requests
 from nexus.memory.recall.item import Query
 from nexus.memory.writing import Provenance
-from nexus.pipeline import access
+from nexus.pipeline import incoming
 from nexus.request import Grant
 from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn, failures
 
@@ -133,7 +133,9 @@ async def test_a_session_without_a_label_is_refused_and_not_waited_for(
 
 def test_the_owners_grants_come_from_the_settings(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
-    granted = access.owner(ToolsConfig(directories=("~/notes", "~/mail:ro", "/desk:rw"), network=True), home)
+    granted = incoming.owner(
+        ToolsConfig(directories=("~/notes", "~/mail:ro", "/desk:rw"), network=True), home
+    )
     assert granted.directories == (
         Grant(path="/home/ada/notes"),
         Grant(path="/home/ada/mail"),
@@ -146,33 +148,33 @@ def test_the_owners_grants_come_from_the_settings(home: Home, monkeypatch: pytes
 @pytest.mark.parametrize("wrong", ["notes", "~/notes/../keys:rw", "./here"])
 def test_a_grant_is_an_absolute_path(home: Home, wrong: str) -> None:
     with pytest.raises(ConfigError, match="absolute path"):
-        access.owner(ToolsConfig(directories=(wrong,)), home)
+        incoming.owner(ToolsConfig(directories=(wrong,)), home)
 
 
 def test_an_agent_cannot_be_let_write_its_own_settings(home: Home) -> None:
     for holding in (home.root.resolve(), home.root.resolve().parent):
-        access.owner(ToolsConfig(directories=(str(holding),)), home)
+        incoming.owner(ToolsConfig(directories=(str(holding),)), home)
         with pytest.raises(ConfigError, match="holds the home itself"):
-            access.owner(ToolsConfig(directories=(f"{holding}:rw",)), home)
+            incoming.owner(ToolsConfig(directories=(f"{holding}:rw",)), home)
 
 
 @pytest.mark.parametrize("inside", ["state", "state/hooks/scripts", "state/meeseeks", "data", "new"])
 def test_an_agent_cannot_be_let_write_its_own_prompt_scripts_or_ledgers(home: Home, inside: str) -> None:
-    access.owner(ToolsConfig(directories=(str(home.root / inside),)), home)
+    incoming.owner(ToolsConfig(directories=(str(home.root / inside),)), home)
     with pytest.raises(ConfigError, match="belongs to the home"):
-        access.owner(ToolsConfig(directories=(f"{home.root / inside}:rw",)), home)
+        incoming.owner(ToolsConfig(directories=(f"{home.root / inside}:rw",)), home)
 
 
 def test_a_link_to_the_homes_own_folders_is_no_way_around(home: Home, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(home.state)
     with pytest.raises(ConfigError, match="belongs to the home"):
-        access.owner(ToolsConfig(directories=(f"{link}:rw",)), home)
+        incoming.owner(ToolsConfig(directories=(f"{link}:rw",)), home)
 
 
 def test_a_workspace_can_be_granted_for_writing(home: Home) -> None:
     workspace = home.meeseeks / "writer"
-    granted = access.owner(ToolsConfig(directories=(f"{workspace}:rw",)), home)
+    granted = incoming.owner(ToolsConfig(directories=(f"{workspace}:rw",)), home)
     assert granted.directories == (Grant(path=str(workspace), writable=True),)
 
 

@@ -46,14 +46,14 @@ from nexus.ledgers.runtime.invocations import Invocation
 from nexus.memory.recall.item import PATIENT_MS, How, Matches, Options, Query, make_query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.writing import Provenance
-from nexus.pipeline import Incoming, access
+from nexus.pipeline import Incoming, incoming
 from nexus.request import Agent, Event, Request, check_label
 from nexus.results import Erasure, Reflection, StoredFact
+from nexus.roles import reflection
 from nexus.roles.bundled import bundled_plugins
-from nexus.roles.instructions import seed_roles
 from nexus.roles.memory_injection import experiment
 from nexus.roles.memory_injection.experiment import Variation
-from nexus.roles.reflection import reflection
+from nexus.roles.services import seed_roles
 from nexus.runs import Receipt, Run, Totals
 from nexus.skills.memory_socket import OWNER
 
@@ -105,7 +105,7 @@ class Lifecycle(BuiltHome):
                 # It ended after the moment that the ledgers were restored to.
                 await self.engine.forget_ended()
             opening.push_async_callback(self.automations.settle)
-            owner = access.owner(self.config.tools, self.home)
+            owner = incoming.owner(self.config.tools, self.home)
             await self.automations.start(serve=self._serve, access=owner)
             opening.push_async_callback(self.embedding.stop)
             if self._serve:
@@ -261,7 +261,7 @@ def _server_sandbox(config: Config, home: Home) -> Sandbox | None:
 
 
 def _owner_grants(tools: ToolsConfig, home: Home) -> tuple[SandboxGrant, ...]:
-    directories = access.owner(tools, home).directories
+    directories = incoming.owner(tools, home).directories
     return tuple(SandboxGrant(path=Path(each.path), writable=each.writable) for each in directories)
 
 
@@ -544,7 +544,7 @@ class App(Lifecycle):
         request = Request(
             event=Event(content=content, channel="cli"),
             agent=Agent(session_label="main"),
-            access=access.owner(self.config.tools, self.home),
+            access=incoming.owner(self.config.tools, self.home),
         )
         await self.ledgers.runtime.write(requests.create, request=request)
         invocation = await runner.run_now(entry, Occasion(request=request))
@@ -580,7 +580,7 @@ class App(Lifecycle):
             event=Event(content="/new", channel=channel, thread_id=thread_id, sender_id=OWNER),
             agent=Agent(session_label=session_label),
             principal_id=owner and owner.entity_id,
-            access=access.owner(self.config.tools, self.home),
+            access=incoming.owner(self.config.tools, self.home),
         )
         await self.automations.runner.fire("command:new", Occasion(request=request))
 

@@ -45,7 +45,7 @@ from nexus.pipeline import Pipeline
 from nexus.pipeline.delivery import Delivery
 from nexus.pipeline.timetable import Reminding, Timetable
 from nexus.request import EVERYTHING, Visibility
-from nexus.roles.backfill.backfill import Backfilling
+from nexus.roles.backfill import Backfilling
 from nexus.roles.calendar import CalendarSync
 from nexus.roles.conclusions import Conclusions
 from nexus.roles.memory_writer.turns import Sweep

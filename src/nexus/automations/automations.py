@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager, suppress
 from nexus import clock
 from nexus.automations import registration
 from nexus.automations.context import Handler, Occasion, Services
-from nexus.automations.grants import MemorySockets, OpenMemorySocket
 from nexus.automations.invoker import Invoker
 from nexus.automations.loading import Plugin, load
 from nexus.automations.queue import InvocationQueue, Invocations
 from nexus.automations.registry import Registry
 from nexus.automations.runner import Destinations, Runner
 from nexus.automations.scripts.host import Host
+from nexus.automations.services import MemorySockets, OpenMemorySocket
 from nexus.config import AutomationsConfig
 from nexus.engine import Engine
 from nexus.errors import NexusError

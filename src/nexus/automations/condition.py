@@ -8,7 +8,7 @@ from typing import Literal
 import apsw
 
 from nexus import clock
-from nexus.automations import firing, hook_points, registration, workspace
+from nexus.automations import hook_points, registration, workspace
 from nexus.automations.scripts import script
 from nexus.automations.scripts.script import IN_PROCESS
 from nexus.broker import budgets
@@ -113,7 +113,7 @@ def _assess_active(home: Home, automation: Automation, around: Surroundings) -> 
     due = None
     if automation.hook_point == hook_points.SCHEDULE:
         try:
-            due = firing.upcoming(automation.triggers, around.now)
+            due = hook_points.upcoming(automation.triggers, around.now)
         except (NexusError, ValueError, KeyError) as error:
             remedy = f"Register it with another: `nexus automations register {name} --schedule CRON`."
             return Condition(text=f"never runs: invalid schedule: {error}", level="error", remedy=remedy)

@@ -14,17 +14,15 @@ from typing import Any, Literal
 from nexus import clock
 from nexus.automations import workspace
 from nexus.automations.context import Context, Handler, Occasion, Services
-from nexus.automations.grants import Grants, MemorySockets
 from nexus.automations.hook_points import HookPoint
-from nexus.automations.improvement.reflection import Reflected, reflect
+from nexus.automations.improvement import Reflected, reflect
 from nexus.automations.registry import Entry
 from nexus.automations.returned import Returned, as_json, parse
-from nexus.automations.scripts import sandbox, script
+from nexus.automations.scripts import script
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
-from nexus.automations.services import Calls, InvocationServices
-from nexus.automations.workspace import Folder, Workspace
-from nexus.automations.workspace.history import History
+from nexus.automations.services import Calls, Grants, InvocationServices, MemorySockets
+from nexus.automations.workspace import Folder, History, Workspace
 from nexus.broker.agent.slots import time_limited
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, NexusError, ScriptChangedError
@@ -201,7 +199,7 @@ class Invoker:
         if not script.is_sandboxed(automation) and not self._settings.sandbox_all:
             return None
         places = [found.home, *(peer.dir for peer in found.peers.values())] if found else []
-        return sandbox.describe_sandbox(self._home, code, places)
+        return script.describe_sandbox(self._home, code, places)
 
     def _prepare(self, automation: Automation, is_script: bool) -> _Ready:
         """Waits for the disk: call it on a thread."""

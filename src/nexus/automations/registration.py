@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import apsw
 
 from nexus import config, ids
-from nexus.automations import firing, hook_points, registry, workspace
+from nexus.automations import hook_points, registry, workspace
 from nexus.automations.scripts import script
 from nexus.automations.scripts.script import IN_PROCESS, Script
 from nexus.config import AutomationsConfig
@@ -71,7 +71,7 @@ def check(new: NewAutomation, settings: AutomationsConfig | None = None) -> None
             hint="Use up to 80 letters, digits and `-`.",
         )
     hook_points.get(new.hook_point)
-    firing.check(new)
+    hook_points.check(new)
     script.read_variables(new.config)
     if script.is_sandboxed(new) and new.script_path.startswith(IN_PROCESS):
         raise AutomationError(

@@ -15,7 +15,7 @@ from typing import Any, Final
 import apsw
 
 from nexus import clock
-from nexus.automations import firing, registration, registry, when
+from nexus.automations import hook_points, registration, registry, when
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.registration import Write
 from nexus.automations.scripts.script import IN_PROCESS, SANDBOX
@@ -165,7 +165,7 @@ def change(home: Home, write: Write, name: str, to: str, now: datetime) -> Autom
 
 def describe_row(row: Automation, now: datetime) -> Reminder:
     """A reminder as people see it."""
-    due = firing.upcoming(row.triggers, now) if row.status == "active" else None
+    due = hook_points.upcoming(row.triggers, now) if row.status == "active" else None
     return Reminder(
         name=row.name,
         text=str(row.config.get("text", "")),

@@ -13,10 +13,9 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from nexus import clock, ids
-from nexus.automations import firing, hook_points
+from nexus.automations import hook_points, improvement
 from nexus.automations.context import Occasion
 from nexus.automations.hook_points import BEFORE_DELIVERY, SCHEDULE, HookPoint
-from nexus.automations.improvement import reflection
 from nexus.automations.invoker import Ended, Invoker
 from nexus.automations.queue import InvocationQueue
 from nexus.automations.registry import Entry, Registry
@@ -86,7 +85,7 @@ class Runner:
             return _NOTHING
         merged, ended = Returned(), list[Invocation]()
         deadline = time.monotonic() + point.budget_ms(self.settings) / 1000
-        due = [entry for entry in entries if firing.are_met(entry.automation.triggers, occasion.request)]
+        due = [entry for entry in entries if hook_points.are_met(entry.automation.triggers, occasion.request)]
         for entry in due:
             if entry.automation.blocking and not merged.ends:
                 invocation, returned = await self._run(entry, point, occasion, deadline)
@@ -113,7 +112,7 @@ class Runner:
             entries = await self.registry.load(hook_point)
         return any(
             entry.automation.blocking
-            and firing.are_met(entry.automation.triggers, request, ignoring={"enriched"})
+            and hook_points.are_met(entry.automation.triggers, request, ignoring={"enriched"})
             for entry in entries
         )
 
@@ -229,14 +228,14 @@ class Runner:
         entry = done and await self.registry.version(done.automation_id)
         if done is None or entry is None or done.input is None or not entry.automation.workspace_dir:
             return
-        if not await reflection.is_allowed(self.ledgers, entry.automation, self.now()):
+        if not await improvement.is_allowed(self.ledgers, entry.automation, self.now()):
             return
-        done = await reflection.choose_invocation(self.ledgers, entry.automation, done, self.now())
+        done = await improvement.choose_invocation(self.ledgers, entry.automation, done, self.now())
         if done is None:
             return
         occasion = Occasion.from_json(done.input)
-        if reflection.is_owners(occasion):
-            others = await reflection.find_foreign_content(self.ledgers, occasion, entry.automation, done)
+        if improvement.is_owners(occasion):
+            others = await improvement.find_foreign_content(self.ledgers, occasion, entry.automation, done)
             await self.invoker.improve(self.ledgers, entry.automation, occasion, done, others)
 
     async def _run(
@@ -358,7 +357,7 @@ class Runner:
         """Chain a reflection to each that there may be something to learn from."""
         for each in ended:
             entry = self.registry.get(each.automation_id)
-            if self.queue and entry and reflection.is_due(entry.automation, each):
+            if self.queue and entry and improvement.is_due(entry.automation, each):
                 self.queue.improve(each.id, entry.automation.name)
 
 

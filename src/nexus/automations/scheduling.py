@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from nexus.automations import proposals, registration, reminders, when
+from nexus.automations import changes, registration, reminders, when
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.reminders import Place, Reminders
 from nexus.broker.tools.tool import Arguments, Call, Context, Tool, parameters
@@ -100,9 +100,9 @@ class Scheduling:
         if call.request.access.level != "owner":
             raise ToolError("Only the owner's agent may propose automations")
         if not source or not at:
-            return proposals.HOW_TO
+            return changes.HOW_TO
         place = await find_place(self._ledgers, call.request)
-        settings: dict[str, Any] = proposals.hook_settings(at) or await self._read_schedule(at, place)
+        settings: dict[str, Any] = changes.hook_settings(at) or await self._read_schedule(at, place)
         session = await self._ledgers.agents.read(sessions.get, label=place.session)
         new = NewAutomation(
             name="proposed",
@@ -114,7 +114,7 @@ class Scheduling:
             **settings,
         )
         write = registration.writer(self._ledgers)
-        made = await asyncio.to_thread(proposals.propose, self._ledgers.home, write, source, new)
+        made = await asyncio.to_thread(changes.propose, self._ledgers.home, write, source, new)
         return (
             f"Proposed as {made.name}. It doesn't run until the owner approves it: on its page of the "
             f"dashboard, or with `nexus automations approve {made.name}`. Tell them what it does."

@@ -17,7 +17,7 @@ from nexus.automations.context import Context, Handler, NoServices, Occasion, Ru
 from nexus.automations.hook_points import BEFORE_DELIVERY, HookPoint
 from nexus.automations.invoker import run_in_process
 from nexus.automations.registry import Entry
-from nexus.automations.scripts import child, sandbox, script
+from nexus.automations.scripts import child, script
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls, UnservedRecall, derive_run_id, find_matches
@@ -192,7 +192,7 @@ async def replay(
                 # Alone: what lies beside it is the owner's, and not for it to read.
                 own = shutil.copy2(code.path, tempfile.mkdtemp(dir=folder))
                 code = replace(code, path=Path(own))
-            asked = sandbox.describe_sandbox(home, code, [folder])
+            asked = script.describe_sandbox(home, code, [folder])
             trial = await _run_sandboxed(code, context, folder, timeout_ms, asked)
     return _check_returned(replace(trial, would=services.would), point, blocking=entry.automation.blocking)
 

@@ -15,8 +15,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dateutil.relativedelta import relativedelta
 
 from nexus import clock
-from nexus.automations import firing
-from nexus.errors import AutomationError, UsageError
+from nexus.automations import hook_points
+from nexus.errors import AutomationError, ConfigError, UsageError
 
 _AROUND: Final = " ,.;:-\N{EN DASH}\N{EM DASH}"
 DEFAULT_TIME: Final = time(9)
@@ -365,7 +365,7 @@ def _read(words: str, now: datetime, zone: str) -> When | None:
     if cron is None:
         return _read_once(words, local, zone)
     found = When(zone=zone, cron=cron)
-    if firing.upcoming(found.triggers, now) is None:
+    if hook_points.upcoming(found.triggers, now) is None:
         raise TimeError(f"Invalid date: {words!r:.80}")
     return found
 
@@ -484,5 +484,45 @@ def _spell_out_amounts(words: str) -> str:
 
 def describe_next(triggers: dict[str, Any], after: datetime) -> str:
     """The next moment in words, or `never`."""
-    due = firing.upcoming(triggers, after)
+    due = hook_points.upcoming(triggers, after)
     return "never" if due is None else format_moment(due, str(triggers.get("zone", "UTC")))
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """From when until when, each day. They may span midnight."""
+
+    begin: time
+    end: time
+    zone: ZoneInfo
+
+    def hold(self, now: datetime) -> bool:
+        """Whether it is quiet now."""
+        at = now.astimezone(self.zone).time()
+        if self.begin <= self.end:
+            return self.begin <= at < self.end
+        return at >= self.begin or at < self.end
+
+
+def parse_hours(hours: str, zone: str = "") -> QuietHours | None:
+    """Quiet hours such as `22:00-07:00`, in a time zone; None for an empty text."""
+    if not hours.strip():
+        return None
+    begin, _, end = hours.partition("-")
+    try:
+        found = QuietHours(_parse_time(begin), _parse_time(end), ZoneInfo(zone or local_zone()))
+    except (ValueError, ZoneInfoNotFoundError, OSError):
+        place = f" in {zone}" if zone else ""
+        raise ConfigError(
+            f"`{hours}`{place} are no quiet hours", hint="Such as `22:00-07:00`, in `Europe/Berlin`."
+        ) from None
+    if found.begin == found.end:
+        raise ConfigError(
+            "Quiet hours must end at another time than they begin", hint="To stop sending, pause the channel."
+        )
+    return found
+
+
+def _parse_time(text: str) -> time:
+    hour, _, minute = text.strip().partition(":")
+    return time(int(hour), int(minute))

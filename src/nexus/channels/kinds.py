@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 import httpx
 
 from nexus import secrets, signatures
-from nexus.automations import quiet
+from nexus.automations import when
 from nexus.channels.adapter import THIS_MACHINE, Adapter, Message, kind_of
 from nexus.config import CHANNEL_KINDS, ChannelConfig
 from nexus.errors import ConfigError, UsageError
@@ -49,7 +49,7 @@ class Adapters:
             "discord": self._discord,
             "notify": self._notify,
         }
-        quiet.parse_hours(settings.quiet_hours, settings.zone)
+        when.parse_hours(settings.quiet_hours, settings.zone)
         self.by_name[name] = make.get(settings.kind, self._installed)(name, settings)
 
     def redact(self, text: str) -> str:

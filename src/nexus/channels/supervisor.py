@@ -20,7 +20,7 @@ import apsw
 
 from nexus import attachments, clock, ids
 from nexus.attachments import Attachment
-from nexus.automations import quiet
+from nexus.automations import when
 from nexus.backoff import next_pause_s
 from nexus.channels import kinds
 from nexus.channels.adapter import (
@@ -378,7 +378,7 @@ class Channels:
             return False
         state = await self._ledgers.runtime.read(ledger.state, name=name)
         chosen = kinds.apply_state(self._settings[name], state)
-        hours = quiet.parse_hours(chosen.quiet_hours, chosen.zone or self._zone)
+        hours = when.parse_hours(chosen.quiet_hours, chosen.zone or self._zone)
         return hours is not None and hours.hold(self._now())
 
     async def _wait_for_more(self, channel: _Channel, *, is_quiet: bool) -> None:

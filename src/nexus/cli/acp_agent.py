@@ -408,9 +408,9 @@ class EditorAgent:
         if Path(path).is_absolute():
             return os.path.normpath(path)
         # Imported here: where another process serves the home, nothing else needs what it takes.
-        from nexus.pipeline import access
+        from nexus.pipeline import incoming
 
-        grants = access.owner(self._settings.tools, self._home).directories
+        grants = incoming.owner(self._settings.tools, self._home).directories
         writable = [each.path for each in grants if each.writable]
         begin = next(iter([*writable, *(each.path for each in grants)]), "/")
         return os.path.normpath(Path(begin, path))

@@ -7,12 +7,11 @@ from typing import Any, cast, get_args
 
 import click
 
-from nexus.automations import changes, creation, hook_points, proposals, registration, registry, workspace
-from nexus.automations.changes import Changes
+from nexus.automations import changes, hook_points, registration, registry, workspace
+from nexus.automations import improvement as waiting
+from nexus.automations.changes import AutomationRequest, Changes
 from nexus.automations.condition import assess
-from nexus.automations.creation import AutomationRequest
-from nexus.automations.improvement import lessons as waiting
-from nexus.automations.workspace.history import History
+from nexus.automations.workspace import History
 from nexus.cli.automations_place import (
     Place,
     open_automations,
@@ -218,7 +217,7 @@ def approve(
         waiting = {
             each.name: each
             for each in listed
-            if proposals.is_proposal(each)
+            if changes.is_proposal(each)
             or (each.status == "disabled" and each.disabled_reason == rows.IMPORTED)
         }
         imported = load_waiting_settings(place.home)
@@ -229,8 +228,8 @@ def approve(
             if name not in waiting:
                 raise not_waiting_error(name)
             row = waiting[name]
-            if proposals.is_proposal(row):
-                row = proposals.approve(place.home, place.write, row, trust=trust)
+            if changes.is_proposal(row):
+                row = changes.approve(place.home, place.write, row, trust=trust)
             else:
                 registration.approve(place.home, place.write, row, trust=trust)
             click.echo(f"Approved {row.name}: it runs at {row.hook_point}.")
@@ -243,9 +242,9 @@ def _print_waiting(
     place: Place, waiting: list[Automation], settings: dict[str, dict[str, Any]], *, as_json: bool
 ) -> None:
     diffs = {
-        each.name: proposals.difference(place.home, place.write, each)
+        each.name: changes.difference(place.home, place.write, each)
         for each in waiting
-        if proposals.is_proposal(each)
+        if changes.is_proposal(each)
     }
     if as_json:
         listed = [
@@ -444,8 +443,8 @@ def new(name: str, hook_point: str, folder: Path) -> None:
     point = hook_points.get(hook_point)
     test_name = f"test_{name.replace('-', '_')}.py"
     for file, text in (
-        (f"{name}.py", creation.script_text(name, point)),
-        (test_name, creation.test_text(name, point)),
+        (f"{name}.py", changes.script_text(name, point)),
+        (test_name, changes.test_text(name, point)),
     ):
         path = folder / file
         if path.exists():
@@ -474,7 +473,7 @@ def new(name: str, hook_point: str, folder: Path) -> None:
 @click.option("--description", help="Description.")
 @click.option(
     "--result",
-    type=click.Choice(get_args(creation.Result)),
+    type=click.Choice(get_args(changes.Result)),
     help="Where its answer goes: before the agent (`context`), to people (`reply`), to the memory "
     "(`remember`), or into NOTES.md of its workspace (`file`). Default: `context` where an agent waits, "
     "`reply` on a schedule, `file` elsewhere.",
@@ -492,7 +491,7 @@ def create(ctx: click.Context, name: str, role: Path, as_json: bool, **options: 
     options |= {"hook_point": options["hook_point"] or usual, "result": options["result"] or ""}
     wish = AutomationRequest(name=name, role=role.read_text(encoding="utf-8"), **options)
     with open_automations(ctx) as place:
-        made = creation.create(place.home, place.write, wish).automation
+        made = changes.create(place.home, place.write, wish).automation
     if as_json:
         print_json(made.to_json())
         return

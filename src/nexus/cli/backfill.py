@@ -28,7 +28,7 @@ from nexus.text import join_lines, pluralize
 
 if TYPE_CHECKING:
     from nexus.app import App
-    from nexus.roles.backfill.backfill import Sampled
+    from nexus.roles.backfill import Sampled
     from nexus.roles.backfill.plan import Estimate
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import click
 
 from nexus import logs as written
 from nexus import secrets
-from nexus.automations import quiet
+from nexus.automations import when
 from nexus.channels import kinds
 from nexus.channels.adapter import THIS_MACHINE
 from nexus.channels.setup import KINDS, LoginCheck, check_installed, check_login, propose_value
@@ -106,7 +106,7 @@ def set_(
         changed = {"answer": answer, "quiet_hours": quiet_hours, "zone": zone}
         state = replace(state, **{key: value for key, value in changed.items() if value is not None})
         chosen = kinds.apply_state(config.channels[name], state)
-        quiet.parse_hours(chosen.quiet_hours, chosen.zone)
+        when.parse_hours(chosen.quiet_hours, chosen.zone)
         ledger.set_(connection, name, answer=state.answer, quiet_hours=state.quiet_hours, zone=state.zone)
         return chosen
 

@@ -27,7 +27,7 @@ from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
 from nexus.ledgers import attach, health, sql
 from nexus.ledgers.connection import refuse_unknown
 from nexus.ledgers.runtime import invocations
-from nexus.pipeline.access import directory
+from nexus.pipeline.incoming import directory
 from nexus.roles.bundled import switched_off
 from nexus.roles.memory_writer import describe_cost
 from nexus.serving import serving

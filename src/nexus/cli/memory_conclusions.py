@@ -74,7 +74,7 @@ async def _consolidate(home: Home, settings: config.Config, *, again: bool) -> d
 
 
 def _print_plan(ctx: click.Context, as_json: bool) -> None:
-    from nexus.roles.consolidation.consolidation import plan_next_run
+    from nexus.roles.consolidation import plan_next_run
 
     _, settings = open_home(ctx)
     plan = with_ledgers(ctx, plan_next_run, settings)

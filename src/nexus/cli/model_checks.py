@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from nexus import config, secrets
+from nexus.automations import improvement
 from nexus.automations.condition import Condition, Surroundings, assess, find_used_up
-from nexus.automations.improvement import lessons
 from nexus.automations.scripts.script import IN_PROCESS, SANDBOX
 from nexus.broker.agent.roles import unknown_model
 from nexus.cli.ledger_checks import Finding
@@ -74,7 +74,7 @@ def describe_unlimited(config: Config) -> list[str]:
 
 def check_automations(home: Home) -> Iterator[Finding]:
     """Yield every finding about a home's automations."""
-    for name, count in lessons.count_waiting(home).items():
+    for name, count in improvement.count_waiting(home).items():
         yield Finding(
             check="automations",
             level="warning",

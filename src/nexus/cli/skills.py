@@ -58,9 +58,9 @@ def list_(ctx: click.Context, as_json: bool) -> None:
     ]
     print_table(("skill", "state", "may", "description"), rows)
     # Imported here, because it takes a while.
-    from nexus.pipeline import access
+    from nexus.pipeline import incoming
 
-    owner = access.owner(settings.tools, home)
+    owner = incoming.owner(settings.tools, home)
     granted = [f"{each.path}{' (writable)' * each.writable}" for each in owner.directories]
     click.echo(
         "\nSkills add no rights. Your agent's sandbox reaches "

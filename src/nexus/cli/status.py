@@ -53,7 +53,7 @@ def _count(count: int, things: str) -> str:
 
 async def _load_summary(home: Home, settings: config.Config) -> dict[str, Any]:
     # Imported here, because `--help` needs none of it.
-    from nexus.automations.improvement import lessons
+    from nexus.automations import improvement
     from nexus.cli.model_checks import find_troubled
 
     async with Ledgers(home, settings.ledgers) as ledgers:
@@ -76,7 +76,7 @@ async def _load_summary(home: Home, settings: config.Config) -> dict[str, Any]:
         "last_event_at": last,
         "manager": next(iter(settings.models.manager), None),
         "writer": next(iter(settings.models.writers), None),
-        "lessons": await asyncio.to_thread(lessons.count_waiting, home),
+        "lessons": await asyncio.to_thread(improvement.count_waiting, home),
         "automations": {name: found.text for name, found in troubled},
         "used_by": [{"pid": holder.pid, "command": holder.command} for holder in holders(home)],
     }

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from nexus.app.salvaged import Salvaged
+from nexus.app.reception import Salvaged
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import FencedError
 from nexus.gateway.refusals import refusal

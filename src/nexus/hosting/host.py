@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from nexus import __version__
-from nexus.automations import firing
+from nexus.automations import hook_points
 from nexus.automations.queue import WORK as INVOCATION
 from nexus.broker.queue import WORK as RUN
 from nexus.engine import Settings
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from nexus.hosting.registry import Registry
 
 # What somebody asked for. What a home does by itself, such as to embed, is no use of it.
-_ACTIVE: Final = frozenset({RUN, INVOCATION, firing.WORK})
+_ACTIVE: Final = frozenset({RUN, INVOCATION, hook_points.WORK})
 # Systems that stop a service give it 30 seconds.
 _STEP_DOWN_S: Final = 20.0
 _THREADS: Final = 32

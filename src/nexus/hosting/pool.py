@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nexus import clock, config, heap, hosted, ids
-from nexus.app import App, Shared, salvaged
-from nexus.automations import firing
+from nexus.app import App, Shared, reception
+from nexus.automations import hook_points
 from nexus.backoff import next_pause_s
 from nexus.channels.webhook import Webhook
 from nexus.engine.forgetting import remove_scope
@@ -532,7 +532,7 @@ class Pool:
             return 0
         async with self.use(opened.id) as used:
             receive = used.app.reception.take_salvaged
-            taken = [await receive(salvaged.Salvaged.from_json(each)) for each in found]
+            taken = [await receive(reception.Salvaged.from_json(each)) for each in found]
             await copies.sync(opened.copy)
         return sum(taken)
 
@@ -715,11 +715,11 @@ class Pool:
                 await opened.on_close.aclose()
                 if self._engine.is_open and not opened.is_abandoned:
                     used = opened.active_at or clock.now()
-                    await opened.app.engine.schedules.doze(used + REST, but=firing.PREFIX)
+                    await opened.app.engine.schedules.doze(used + REST, but=hook_points.PREFIX)
                     if self.fleet is not None and is_behind:
                         next_wake = clock.now()
                     elif self.fleet is not None:
-                        next_wake = await self._engine.of_home(opened.id).next_wake(firing.PREFIX)
+                        next_wake = await self._engine.of_home(opened.id).next_wake(hook_points.PREFIX)
             finally:
                 # Whatever was in the way: nobody could open it while it is open.
                 await self._stacks.pop(opened.id).aclose()

@@ -30,7 +30,7 @@ import apsw
 import httpx
 
 from nexus import clock
-from nexus.app import salvaged
+from nexus.app import reception
 from nexus.errors import HomeError, LedgerCorruptError
 from nexus.home import LEDGERS, PRIVATE_FILE, Home
 from nexus.hosting import packed
@@ -261,11 +261,11 @@ class Replicas:
     async def read_messages(self, home_id: str, after: int) -> list[dict[str, Any]]:
         """The messages after an event in a copy, with their files as far as those can be read."""
         async with self.reading(home_id, only_events=True) as place:
-            found = await asyncio.to_thread(list, salvaged.messages(place, after))
+            found = await asyncio.to_thread(list, reception.messages(place, after))
             if any(each["files"] for each in found):
                 with contextlib.suppress(ReplicaError):  # a message without its files is better than none
                     await self._read_files(home_id, place)
-                    found = await asyncio.to_thread(list, salvaged.messages(place, after))
+                    found = await asyncio.to_thread(list, reception.messages(place, after))
             return found
 
     async def _read_ledgers(self, home_id: str, place: Home, names: Sequence[str]) -> None:

@@ -1,17 +1,23 @@
 """What comes in, and what becomes of it on its way."""
 
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from nexus import commands
 from nexus.attachments import Attachment
 from nexus.automations.context import Occasion
 from nexus.broker.run_handle import Run
+from nexus.config import ToolsConfig
 from nexus.context import AssembledContext
+from nexus.errors import ConfigError
+from nexus.home import Home
+from nexus.ledgers.identity.access import Granted
 from nexus.ledgers.identity.senders import Sender
 from nexus.ledgers.runtime.executions import Mode
 from nexus.ledgers.runtime.trace import Span
-from nexus.request import Request
+from nexus.request import Access, Grant, Request
 from nexus.runs import Result
 
 
@@ -124,3 +130,64 @@ class Journey:
         return Occasion(
             request=self.request, assembled=self.assembled, result=self.result, key=self.idempotency_key
         )
+
+
+def owner(tools: ToolsConfig, home: Home) -> Access:
+    """What the owner's own agent may reach, by the settings."""
+    return Access(
+        level="owner",
+        tools=None,
+        directories=_outside(home, tuple(map(directory, tools.directories))),
+        network=tools.network,
+        memory="all",
+        sessions=("*",),
+    )
+
+
+def of_contact(granted: Granted, home: Home) -> Access:
+    """What somebody may reach whom the owner granted something."""
+    return Access(
+        level="known",
+        tools=frozenset(granted.tools),
+        directories=_outside(home, tuple(map(directory, granted.directories))),
+        network=granted.network,
+        memory=granted.memory,
+        sessions=granted.sessions,
+    )
+
+
+def may_use(access: Access, session_label: str, own_session: str) -> bool:
+    """Whether a session may be used: one's own, or one that was granted."""
+    return session_label == own_session or any(
+        fnmatchcase(session_label, pattern) for pattern in access.sessions
+    )
+
+
+def _outside(home: Home, grants: tuple[Grant, ...]) -> tuple[Grant, ...]:
+    root, workspaces = home.root.resolve(), home.meeseeks.resolve()
+    for grant in grants:
+        place = Path(grant.path).resolve()
+        if not grant.writable or workspaces in place.parents:
+            continue
+        # An agent that can write its own settings, prompt or scripts can give itself any right, and start
+        # any program.
+        if root.is_relative_to(place):
+            raise ConfigError(
+                f"`{grant.path}:rw` holds the home itself, {root}",
+                hint="Grant it without `:rw`, or grant only the directories in it that are to be written.",
+            )
+        if place.is_relative_to(root):
+            raise ConfigError(
+                f"`{grant.path}:rw` belongs to the home, {root}",
+                hint=f"Grant it without `:rw`, or a directory elsewhere, or one workspace in {workspaces}.",
+            )
+    return grants
+
+
+def directory(text: str) -> Grant:
+    """A directory as the settings write it: `~/notes`, `~/notes:ro` for the same, or `~/notes:rw`."""
+    path, _, mode = text.rpartition(":")
+    place = Path(path if mode in {"ro", "rw"} else text).expanduser()
+    if not place.is_absolute() or ".." in place.parts:
+        raise ConfigError(f"`{text}` is not an absolute path", hint="Use a form like ~/notes or ~/notes:rw.")
+    return Grant(path=str(place), writable=mode == "rw")

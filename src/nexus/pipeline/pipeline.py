@@ -42,7 +42,7 @@ from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import Execution
 from nexus.ledgers.runtime.trace import Span
 from nexus.memory import candidates
-from nexus.pipeline import access
+from nexus.pipeline import incoming
 from nexus.pipeline.delivery import AGENT_SENDER, Delivery
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.request import Agent, Event, Request, Stage
@@ -342,7 +342,7 @@ class Pipeline:
         if sender.is_owner and (
             journey.incoming.is_owner or request.event.channel not in self._config.channels
         ):
-            held = access.owner(self._config.tools, self._ledgers.home)
+            held = incoming.owner(self._config.tools, self._ledgers.home)
             # What the owner is told in a group, everybody there reads.
             request.access = replace(held, memory="own") if journey.incoming.is_group else held
             return
@@ -359,8 +359,8 @@ class Pipeline:
                     f"I don't know you yet. The owner of this agent can approve you with the code {code}."
                 )
             return
-        request.access = access.of_contact(granted, self._ledgers.home)
-        if not access.may_use(request.access, request.agent.session_label, journey.incoming.own_session):
+        request.access = incoming.of_contact(granted, self._ledgers.home)
+        if not incoming.may_use(request.access, request.agent.session_label, journey.incoming.own_session):
             journey.denied = f"the session {request.agent.session_label} was not granted"
 
     async def _run_automations(self, journey: Journey) -> None:

@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from typing import Any, Final
 
 from nexus import clock, ids
-from nexus.automations import firing, registry, when
+from nexus.automations import hook_points, registry, when
 from nexus.automations.context import Context as AutomationContext
 from nexus.automations.context import Occasion
 from nexus.automations.hook_points import SCHEDULE
@@ -23,7 +23,7 @@ from nexus.errors import NexusError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import automations, requests
 from nexus.ledgers.runtime.automations import Automation
-from nexus.pipeline import access
+from nexus.pipeline import incoming
 from nexus.pipeline.delivery import CHANNEL, SESSION
 from nexus.pipeline.incoming import Incoming
 from nexus.request import Agent, Event, Request
@@ -53,7 +53,7 @@ class Timetable:
         self._marker = registry.marker_file(ledgers.home)
         self._seen_ns = 0
         self._keeping: asyncio.Task[None] | None = None
-        engine.register(firing.WORK, self._begin)
+        engine.register(hook_points.WORK, self._begin)
 
     async def start(self) -> None:
         """Keep the engine's schedules as the table of automations says, whoever changes it."""
@@ -78,7 +78,7 @@ class Timetable:
         schedules = self._engine.schedules
         names = {schedule.name for schedule in wanted}
         for row in await schedules.list_schedules():
-            if row["name"].startswith(firing.PREFIX) and row["name"] not in names:
+            if row["name"].startswith(hook_points.PREFIX) and row["name"] not in names:
                 await schedules.remove(row["name"])
         for schedule in wanted:
             await schedules.put(schedule, after=self._now())
@@ -139,7 +139,7 @@ class Timetable:
             request_id=ids.derived("req", execution_id, SCHEDULE),
             event=Event(content=due, channel=channel, thread_id=thread_id),
             agent=Agent(session_label=f"{SCHEDULE}:{automation.name}"),
-            access=access.owner(self._config.tools, self._ledgers.home),
+            access=incoming.owner(self._config.tools, self._ledgers.home),
             enrichment={LATE: True} if is_late else {},
         )
         await self._ledgers.runtime.write(requests.create, request=request)
@@ -155,7 +155,7 @@ def _schedule(automation: Automation) -> Schedule | None:
     if automation.status != "active" or automation.hook_point != SCHEDULE:
         return None
     try:
-        return firing.build_schedule(automation.name, automation.triggers)
+        return hook_points.build_schedule(automation.name, automation.triggers)
     except (NexusError, KeyError) as error:
         # A row that was written with plain SQL: it must not keep the home from being served.
         _log.warning("%s has no schedule that can be read: %s", automation.name, error)

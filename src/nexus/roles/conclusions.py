@@ -15,10 +15,9 @@ from nexus.memory.conclusions.batches import labels_of
 from nexus.memory.gate import is_confidential
 from nexus.memory.profile import Line, NewVersion, OwnerProfile, Version, local, versions
 from nexus.request import Agent, Event, Request
-from nexus.roles import runs
-from nexus.roles.consolidation.consolidation import SETTLED, Consolidation, Report, explain_off
-from nexus.roles.reflection import tools
-from nexus.roles.reflection.reflection import make_reflect_tool, refresh_stale
+from nexus.roles import reflection, runs
+from nexus.roles.consolidation import SETTLED, Consolidation, Report, explain_off
+from nexus.roles.reflection import make_reflect_tool, refresh_stale
 from nexus.text import join_lines
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ class Conclusions:
         self._services = services
         services.engine.register(CONSOLIDATION, self._consolidate)
         services.engine.register(REFRESHING, self._refresh)
-        services.broker.add_tools(tools.make_searches(services), for_everybody=False)
+        services.broker.add_tools(reflection.make_searches(services), for_everybody=False)
         services.broker.add_tools([make_reflect_tool(services)])
 
     async def schedule(self) -> None:

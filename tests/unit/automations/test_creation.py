@@ -8,8 +8,8 @@ import pytest
 
 from apps import app_on
 from contents import directly
-from nexus.automations import creation
-from nexus.automations.creation import AutomationRequest
+from nexus.automations import changes
+from nexus.automations.changes import AutomationRequest
 from nexus.automations.hook_points import HOOK_POINTS
 from nexus.automations.registration import Registered, check_source, writer
 from nexus.automations.scripts import script
@@ -32,13 +32,13 @@ def connection(home: Home) -> apsw.Connection:
 
 
 def made(home: Home, connection: apsw.Connection, wish: AutomationRequest) -> Registered:
-    return creation.create(home, directly(connection), wish)
+    return changes.create(home, directly(connection), wish)
 
 
 def test_script_workspace_and_row_are_made_together(home: Home, connection: apsw.Connection) -> None:
     automation = made(home, connection, WISH).automation
     assert (automation.status, automation.version, automation.blocking) == ("active", 1, False)
-    assert script.read_registered(home, automation).source == creation.agent_text(
+    assert script.read_registered(home, automation).source == changes.agent_text(
         "notes", HOOK_POINTS[5], "file"
     )
     assert (home.meeseeks / "notes" / "ROLE.md").read_text() == "# Notes\n\nKeep notes.\n"
@@ -75,7 +75,7 @@ def test_what_could_never_run_is_refused_before_anything_is_made(
 def test_the_script_of_a_role_can_be_loaded_at_every_hook_point(point: object, tmp_path: Path) -> None:
     file = tmp_path / "notes.py"
     found = next(each for each in HOOK_POINTS if each is point)
-    file.write_text(creation.agent_text("notes", found, creation.possible_results(found)[0]))
+    file.write_text(changes.agent_text("notes", found, changes.possible_results(found)[0]))
     check_source(script.read(file))
 
 
@@ -84,7 +84,7 @@ async def test_the_agent_of_a_role_answers_with_its_role_about_what_was_said(hom
         server.when(last_user="Keep notes.").always(Turn("Noted: tea at four."))
         server.always(Turn("Tea at four it is."))
         async with app_on(home, server) as app:
-            await asyncio.to_thread(creation.create, home, writer(app.ledgers), WISH)
+            await asyncio.to_thread(changes.create, home, writer(app.ledgers), WISH)
             await (await app.send("Tea at four?")).result()
             await app.automations.queue.wait_until_settled()
 
@@ -106,7 +106,7 @@ async def test_the_answer_of_a_role_goes_where_the_wish_says(home: Home) -> None
         server.when(last_user="Brief me.").always(Turn("The train is late."))
         server.always(Turn("Take the bus."))
         async with app_on(home, server) as app:
-            await asyncio.to_thread(creation.create, home, writer(app.ledgers), wish)
+            await asyncio.to_thread(changes.create, home, writer(app.ledgers), wish)
             await (await app.send("How do I get there?")).result()
         assert '<context source="brief">\nThe train is late.' in server.requests[-1].last_user
 

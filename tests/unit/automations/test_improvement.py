@@ -16,11 +16,10 @@ from installed import Clock, opened
 from memory_writers import bash, is_reflection, quiet, rows
 from nexus import ids
 from nexus.app import App
-from nexus.automations import registration
+from nexus.automations import improvement, registration
 from nexus.automations.context import Context, Handler
-from nexus.automations.improvement import lessons
-from nexus.automations.improvement.lessons import Edit
-from nexus.automations.workspace.history import History
+from nexus.automations.improvement import Edit
+from nexus.automations.workspace import History
 from nexus.errors import AutomationError
 from nexus.home import Home
 from nexus.ledgers.identity import senders
@@ -33,12 +32,12 @@ from unit.pipeline.test_pipeline import receive, register, stranger
 
 @pytest.mark.parametrize("answer", ["Nothing learned", "nothing learned.", "`Nothing learned`"])
 def test_nothing_learned_is_a_normal_answer(answer: str) -> None:
-    assert lessons.parse(answer) == []
+    assert improvement.parse(answer) == []
 
 
 def test_edits_are_read_from_a_block_of_json() -> None:
     answer = 'So:\n```json\n{"edits": [{"file": "SKILLS.md", "content": "Ask first."}]}\n```\n'
-    assert lessons.parse(answer) == [Edit(file="SKILLS.md", content="Ask first.")]
+    assert improvement.parse(answer) == [Edit(file="SKILLS.md", content="Ask first.")]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,7 @@ def test_edits_are_read_from_a_block_of_json() -> None:
 )
 def test_what_cannot_be_read_is_an_error(answer: str) -> None:
     with pytest.raises(AutomationError):
-        lessons.parse(answer)
+        improvement.parse(answer)
 
 
 @pytest.mark.parametrize(
@@ -54,34 +53,34 @@ def test_what_cannot_be_read_is_an_error(answer: str) -> None:
     ["ROLE.md", "../other/SKILLS.md", "skills/../ROLE.md", "/etc/passwd", "skills", "skills/", "NOTES.md"],
 )
 def test_only_what_is_for_lessons_may_be_changed(file: str) -> None:
-    assert "wants to change" in (lessons.find_objection([Edit(file=file, content="x")]) or "")
+    assert "wants to change" in (improvement.find_objection([Edit(file=file, content="x")]) or "")
 
 
 def test_lessons_are_notes_and_never_programs() -> None:
-    assert lessons.find_objection([Edit(file="skills/tea/NOTES.md", content="x")]) is None
-    assert lessons.find_objection([Edit(file="skills/memory/memory-write.sh", content="x")]) is not None
+    assert improvement.find_objection([Edit(file="skills/tea/NOTES.md", content="x")]) is None
+    assert improvement.find_objection([Edit(file="skills/memory/memory-write.sh", content="x")]) is not None
 
 
 def test_a_file_that_grows_too_long_is_put_aside() -> None:
     edit = Edit(file="SKILLS.md", content="x" * 10_000)
-    assert "10,000 characters" in (lessons.find_objection([edit]) or "")
+    assert "10,000 characters" in (improvement.find_objection([edit]) or "")
 
 
 def test_a_skill_grows_by_what_is_added_and_not_without_limit() -> None:
     answer = '{"edits": [{"file": "skills/memory/QUERIES.md", "append": "## Newest first"}]}'
-    (edit,) = lessons.parse(answer)
+    (edit,) = improvement.parse(answer)
     long = "x" * 7_245
-    assert lessons.find_objection([edit]) is None
+    assert improvement.find_objection([edit]) is None
     assert edit.apply_to(f"{long}\n") == f"{long}\n## Newest first\n"
     assert edit.apply_to("") == "## Newest first\n"
     too_much = replace(edit, content="x" * 2_001)
-    assert "add 2,001 characters" in (lessons.find_objection([too_much]) or "")
+    assert "add 2,001 characters" in (improvement.find_objection([too_much]) or "")
     with pytest.raises(AutomationError, match="characters long"):
         edit.apply_to("x" * 20_000)
 
 
 def test_a_passage_is_replaced_where_a_file_has_it_once() -> None:
-    (edit,) = lessons.parse('[{"file": "PATTERNS.md", "old": "Ask twice.", "new": "Ask once."}]')
+    (edit,) = improvement.parse('[{"file": "PATTERNS.md", "old": "Ask twice.", "new": "Ask once."}]')
     assert edit.apply_to("First.\nAsk twice.\n") == "First.\nAsk once.\n"
     with pytest.raises(AutomationError, match="doesn't have the text to replace"):
         edit.apply_to("")
@@ -91,11 +90,11 @@ def test_a_passage_is_replaced_where_a_file_has_it_once() -> None:
 
 def test_the_limits_of_a_file_hold_across_the_edits_of_a_lesson() -> None:
     added = Edit(file="SKILLS.md", content="x" * 1_001, how="append")
-    assert "add 2,002 characters to SKILLS.md" in (lessons.find_objection([added] * 2) or "")
-    assert lessons.find_objection([added, replace(added, file="PATTERNS.md")]) is None
+    assert "add 2,002 characters to SKILLS.md" in (improvement.find_objection([added] * 2) or "")
+    assert improvement.find_objection([added, replace(added, file="PATTERNS.md")]) is None
     whole = Edit(file="SKILLS.md", content="x" * 5_000)
-    assert "6,001 characters long" in (lessons.find_objection([whole, added]) or "")
-    assert lessons.find_objection([added] * 9) == "it wants to make 9 edits at once"
+    assert "6,001 characters long" in (improvement.find_objection([whole, added]) or "")
+    assert improvement.find_objection([added] * 9) == "it wants to make 9 edits at once"
 
 
 def test_a_file_that_was_emptied_stays_so_for_the_next_edit(home: Home) -> None:
@@ -106,7 +105,7 @@ def test_a_file_that_was_emptied_stays_so_for_the_next_edit(home: Home) -> None:
     values.update(name="learner", workspace_dir="learner/")
     automation = Automation(**values)
     emptied = Edit(file="SKILLS.md", content="")
-    lessons.apply(home, automation, [emptied, replace(emptied, content="Ask.", how="append")], "learned")
+    improvement.apply(home, automation, [emptied, replace(emptied, content="Ask.", how="append")], "learned")
     assert (place / "SKILLS.md").read_text() == "Ask.\n"
 
 
@@ -178,13 +177,13 @@ async def test_an_edit_of_the_role_is_put_aside_and_cannot_be_approved(
         place = await learner(app, quiet_one)
         await (await app.send("Hello")).result()
         await reflected(app, server)
-        await _until(lambda: lessons.load_pending(home, "learner"))
-        (lesson,) = lessons.load_pending(home, "learner")
+        await _until(lambda: improvement.load_pending(home, "learner"))
+        (lesson,) = improvement.load_pending(home, "learner")
         assert lesson.reason == "it wants to change ROLE.md"
         automation = await app.ledgers.runtime.read(automations.get, name="learner")
         assert automation is not None
         with pytest.raises(AutomationError, match="can't be approved"):
-            lessons.approve(home, automation, lesson.id)
+            improvement.approve(home, automation, lesson.id)
         assert "free" not in (place / "ROLE.md").read_text()
 
 
@@ -226,17 +225,17 @@ async def test_a_lesson_from_content_of_others_waits_for_approval(
         place = await learner(app, quiet_one)
         await happens(app, server)
         await reflected(app, server)
-        await _until(lambda: lessons.load_pending(home, "learner"))
-        (lesson,) = lessons.load_pending(home, "learner")
+        await _until(lambda: improvement.load_pending(home, "learner"))
+        (lesson,) = improvement.load_pending(home, "learner")
         automation = await app.ledgers.runtime.read(automations.get, name="learner")
     assert automation is not None
     assert reason in lesson.reason
     assert (place / "SKILLS.md").read_text() == "# Skills\n", "nothing takes effect before it is approved"
-    assert "+- Greet people by name.\n" in lessons.diff_lesson(home, automation, lesson)
-    lessons.approve(home, automation, lesson.id)
+    assert "+- Greet people by name.\n" in improvement.diff_lesson(home, automation, lesson)
+    improvement.approve(home, automation, lesson.id)
     assert (place / "SKILLS.md").read_text() == LESSON
     assert lesson.id in History(place).changes()[0].message
-    assert lessons.load_pending(home, "learner") == []
+    assert improvement.load_pending(home, "learner") == []
 
 
 async def test_what_a_script_returned_is_not_taken_for_the_owners_words(
@@ -260,8 +259,8 @@ async def test_what_a_script_returned_is_not_taken_for_the_owners_words(
         await asyncio.to_thread(registration.register, app.home, write, new)
         await (await app.send("Hello")).result()
         await reflected(app, server)
-        await _until(lambda: lessons.load_pending(home, "learner"))
-    assert "what its script returned" in lessons.load_pending(home, "learner")[0].reason
+        await _until(lambda: improvement.load_pending(home, "learner"))
+    assert "what its script returned" in improvement.load_pending(home, "learner")[0].reason
 
 
 async def test_nobody_reflects_on_a_strangers_turn(home: Home, server: ModelServer) -> None:
@@ -279,7 +278,7 @@ async def test_nobody_reflects_on_a_strangers_turn(home: Home, server: ModelServ
         await app.automations.runner.run_improvement(str(invocation_id))
     assert not any(map(is_reflection, server.requests))
     assert (place / "SKILLS.md").read_text() == "# Skills\n"
-    assert lessons.load_pending(home, "learner") == []
+    assert improvement.load_pending(home, "learner") == []
 
 
 async def test_a_reflection_can_do_nothing_but_answer(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nexus.automations import quiet
+from nexus.automations import when
 from nexus.errors import ConfigError
 
 
@@ -28,7 +28,7 @@ from nexus.errors import ConfigError
     ],
 )
 def test_they_hold_between_two_times_of_day(hours: str, zone: str, at: str, held: bool) -> None:
-    found = quiet.parse_hours(hours, zone)
+    found = when.parse_hours(hours, zone)
     assert found is not None
     assert found.hold(datetime.fromisoformat(at).replace(tzinfo=UTC)) is held
 
@@ -36,10 +36,10 @@ def test_they_hold_between_two_times_of_day(hours: str, zone: str, at: str, held
 @pytest.mark.parametrize("hours", ["22:00", "22-7", "25:00-07:00", "a-b", "22:00-07:00-08:00", "7:00-7:00"])
 def test_what_are_no_hours_is_refused(hours: str) -> None:
     with pytest.raises(ConfigError, match="uiet hours"):
-        quiet.parse_hours(hours, "UTC")
+        when.parse_hours(hours, "UTC")
 
 
 def test_a_zone_that_is_none_is_refused_and_no_hours_are_none() -> None:
     with pytest.raises(ConfigError, match="Mars/Base"):
-        quiet.parse_hours("22:00-07:00", "Mars/Base")
-    assert quiet.parse_hours(" ") is None
+        when.parse_hours("22:00-07:00", "Mars/Base")
+    assert when.parse_hours(" ") is None

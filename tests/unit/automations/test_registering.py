@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from nexus.automations.workspace.history import History
+from nexus.automations.workspace import History
 from nexus.cli import program
 from nexus.home import Home
 

@@ -9,7 +9,7 @@ import pytest
 
 from installed import Clock, messages, opened, tick
 from nexus.app import App
-from nexus.automations import proposals, registration
+from nexus.automations import changes, registration
 from nexus.automations.scheduling import Scheduling
 from nexus.broker.tools import Call
 from nexus.engine import Schedules
@@ -139,10 +139,10 @@ async def test_a_proposed_script_runs_once_it_is_approved_and_in_a_sandbox(
         assert proposal.config["sandbox"] is True
         assert proposal.created_by_agent == "nexus"
         write = registration.writer(app.ledgers)
-        diff = await asyncio.to_thread(proposals.difference, home, write, proposal)
+        diff = await asyncio.to_thread(changes.difference, home, write, proposal)
         assert '+    return {"response": "tea"}' in diff.splitlines()
         await app.timetable.keep()
-        made = await asyncio.to_thread(proposals.approve, home, write, proposal)
+        made = await asyncio.to_thread(changes.approve, home, write, proposal)
         assert (made.name, made.status, made.config["sandbox"]) == ("tea-time", "active", True)
         assert await standing(app, "tea-time@proposed") is None
         await app.timetable.keep()
@@ -177,8 +177,8 @@ async def test_a_proposal_leaves_what_runs_under_its_name_alone_and_shows_what_i
         assert (standing_.status, standing_.version) == ("active", 1)
         proposal = await standing(app, "tea-time@proposed")
         assert proposal is not None
-        diff = (await asyncio.to_thread(proposals.difference, home, write, proposal)).splitlines()
+        diff = (await asyncio.to_thread(changes.difference, home, write, proposal)).splitlines()
         changed = [line for line in diff if line[:1] in "+-" and "response" in line]
         assert changed == ['-    return {"response": "coffee"}', '+    return {"response": "tea"}']
-        made = await asyncio.to_thread(proposals.approve, home, write, proposal)
+        made = await asyncio.to_thread(changes.approve, home, write, proposal)
         assert (made.version, made.triggers) == (2, triggers)

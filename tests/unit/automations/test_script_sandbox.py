@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus.automations import registration
-from nexus.automations.loading import hooks
+from nexus.automations import loading, registration
 from nexus.automations.scripts.script import SANDBOX
 from nexus.errors import AutomationError
 from nexus.ledgers import Ledgers
@@ -126,7 +125,7 @@ async def test_code_of_a_package_cannot_be_sandboxed(stage: Stage) -> None:
 def test_a_hook_folder_says_whether_it_is_sandboxed(tmp_path: Path) -> None:
     for line, wanted in (("", None), ("sandbox: true\n", True), ("sandbox: false\n", False)):
         (tmp_path / "HOOK.md").write_text(f"---\nname: one\nevents: [runAutomations]\n{line}---\n")
-        assert hooks.read(tmp_path / "HOOK.md").sandbox is wanted
+        assert loading.read(tmp_path / "HOOK.md").sandbox is wanted
     (tmp_path / "HOOK.md").write_text("---\nevents: [runAutomations]\nsandbox: please\n---\n")
     with pytest.raises(AutomationError, match="true or false"):
-        hooks.read(tmp_path / "HOOK.md")
+        loading.read(tmp_path / "HOOK.md")

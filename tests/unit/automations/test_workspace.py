@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from nexus.automations import workspace
-from nexus.automations.workspace import Folder, Workspace
-from nexus.automations.workspace.history import History
+from nexus.automations.workspace import Folder, History, Workspace
 from nexus.errors import WorkspaceError
 from nexus.ledgers import Ledgers
 from unit.automations.stage import staged

@@ -17,7 +17,7 @@ from nexus.home import Home
 from nexus.ledgers.agents import history
 from nexus.ledgers.runtime import requests
 from nexus.request import Access, Agent, Event, Request
-from nexus.roles.reflection.reflection import make_reflect_tool
+from nexus.roles.reflection import make_reflect_tool
 from nexus.testing import (
     HttpError,
     ModelRequest,

@@ -21,7 +21,7 @@ from nexus.ledgers import Ledgers, forgetting
 from nexus.ledgers.memory.backfills import Limits
 from nexus.memory import succession
 from nexus.memory.embedding import Vectors, embed_new
-from nexus.roles.backfill import backfill as backfilling
+from nexus.roles import backfill as backfilling
 from nexus.testing import Hold, HttpError, ModelRequest, ModelServer, Rule, Turn
 from unit.history.exports import bring
 from unit.memory.recall.homes import WordHashes

@@ -6,7 +6,7 @@ import pytest
 
 from nexus.automations import workspace
 from nexus.automations.workspace import SKILLS, Workspace, notes_for
-from nexus.roles import instructions
+from nexus.roles import services
 
 
 @pytest.mark.parametrize("is_owners", [True, False])
@@ -19,7 +19,7 @@ def test_what_was_learned_and_noted_is_told_in_the_owners_conversations_alone(
     (own / SKILLS).write_text("# Skills\n- Ask about Sarah's divorce\n")
     (peer / notes_for("memory-writer")).write_text("# Notes\n- The safe is behind the painting\n")
 
-    told = instructions.write_role_context(
+    told = services.write_role_context(
         Workspace.at(own, {"memory-reader": peer}), "memory-writer", is_owners=is_owners
     )
 

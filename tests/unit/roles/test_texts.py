@@ -3,7 +3,7 @@
 import pytest
 
 from nexus.home import Home
-from nexus.roles.instructions import WITHOUT_AUTOMATION, load_role, role_text, seed_roles
+from nexus.roles.services import WITHOUT_AUTOMATION, load_role, role_text, seed_roles
 
 
 @pytest.mark.parametrize("name", sorted(WITHOUT_AUTOMATION))

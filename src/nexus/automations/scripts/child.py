@@ -71,10 +71,10 @@ def run(
 
 def _enter(sandboxed: dict[str, Any], program: list[str]) -> NoReturn:
     # Here and not above: most scripts run without, and the process that forks for them stays small.
-    from nexus.automations.scripts import sandbox
+    from nexus.automations.scripts import script
 
     try:
-        sandbox.enter_sandbox(sandboxed, program)
+        script.enter_sandbox(sandboxed, program)
     except NexusError as error:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus.automations.scripts import sandbox
+from nexus.automations.scripts import script
 from nexus.automations.scripts.script import Script
 from nexus.broker.agent.slots import time_limited
 from nexus.errors import NexusError, ScriptError
@@ -70,14 +70,14 @@ class Job:
     variables: tuple[str, ...] = ()
     """Variables of the environment that it gets beside the ordinary ones."""
     sandbox: dict[str, Any] | None = None
-    """The sandbox that it runs in, if any: see `sandbox.describe_sandbox`."""
+    """The sandbox that it runs in, if any: see `script.describe_sandbox`."""
 
     @property
     def program(self) -> list[str] | None:
         """What is to be started; None where the zygote's own child runs the script."""
         if self.script.source is None:
             return [str(self.script.path.resolve() if self.sandbox else self.script.path)]
-        return [sandbox.PYTHON, *_PYTHON[1:], "-m", _CHILD] if self.sandbox else None
+        return [script.PYTHON, *_PYTHON[1:], "-m", _CHILD] if self.sandbox else None
 
 
 def build_environment(named: Iterable[str] = ()) -> dict[str, str]:

@@ -2,11 +2,14 @@
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from nexus import bubblewrap
+from nexus.bubblewrap import Grant, Spec
 from nexus.errors import AutomationError, ScriptChangedError, ScriptError
 from nexus.home import Home
 from nexus.ledgers.runtime.automations import Automation, NewAutomation
@@ -143,3 +146,52 @@ def read_registered(home: Home, automation: Automation) -> Script:
             hint=f"Review {found.path}, then run `nexus automations register {automation.name}`.",
         )
     return found
+
+
+PYTHON: Final = os.path.realpath(sys.executable)
+"""The interpreter itself: the link to it in a virtual environment leads through paths that are not inside."""
+_TEMPORARY_BYTES: Final = 256 * 1024 * 1024
+
+
+def describe_sandbox(home: Home, script: Script, writable: Iterable[Path]) -> dict[str, Any]:
+    """Describe the sandbox to the process that starts a script.
+
+    The home is hidden even if the script lies beside it. A Python script without a folder arrives through
+    a pipe, so its directory, which may be the owner's own, isn't mounted.
+    """
+    own = script.folder or (script.path.parent if script.source is None else None)
+    places = [path.resolve() for path in writable]
+    readable = {*bubblewrap.python_folders(), *([own.resolve()] if own else [])}
+    return {
+        "readable": sorted(map(str, readable - set(places))),
+        "writable": list(map(str, places)),
+        "hidden": str(home.root.resolve()),
+        "directory": str(places[0]) if places else "/tmp",  # noqa: S108 - the sandbox's own
+        "cgroup": home.cgroup and str(home.cgroup),
+    }
+
+
+def enter_sandbox(asked: Mapping[str, Any], program: list[str]) -> None:
+    """Become a program inside the sandbox. Never returns, but for an error."""
+    spec = Spec(
+        grants=(
+            *(Grant(path=Path(path)) for path in asked["readable"]),
+            *(Grant(path=Path(path), writable=True) for path in asked["writable"]),
+        ),
+        hidden=(Path(asked["hidden"]),),
+        network=False,
+        temporary_bytes=_TEMPORARY_BYTES,
+        environment={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(bubblewrap.import_path()),
+            "HOME": asked["directory"],
+        },
+        directory=Path(asked["directory"]),
+        cgroup=Path(asked["cgroup"]) if asked["cgroup"] else None,
+    )
+    bubblewrap.join(spec)
+    with bubblewrap.prepare(spec) as (held, opened):
+        for descriptor in opened:
+            os.set_inheritable(descriptor, True)
+        bwrap = bubblewrap.find_program()
+        os.execv(bwrap, [bwrap, "--args", str(held), "--", *program])  # noqa: S606 - no shell takes part

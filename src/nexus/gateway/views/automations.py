@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 from nexus import config
-from nexus.automations import hook_points, proposals, registration, workspace
+from nexus.automations import changes, hook_points, registration, workspace
 from nexus.automations.condition import Condition, Surroundings, assess, find_used_up
 from nexus.automations.context import Occasion
 from nexus.automations.hook_points import HookPoint
@@ -22,8 +22,7 @@ from nexus.automations.queue import InvocationQueue
 from nexus.automations.registry import Entry
 from nexus.automations.runner import Runner
 from nexus.automations.trial import load_occasion
-from nexus.automations.workspace import Folder
-from nexus.automations.workspace.history import Change, History
+from nexus.automations.workspace import Change, Folder, History
 from nexus.errors import AutomationError, MissingError, WorkspaceError
 from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
@@ -133,27 +132,27 @@ async def _change_run(
 
 async def describe_proposal(ledgers: Ledgers, row: Automation) -> str | None:
     """Describe what an agent's proposal would change; None if it is not one."""
-    if not proposals.is_proposal(row):
+    if not changes.is_proposal(row):
         return None
     write = registration.writer(ledgers)
-    return _clip(await asyncio.to_thread(proposals.difference, ledgers.home, write, row))
+    return _clip(await asyncio.to_thread(changes.difference, ledgers.home, write, row))
 
 
 async def approve(ledgers: Ledgers, name: str) -> Automation:
     """Let what an agent proposed run, in a sandbox."""
     found = await _require_proposal(ledgers, name)
-    return await asyncio.to_thread(proposals.approve, ledgers.home, registration.writer(ledgers), found)
+    return await asyncio.to_thread(changes.approve, ledgers.home, registration.writer(ledgers), found)
 
 
 async def discard(ledgers: Ledgers, name: str) -> None:
     """Take a proposal off the list."""
     found = await _require_proposal(ledgers, name)
-    await asyncio.to_thread(proposals.discard, ledgers.home, registration.writer(ledgers), found)
+    await asyncio.to_thread(changes.discard, ledgers.home, registration.writer(ledgers), found)
 
 
 async def _require_proposal(ledgers: Ledgers, name: str) -> Automation:
     found = await ledgers.runtime.read(stored.get, name=name)
-    if found is None or not proposals.is_proposal(found):
+    if found is None or not changes.is_proposal(found):
         raise MissingError(f"No proposal `{name}` waits for approval")
     return found
 

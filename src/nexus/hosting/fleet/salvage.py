@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from nexus import hosted
-from nexus.app import salvaged
+from nexus.app import reception
 from nexus.engine.shared import HomeAwayError
 from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.hosting.homes import has_keys
@@ -60,7 +60,7 @@ async def salvage(registry: "FleetRegistry", copies: "Replicas", folder: Path) -
             return False  # its owner may have begun with less than its copy has by now
         else:
             # At once: this disk may be lost, too.
-            waiting = await asyncio.to_thread(list, salvaged.messages(home, successor.events_seq))
+            waiting = await asyncio.to_thread(list, reception.messages(home, successor.events_seq))
             try:
                 count = await _give(registry, place.id, waiting)
             except (httpx.HTTPError, HomeAwayError) as error:
@@ -73,7 +73,7 @@ async def salvage(registry: "FleetRegistry", copies: "Replicas", folder: Path) -
             if waiting:
                 # Whoever took them may have lost the home since, and the next owner began without them.
                 async with copies.reading(f"{place.id}/{successor.epoch}", only_events=True) as copy:
-                    if not await asyncio.to_thread(salvaged.has_all, copy, waiting):
+                    if not await asyncio.to_thread(reception.has_all, copy, waiting):
                         return False
         if await asyncio.to_thread(registry.successor, place.id, epoch) != successor:
             return False  # it was taken over meanwhile, from what was there before

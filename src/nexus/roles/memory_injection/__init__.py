@@ -5,8 +5,7 @@ from typing import Final
 from nexus.automations.context import Context
 from nexus.automations.loading import Plugin
 from nexus.errors import AutomationError
-from nexus.roles.instructions import role_text
-from nexus.roles.services import Services
+from nexus.roles.services import Services, role_text
 
 NAME: Final = "memory-injection"
 CHAT: Final = "memory-injection-chat"

@@ -31,11 +31,10 @@ from nexus.memory.recall.reading import Deadline
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.words import token_count
 from nexus.request import Request, Visibility
-from nexus.roles.instructions import role_text
 from nexus.roles.memory_injection import triage
 from nexus.roles.memory_injection.formatting import format_memories, parse_memories
 from nexus.roles.memory_injection.triage import EMPTY_CONVERSATION, Conversation, Verdict
-from nexus.roles.services import Services
+from nexus.roles.services import Services, role_text
 
 _TIMEOUT_MS: Final = 3_000
 # Part of the timeout reserved for the steps after the model's answer: formatting and recording.

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from nexus.automations.loading import Plugin
-from nexus.roles.instructions import role_text
+from nexus.roles.services import role_text
 
 if TYPE_CHECKING:
     from nexus.automations.context import Context

@@ -17,7 +17,7 @@ from nexus.engine.errors import EndedError
 from nexus.home import PRIVATE_DIRECTORY
 from nexus.memory.writing import Provenance
 from nexus.request import Request, Visibility
-from nexus.roles import instructions, runs
+from nexus.roles import runs, services
 from nexus.roles.memory_writer import names
 from nexus.roles.services import Services
 from nexus.skills.memory import longest_read_ms
@@ -118,7 +118,7 @@ class Reader:
             role=ROLE,
         )
         assembled.role_context = await asyncio.to_thread(
-            instructions.write_role_context, workspace, NAME, is_owners=is_owners
+            services.write_role_context, workspace, NAME, is_owners=is_owners
         )
         assembled.max_turns = MAX_TURNS
         assembled.timeout_ms = ctx.automation.timeout_ms

@@ -19,7 +19,7 @@ from nexus.memory.recall.question import find_referents
 from nexus.memory.recall.reading import Deadline, LateError
 from nexus.memory.writing import Provenance
 from nexus.request import EVERYTHING, Access, Request
-from nexus.roles import instructions
+from nexus.roles import services
 from nexus.roles.memory_writer import extraction
 from nexus.roles.memory_writer.drafting import Drafting
 from nexus.roles.memory_writer.evidence import Heard
@@ -184,7 +184,7 @@ class Extractor:
         assembled.tools = ()
         assembled.situation = ""
         if self.gate.is_owners:
-            lessons = await asyncio.to_thread(instructions.load_lessons, self.workspace, _NAME)
+            lessons = await asyncio.to_thread(services.load_lessons, self.workspace, _NAME)
             assembled.role_context = lessons[:_LEARNED]
         assembled.output_schema = extraction.make_schema(with_notes=with_notes)
         assembled.max_turns = _TURNS

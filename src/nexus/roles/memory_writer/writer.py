@@ -22,7 +22,7 @@ from nexus.ledgers.runtime import usage
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.memory.profile import newest
 from nexus.memory.writing import Provenance
-from nexus.roles import instructions, runs
+from nexus.roles import runs, services
 from nexus.roles.memory_writer import TIMEOUT_MS, names, turns
 from nexus.roles.memory_writer.evidence import Evidence, Heard
 from nexus.roles.memory_writer.extraction import code_text, says_something
@@ -232,7 +232,7 @@ class Writer:
         )
         assembled.fork_through = result.execution_id
         assembled.role_context = await asyncio.to_thread(
-            instructions.write_role_context, workspace, NAME, is_owners=work.is_owners, further=code_text()
+            services.write_role_context, workspace, NAME, is_owners=work.is_owners, further=code_text()
         )
         assembled.max_turns = _MAX_TURNS
         assembled.timeout_ms = round(ctx.timeout_ms) or None

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 
 from nexus.app import App
-from nexus.automations.workspace.history import History
+from nexus.automations.workspace import History
 from nexus.gateway.browsers import Keys
 from nexus.gateway.views import automations
 from nexus.memory.views import entities

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from nexus.app import App
-from nexus.automations import proposals, registration
+from nexus.automations import changes, registration
 from nexus.gateway.views import automations
 from nexus.ledgers.runtime.automations import NewAutomation
 from unit.gateway.scene import SCRIPT, Scene
@@ -92,7 +92,7 @@ async def test_proposals_and_code_of_packages_are_not_edited(
     source = '"""tag-mail: Tags mail."""\n\n' + SCRIPT
     new = NewAutomation(name="", script_path="", script_hash=None, created_by_agent="nexus")
     write = registration.writer(app.ledgers)
-    await asyncio.to_thread(proposals.propose, app.home, write, source, new)
+    await asyncio.to_thread(changes.propose, app.home, write, source, new)
     refused = await client.get("/automations/tag-mail@proposed/edit")
     assert "waits for approval" in refused.text
     listed = (await client.get("/automations")).text

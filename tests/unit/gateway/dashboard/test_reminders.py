@@ -9,7 +9,7 @@ import apsw
 import httpx
 
 from nexus.app import App
-from nexus.automations import proposals, registration
+from nexus.automations import changes, registration
 from nexus.ledgers import events
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation, NewAutomation
@@ -113,7 +113,7 @@ async def propose(app: App) -> None:
         created_by_agent="nexus",
     )
     write = registration.writer(app.ledgers)
-    await asyncio.to_thread(proposals.propose, app.home, write, PROPOSED, new)
+    await asyncio.to_thread(changes.propose, app.home, write, PROPOSED, new)
 
 
 async def standing(app: App, name: str) -> Automation | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus.automations.workspace.history import History
+from nexus.automations.workspace import History
 from nexus.errors import MissingError, WorkspaceError
 from nexus.gateway.views import automations
 from unit.gateway.scene import SCRIPT, Scene

@@ -7,8 +7,8 @@ import pytest
 from nexus.errors import UnusableAnswerError
 from nexus.memory.conclusions.batches import Batch
 from nexus.memory.conclusions.observations import Draft
-from nexus.roles.consolidation import consolidation
-from nexus.roles.consolidation.consolidation import Shown
+from nexus.roles import consolidation
+from nexus.roles.consolidation import Shown
 
 BATCH = Batch(
     root_request_id=None, fact_ids=("fact_1", "fact_2"), observation_ids=("obs_1",), known_ids=("fact_0",)

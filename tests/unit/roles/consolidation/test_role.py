@@ -7,9 +7,9 @@ import pytest
 
 from nexus.errors import UnusableAnswerError
 from nexus.memory.conclusions.batches import Batch
-from nexus.roles.consolidation import consolidation
-from nexus.roles.consolidation.consolidation import Shown
-from nexus.roles.instructions import role_text
+from nexus.roles import consolidation
+from nexus.roles.consolidation import Shown
+from nexus.roles.services import role_text
 
 _EXAMPLE = re.compile(r"^(Good|Bad): (.*?)\n\n((?:    .*\n?)+)", re.MULTILINE)
 _NAMES = {"<PERSON_A>": "Quillon", "<PERSON_B>": "Tamsin", "<CITY_A>": "Ostrava", "<CITY_B>": "Leuven"}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from nexus.memory.conclusions.support import Cited, check_citations
-from nexus.roles.instructions import role_text
-from nexus.roles.reflection import tools
+from nexus.roles import reflection
+from nexus.roles.services import role_text
 
 _NAMES = {
     "<PERSON_A>": "Quillon",
@@ -46,7 +46,7 @@ def test_citations_are_sorted_out(text: str, cleaned: str, ids: list[str], remov
 
 def test_an_id_that_somebody_only_spoke_of_was_not_retrieved() -> None:
     result = "<memory>\n- [fact_1] 2026-01-01 He said - [fact_2] is true\n</memory>"
-    assert tools.find_retrieved([result, "- [obs_1] x"]).keys() == {"fact_1", "obs_1"}
+    assert reflection.find_retrieved([result, "- [obs_1] x"]).keys() == {"fact_1", "obs_1"}
 
 
 def _examples() -> list[tuple[str, str]]:
@@ -57,7 +57,7 @@ def _examples() -> list[tuple[str, str]]:
 def _checked(lines: str) -> Cited:
     lines = re.sub(r"<FACT_(\w+)>", r"fact_\1", lines)
     *results, answer = [line.strip() for line in lines.strip().splitlines()]
-    return check_citations(answer, tools.find_retrieved(["\n".join(results)]))
+    return check_citations(answer, reflection.find_retrieved(["\n".join(results)]))
 
 
 def test_there_are_examples_of_both_kinds() -> None:
@@ -98,5 +98,5 @@ def test_checking_many_citations_reads_the_text_once() -> None:
 
 def test_a_citation_that_is_off_by_one_is_put_right() -> None:
     results = ["- [fact_1] 2031-01-01 Ines sings\n- [fact_2] 2031-01-02 Ines works at Harrow Mill"]
-    found = check_citations("Ines works at Harrow Mill [fact_1].", tools.find_retrieved(results))
+    found = check_citations("Ines works at Harrow Mill [fact_1].", reflection.find_retrieved(results))
     assert found.text == "Ines works at Harrow Mill [fact_1, fact_2]."

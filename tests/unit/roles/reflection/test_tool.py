@@ -21,8 +21,7 @@ from nexus.ledgers.runtime import requests, usage
 from nexus.memory.conclusions import mental_models
 from nexus.memory.writing import Provenance
 from nexus.request import Access, Agent, Event, Request
-from nexus.roles.reflection import Asking
-from nexus.roles.reflection.reflection import make_reflect_tool
+from nexus.roles.reflection import Asking, make_reflect_tool
 from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn
 from unit.roles.consolidation.scene import learn, memory_rows, steady
 from unit.roles.reflection.test_reflection import QUESTION, TEA, cites_all, search

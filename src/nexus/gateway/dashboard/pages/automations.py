@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
-from nexus.automations import creation, hook_points, registration, registry, reminders, when
-from nexus.automations.creation import AutomationRequest
+from nexus.automations import changes, hook_points, registration, registry, reminders, when
+from nexus.automations.changes import AutomationRequest
 from nexus.errors import NexusError
 from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
@@ -224,7 +224,7 @@ async def create(request: Request, app: App) -> Response:
     )
     try:
         write = registration.writer(app.ledgers)
-        made = await asyncio.to_thread(creation.create, app.home, write, wish)
+        made = await asyncio.to_thread(changes.create, app.home, write, wish)
     except NexusError as error:
         return await show_form(request, app, wish, error)
     return redirect(address("automations", made.automation.name))

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from nexus import config_file, secrets
 from nexus.app import App
-from nexus.automations import quiet, when
+from nexus.automations import when
 from nexus.channels import kinds
 from nexus.channels.setup import KINDS, check_installed, check_login, propose_value
 from nexus.config import ChannelConfig, Config
@@ -186,7 +186,7 @@ async def _save_settings(request: Request, app: App, name: str, *, reset: bool) 
             raise UsageError(f"Unknown answer in groups: `{answer}`")
         state = replace(state, answer=answer, quiet_hours=given.text("quiet_hours"), zone=given.text("zone"))
         try:
-            quiet.parse_hours(given.text("quiet_hours"), given.text("zone"))
+            when.parse_hours(given.text("quiet_hours"), given.text("zone"))
         except ConfigError as error:
             raise UsageError(error.message, hint=error.hint) from error
     await app.ledgers.runtime.write(

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
-from nexus.automations import changes, creation, hook_points, registration, trial, when, workspace
+from nexus.automations import changes, hook_points, registration, trial, when, workspace
 from nexus.automations.changes import Changes
 from nexus.automations.context import Occasion
 from nexus.automations.registry import Entry
@@ -56,7 +56,7 @@ class Draft:
 
 async def show_new(request: Request, app: App) -> Response:
     """Show the form of a new script."""
-    text = creation.script_text("my-automation", hook_points.get(_FIRST))
+    text = changes.script_text("my-automation", hook_points.get(_FIRST))
     return await _show_form(request, app, Draft(source=text), None)
 
 

@@ -12,8 +12,7 @@ from starlette.responses import Response
 
 from nexus import clock
 from nexus.app import App
-from nexus.automations import proposals, reminders
-from nexus.automations.improvement import lessons
+from nexus.automations import changes, improvement, reminders
 from nexus.broker.questions import summarize
 from nexus.gateway.dashboard import plots
 from nexus.gateway.dashboard.endpoint import get, redirect
@@ -156,9 +155,9 @@ async def _load_waiting(app: App, lines: Sequence[AutomationLine]) -> tuple[Wait
             at=line.automation.created_at,
         )
         for line in lines
-        if proposals.is_proposal(line.automation)
+        if changes.is_proposal(line.automation)
     ]
-    for name, count in (await asyncio.to_thread(lessons.count_waiting, app.home)).items():
+    for name, count in (await asyncio.to_thread(improvement.count_waiting, app.home)).items():
         text = f"{count} lesson{'s' * (count != 1)} of {name} wait{'s' * (count == 1)} for approval"
         found.append(Waiting(kind="Lesson", text=text, href=address("automations", name)))
     pairs = await entities.load_candidates(ledgers, limit=_MOST_WAITING)

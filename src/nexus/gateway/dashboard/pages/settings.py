@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from nexus import config, config_file
 from nexus.app import App
-from nexus.automations import quiet, when
+from nexus.automations import when
 from nexus.broker.agent.knowledge import concerns, facts
 from nexus.broker.agent.providers import PROVIDERS, key_found, offers
 from nexus.broker.budgets import Budgets
@@ -294,11 +294,11 @@ def _check_zone(made: Config, section: str, value: Value) -> None:
 
 def _check_quiet(made: Config, section: str, value: Value) -> None:
     channel = _find_part(made, section)
-    quiet.parse_hours(channel.quiet_hours, channel.zone)
+    when.parse_hours(channel.quiet_hours, channel.zone)
 
 
 def _check_followups(made: Config, section: str, value: Value) -> None:
-    quiet.parse_hours(made.followups.quiet_hours, made.automations.zone)
+    when.parse_hours(made.followups.quiet_hours, made.automations.zone)
 
 
 def _check_brief(made: Config, section: str, value: Value) -> None:

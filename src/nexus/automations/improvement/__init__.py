@@ -1,1 +1,0 @@
-"""Self-improvement: after a run for the owner, a reflection may leave something learned in the workspace."""
