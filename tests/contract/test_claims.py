@@ -97,9 +97,3 @@ def test_what_was_interrupted_goes_before_all_that_waits(opened: Database) -> No
             opened.sql("UPDATE {t}workflow_status SET recovery_attempts = 1 WHERE workflow_uuid = 'e150'")
         )
     assert Claims(opened, LANE).take("me", 1).ids == ["e150"]
-
-
-def test_processes_do_not_all_begin_with_the_same_keys(opened: Database) -> None:
-    _add(opened, *[(f"k{n:03}", f"e{n:03}") for n in range(200)])
-    first = {head for _ in range(12) for head in Claims(opened, LANE).take("me", 1).ids}
-    assert first != {f"e{n:03}" for n in range(12)}

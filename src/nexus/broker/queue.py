@@ -49,8 +49,6 @@ WORK: Final = "broker.execution"
 """What the engine knows every run as."""
 _END: Final = "end"
 """The step that holds how a run is about to end."""
-_PAYLOAD: Final = {"home": ""}
-"""Nothing: a process of an earlier version, which may work on the home, looks there."""
 _DEBOUNCE_MS = 1_500
 _log = logging.getLogger(__name__)
 # How often the outbox is looked through, and how soon after something could not be handed over.
@@ -382,7 +380,7 @@ class SessionQueue:
                 await self.run(id_).cancel()
         await self._engine.start(
             WORK,
-            _PAYLOAD,
+            None,
             key=execution.session_label,
             lane=execution.lane,
             timeout_ms=execution.timeout_ms,

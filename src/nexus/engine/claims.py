@@ -12,10 +12,9 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -26,9 +25,8 @@ from nexus.engine.dbos_runtime import DbosRuntime
 from nexus.engine.settings import SEPARATOR, Lane, Settings
 from nexus.watch import Watch, wait_at_most
 
-# Keys that are busy are visited in vain; so many more are visited than are wanted.
-_VISITS_FOR_EACH = 4
-_VISITS_MORE = 128
+_VISITS_MORE = 4
+_HOMES_AT_ONCE = 128
 _log = logging.getLogger(__name__)
 # A sweep that cost much is followed by a pause, so that freed places are filled together.
 _PAUSE_SHARE = 0.5
@@ -113,65 +111,11 @@ class Wake:
                 self._stopping.wait(_RECONNECT_S)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claimed:
+class Claimed(NamedTuple):
     """What was taken, and the token that owns it."""
 
     ids: list[str]
     owner: str
-
-
-class Claims:
-    """The claims of one process in one lane."""
-
-    def __init__(self, database: Database, lane: Lane) -> None:
-        self._database = database
-        self._lane = lane.name
-        self._after: str | None = None
-
-    def take(self, executor_id: str, room: int) -> Claimed:
-        """Take the heads of up to `room` idle keys. Blocking."""
-        owner = str(uuid.uuid4())
-        heads = self._heads(room)
-        taken = store.begin(self._database, heads, executor_id, owner) if heads else set[str]()
-        return Claimed(ids=[head for head in heads if head in taken], owner=owner)
-
-    def note_begin(self, execution_ids: list[str]) -> None:
-        """What was taken begins to run."""
-
-    def note_end(self, execution_id: str) -> None:
-        """What had begun has ended."""
-
-    def _heads(self, room: int) -> list[str]:
-        begun_before = store.find_begun_before(self._database, self._lane, room)
-        heads = list(begun_before.values())
-        return heads if len(heads) == room else heads + self._next_heads(room - len(heads), begun_before)
-
-    def _next_heads(self, room: int, busy: Container[str]) -> list[str]:
-        if self._after is None:
-            # Processes that never live long enough to come round must not all begin with the same keys.
-            self._after = store.any_key(self._database, self._lane)
-        began = self._after
-        visits = room * _VISITS_FOR_EACH + _VISITS_MORE
-        heads = self._visit(began, visits, room, busy)
-        if began and not self._after and len(heads) < room:
-            more = self._visit("", visits, room - len(heads), busy)
-            heads += [head for head in more if head not in heads]
-        return heads
-
-    def _visit(self, after: str, visits: int, room: int, busy: Container[str]) -> list[str]:
-        heads: list[str] = []
-        last = ""
-        visited = store.heads(self._database, self._lane, after, visits)
-        for key, head in visited:
-            last = key
-            if head is not None and key not in busy:
-                heads.append(head)
-            if len(heads) == room:
-                break
-        # At the end of the keys the next visit begins with the first one again.
-        self._after = last if len(heads) == room or len(visited) == visits else ""
-        return heads
 
 
 class Shares(NamedTuple):
@@ -181,38 +125,51 @@ class Shares(NamedTuple):
     limits: Mapping[str, int]
 
 
-class FairClaims(Claims):
-    """The claims in a database that many homes share: the homes take turns, whatever each has waiting.
+class Claims:
+    """The claims in one lane. Homes that share the database take turns, whatever each has waiting.
 
-    A turn is one execution. A home has at most `limit` of a lane under way; one that is suspended has none.
+    A turn is one execution. Of many homes each has at most `limit` of the lane under way, and one that is
+    suspended has none. A home that has the database for itself is named by the empty text.
     """
 
-    def __init__(self, database: Database, lane: Lane, limit: int, shares: Shares) -> None:
-        super().__init__(database, lane)
+    def __init__(self, database: Database, lane: Lane, limit: int = 0, shares: Shares | None = None) -> None:
+        """`limit` 0: the database is one home's."""
+        self._database = database
+        self._lane = lane.name
         self._limit = limit
-        self._shares = shares
+        self._shares = shares or Shares(frozenset(), {})
         self._home = ""
+        """The home that had the last turn."""
         self._within: dict[str, str] = {}
         """Where the next visit to a home goes on, for homes that had more than they could begin."""
         self._counting = threading.Lock()
         self.running: Counter[str] = Counter()
         """How much of each home is under way here."""
 
-    def note_begin(self, execution_ids: list[str]) -> None:
+    def take(self, executor_id: str, room: int) -> Claimed:
+        """Take the heads of up to `room` idle keys; they are under way until `note_end`. Blocking."""
+        owner = str(uuid.uuid4())
+        heads = self._heads(room)
+        taken = store.begin(self._database, heads, executor_id, owner) if heads else set[str]()
         with self._counting:
-            self.running.update(map(scope_of, execution_ids))
+            self.running.update(map(self._home_of, taken))
+        return Claimed([head for head in heads if head in taken], owner)
 
     def note_end(self, execution_id: str) -> None:
-        home = scope_of(execution_id)
+        """What was taken has ended, or could not begin."""
+        home = self._home_of(execution_id)
         with self._counting:
             self.running[home] -= 1
             if not self.running[home]:
                 del self.running[home]
 
+    def _home_of(self, execution_id: str) -> str:
+        return scope_of(execution_id) if self._limit else ""
+
     def _heads(self, room: int) -> list[str]:
         begun_before = store.find_begun_before(self._database, self._lane, room)
-        heads = [head for head in begun_before.values() if scope_of(head) not in self._shares.suspended]
-        taken = Counter(map(scope_of, heads))
+        heads = [head for head in begun_before.values() if self._home_of(head) not in self._shares.suspended]
+        taken = Counter(map(self._home_of, heads))
         offers = self._offers(room - len(heads), taken, begun_before)
         while len(heads) < room and offers:
             for home in list(offers):
@@ -224,14 +181,16 @@ class FairClaims(Claims):
                     del offers[home]
         return heads
 
-    def _offers(self, room: int, taken: Counter[str], busy: Container[str]) -> dict[str, list[str]]:
+    def _offers(self, room: int, taken: Counter[str], busy: Collection[str]) -> dict[str, list[str]]:
         """What each home could begin, the one whose turn it is first; of no more homes than there is room."""
         found: dict[str, list[str]] = {}
         for home in self._waiting_homes():
             if len(found) >= room:
                 break
-            limit = self._shares.limits.get(home, self._limit)
-            free = min(limit - self.running[home] - taken[home], room)
+            free = room
+            if self._limit:
+                limit = self._shares.limits.get(home, self._limit)
+                free = min(limit - self.running[home] - taken[home], room)
             if free <= 0 or home in self._shares.suspended or home in found:
                 continue
             if offered := self._of_home(home, free, busy):
@@ -240,25 +199,29 @@ class FairClaims(Claims):
 
     def _waiting_homes(self) -> Iterator[str]:
         """Every home with waiting work, once, from the one after the last that had a turn."""
+        if not self._limit:
+            yield ""
+            return
         yield from self._homes_between(self._home, "")
         if self._home:
             yield from self._homes_between("", self._home)
 
     def _homes_between(self, after: str, last: str) -> Iterator[str]:
-        while homes := store.scopes(self._database, self._lane, after, _VISITS_MORE):
+        while homes := store.scopes(self._database, self._lane, after, _HOMES_AT_ONCE):
             for home in homes:
                 if last and home > last:
                     return
                 yield home
             after = homes[-1]
 
-    def _of_home(self, home: str, room: int, busy: Container[str]) -> list[str]:
+    def _of_home(self, home: str, room: int, busy: Collection[str]) -> list[str]:
         """Heads of a home's idle keys; the next visit goes on after the last of them."""
-        prefix = home + SEPARATOR
-        visits = room + self.running[home] + _VISITS_FOR_EACH
+        prefix = home + SEPARATOR if self._limit else ""
+        # No more keys than that are busy, and visited in vain.
+        visits = room + self.running[home] + len(busy) + _VISITS_MORE
         began = self._within.pop(home, prefix)
         heads, last = self._walk(prefix, began, visits, room, busy)
-        if began != prefix and len(heads) < room:
+        if began != prefix and not last and len(heads) < room:
             more, last = self._walk(prefix, prefix, visits, room - len(heads), busy)
             heads += [head for head in more if head not in heads]
         if last:
@@ -266,17 +229,19 @@ class FairClaims(Claims):
         return heads
 
     def _walk(
-        self, prefix: str, after: str, visits: int, room: int, busy: Container[str]
+        self, prefix: str, after: str, visits: int, room: int, busy: Collection[str]
     ) -> tuple[list[str], str]:
+        """Heads after a key, and the last key that was visited; none after the last one that waits."""
         heads: list[str] = []
-        for key, head in store.heads(self._database, self._lane, after, visits):
+        visited = store.heads(self._database, self._lane, after, visits)
+        for key, head in visited:
             if not key.startswith(prefix):
                 return heads, ""
             if head is not None and key not in busy:
                 heads.append(head)
             if len(heads) == room:
                 return heads, key
-        return heads, ""
+        return heads, visited[-1][0] if len(visited) == visits else ""
 
 
 def scope_of(stored_id: str) -> str:
@@ -300,7 +265,8 @@ class Sweeper:
     ) -> None:
         """`stop_running` is told, in a thread, which executions somebody wants stopped, wherever they run."""
         self._database = database
-        self._claims = {lane.name: _claims(database, lane, settings, shares) for lane in settings.lanes}
+        limit = settings.scope_limit
+        self._claims = {lane.name: Claims(database, lane, limit, shares) for lane in settings.lanes}
         self._dbos = dbos
         self._executor_id = executor_id
         self._wake = wake
@@ -394,7 +360,6 @@ class Sweeper:
         if not claimed.ids:
             return 0
         self._claimed.update(claimed.ids)
-        claims.note_begin(claimed.ids)
         started: list[str] = []
         try:
             started = self._dbos.run(claimed.ids, claimed.owner)
@@ -417,9 +382,3 @@ class Sweeper:
             if store.put_back(self._database, id_, executor_id):
                 _log.warning("%s was claimed and not begun: it goes back to its queue", id_)
                 self._wake.set_from_thread()
-
-
-def _claims(database: Database, lane: Lane, settings: Settings, shares: Shares) -> Claims:
-    if not settings.scope_limit:
-        return Claims(database, lane)
-    return FairClaims(database, lane, settings.scope_limit, shares)

@@ -239,11 +239,6 @@ SELECT visited.k,
   END
 FROM visited WHERE k IS NOT NULL
 """
-_ANY_KEY = """
-SELECT queue_partition_key FROM {t}workflow_status
-WHERE queue_name = :queue AND status = 'ENQUEUED' {proof} AND queue_partition_key IS NOT NULL
-ORDER BY random() LIMIT 1
-"""
 _LANE_WAITS = """
 SELECT CAST(:{lane} AS TEXT), CAST(NULL AS TEXT)
 WHERE EXISTS (SELECT 1 FROM {{t}}workflow_status
@@ -298,12 +293,6 @@ def scopes(database: Database, lane: str, after: str, visits: int) -> list[str]:
     """
     values = {"queue": _QUEUE_PREFIX + lane, "after": f"{after}0" if after else "", "visits": visits}
     return [row[0] for row in database.fetch(_prove(database, _SCOPES), values)]
-
-
-def any_key(database: Database, lane: str) -> str:
-    """A waiting key, by chance; nothing where none waits."""
-    rows = database.fetch(_prove(database, _ANY_KEY), {"queue": _QUEUE_PREFIX + lane})
-    return rows[0][0] if rows else ""
 
 
 def find_begun_before(database: Database, lane: str, room: int) -> dict[str, str]:

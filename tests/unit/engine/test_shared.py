@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nexus.engine import Engine, Lane, Schedule, Settings, WorkContext
-from nexus.engine.claims import FairClaims, Shares
+from nexus.engine.claims import Claims, Shares
 from nexus.engine.errors import EngineStateError, UnknownExecutionError
 from nexus.engine.forgetting import Forgetting
 from nexus.engine.records import look
@@ -127,12 +127,11 @@ async def test_a_home_with_much_waiting_does_not_hold_up_the_others(tmp_path: Pa
             await host.homes["hom_00_greedy"].start("say", number, key=f"s{number % keys}", lane="chat")
         for name in names:
             await host.homes[name].start("say", 0, key="main", lane="chat")
-        claims = FairClaims(host.engine.database, host.settings.lane("chat"), 2, Shares(set(), {}))
+        claims = Claims(host.engine.database, host.settings.lane("chat"), 2, Shares(set(), {}))
         turns: list[str] = []
         # One place becomes free at a time, and what took it ends before the next.
         for _ in range(60):
             claimed = await asyncio.to_thread(claims.take, "exr_1", 1)
-            claims.note_begin(claimed.ids)
             turns += claimed.ids
             await asyncio.to_thread(end, host, claimed.ids)
             for id_ in claimed.ids:
@@ -169,9 +168,8 @@ async def test_a_home_has_no_more_under_way_than_its_limit(tmp_path: Path) -> No
             for home in host.homes.values():
                 await home.start("say", number, key=f"s{number}", lane="chat")
         suspended: set[str] = set()
-        claims = FairClaims(host.engine.database, host.settings.lane("chat"), 3, Shares(suspended, {}))
+        claims = Claims(host.engine.database, host.settings.lane("chat"), 3, Shares(suspended, {}))
         claimed = await asyncio.to_thread(claims.take, "exr_1", 100)
-        claims.note_begin(claimed.ids)
         assert sorted(id_[:5] for id_ in claimed.ids) == ["hom_a"] * 3 + ["hom_b"] * 3
         assert (await asyncio.to_thread(claims.take, "exr_1", 100)).ids == []
         for id_ in claimed.ids:
