@@ -53,16 +53,18 @@ class Wake:
         self._watch: Watch | None = None
 
     def start(self) -> None:
-        """Begin to listen for what other processes do."""
+        """Begin to listen for what is recorded, here and by other processes."""
         if self._database.path is None:
             self._thread = threading.Thread(target=self._listen, name="engine-wake", daemon=True)
             self._thread.start()
         else:
-            log = self._database.path.with_name(self._database.path.name + "-wal")
-            self._watch = Watch([log], self.set, pause_s=_WATCH_PAUSE_S)
+            file = self._database.settings.owner_file
+            self._watch = Watch([file], self.set, pause_s=_WATCH_PAUSE_S)
+        self._database.on_notify = self.set_from_thread
 
     async def stop(self) -> None:
         self._stopping.set()
+        self._database.on_notify = None
         if self._watch is not None:
             self._watch.close()
         if self._thread is not None:

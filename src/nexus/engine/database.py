@@ -1,7 +1,8 @@
 """The engine's database: an SQLite file in WAL mode, or a Postgres. One set of statements serves both."""
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +18,7 @@ from nexus.engine.settings import Settings
 SCHEMA = "dbos"
 APPLICATION = "nexus"
 CHANNEL = "nexus_engine"
-"""Where processes that share a Postgres tell each other that something was recorded."""
+"""Where a Postgres tells the process that serves what another one has recorded."""
 _BUSY_TIMEOUT_MS = 30_000
 # More connections to one SQLite file only wait for each other's write lock, and wait unfairly.
 _SQLITE_CONNECTIONS = 2
@@ -36,6 +37,8 @@ class Database:
         self.path = settings.file
         self.url = _postgres_url(str(settings.database)) if self.is_postgres else f"sqlite:///{self.path}"
         self.engine = self._open()
+        self.on_notify: Callable[[], None] | None = None
+        """Called when a transaction with `notify` is committed here, by the process that serves."""
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
@@ -49,6 +52,9 @@ class Database:
             if not self.is_postgres:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
+            notifies = connection.info.pop("notifies", False)
+        if notifies:
+            self._notify()
 
     def fetch(self, statement: sa.TextClause, values: dict[str, Any] | None = None) -> Sequence[Any]:
         """All rows of one statement."""
@@ -61,9 +67,19 @@ class Database:
             return connection.execute(statement, values).rowcount
 
     def notify(self, connection: sa.Connection) -> None:
-        """Wake the processes that serve, when this transaction commits. An SQLite file tells by itself."""
-        if self.is_postgres:
+        """Wake the process that serves, when this transaction is committed."""
+        if self.is_postgres and self.on_notify is None:
             connection.execute(self.sql(f"SELECT pg_notify('{CHANNEL}', 'work')"))
+        else:
+            connection.info["notifies"] = True
+
+    def _notify(self) -> None:
+        if self.on_notify is not None:
+            self.on_notify()
+        else:
+            # The process that serves watches the file that it holds. Without one, nobody waits.
+            with suppress(OSError):
+                os.utime(self.settings.owner_file)
 
     def sql(self, statement: str, *lists: str) -> sa.TextClause:
         """The statement with `{t}` as the schema's prefix and `{now}` as the database's clock in ms.

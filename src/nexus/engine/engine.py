@@ -9,7 +9,7 @@ async with engine:
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -69,9 +69,8 @@ _COMMIT_ATTEMPTS = 12
 class Enqueuer:
     """One owner of inserts in the process, so that calls made in order are recorded in order."""
 
-    def __init__(self, database: Database, announce: Callable[[], None]) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._announce = announce
         self._waiting: list[tuple[NewExecution, asyncio.Future[None]]] = []
         self._flushing: asyncio.Task[None] | None = None
 
@@ -104,8 +103,6 @@ class Enqueuer:
                         future.set_result(None)
                     else:
                         future.set_exception(failure)
-                if failure is None:
-                    self._announce()
         finally:
             self._flushing = None
 
@@ -209,7 +206,7 @@ class Engine:
             dbos_runtime.check_unused()
         with translate_errors(self.settings):
             self._database, self._service = await self._open_database(serve=serve)
-        self._enqueuer = Enqueuer(self._database, self.announce)
+        self._enqueuer = Enqueuer(self._database)
         if serve and self._service is None:
             self._leaving.clear()
             self._standby = asyncio.create_task(self._stand_by(self._database), name="engine-standby")
@@ -346,7 +343,6 @@ class Engine:
             if (await self.show(execution_id)).state in FINAL:
                 return False
             await asyncio.to_thread(store.ask_to_stop, self.database, stored)
-        self.announce()
         return True
 
     async def forget_ended(self) -> None:
@@ -406,7 +402,7 @@ class Engine:
             await self._enqueuer.add(execution)
 
     def announce(self) -> None:
-        """Work was recorded in this process by other means than `record`."""
+        """Something else than what was recorded lets work begin."""
         if self._service is not None:
             self._service.wake.set()
 

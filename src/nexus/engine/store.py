@@ -199,6 +199,7 @@ def cancel_waiting(database: Database, execution_id: str) -> bool:
         WHERE workflow_uuid = :id AND status IN ('ENQUEUED', 'DELAYED')"""
     )
     with database.write() as connection:
+        database.notify(connection)
         return connection.execute(statement, {"id": execution_id}).rowcount > 0
 
 
@@ -370,6 +371,7 @@ def put_back(database: Database, execution_id: str, executor_id: str, *, drops_s
         is_back = connection.execute(statement, {"id": execution_id, "executor": executor_id}).rowcount > 0
         if is_back and drops_steps:
             connection.execute(database.sql(f"{_DROP_STEPS} = :id"), {"id": execution_id})
+        database.notify(connection)
     return is_back
 
 

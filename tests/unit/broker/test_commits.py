@@ -31,8 +31,8 @@ _MOST: Final = {
     "commits agents": 3,
     "commits identity": 0,
     "commits memory": 0,
-    "commits engine": 5,
-    "statements engine": 30,
+    "commits engine": 4,
+    "statements engine": 25,
 }
 """From when a message is sent until its result is there, with a little room for a slow machine."""
 _MOST_STOPS: Final = 31
