@@ -1,11 +1,12 @@
 """What a message costs a served home, from outside, beside bare calls of the agent library.
 
-    python bench/served.py [--rounds 5] [--chats 100 200] [--against OTHER] [--write]
+    python bench/served.py [--rounds 5] [--chats 100 200] [--against OTHER] [--postgres] [--write]
 
 Homes are served by `nexus up`: one without the memory writer and one with it. Blocks of ten turns in one
 session over HTTP alternate with blocks of ten bare calls to the same model server, with the same history.
 A turn's processor time is the server's until the answer has been read; "with what follows", until the server
-is quiet. With `--against`, the checkout in another folder serves homes beside, and all take turns.
+is quiet. With `--against`, the checkout in another folder serves homes beside, and all take turns. With
+`--postgres`, each home's engine has a database of a fresh Postgres (with `PYTHONPATH=tests`).
 """
 
 import argparse
@@ -13,6 +14,7 @@ import asyncio
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,22 +105,40 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--chats", type=int, nargs="*", default=[100, 200])
     parser.add_argument("--against", type=Path, help="Another checkout to compare with.")
+    parser.add_argument("--postgres", action="store_true", help="The engine on Postgres instead of SQLite.")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     checkouts = {"now": _HERE, **({"before": options.against} if options.against else {})}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nexus-bench-")))
         url = stack.enter_context(model_server(folder, {"always": _REPLY}))
-        text = asyncio.run(measure(folder, f"{url}/v1", checkouts, options.rounds, options.chats))
+        new_database: Callable[[], str] | None = None
+        if options.postgres:
+            from contract.postgres import Postgres
+
+            cluster = Postgres()
+            cluster.start()
+            stack.callback(cluster.stop)
+            new_database = cluster.new_database
+        text = asyncio.run(
+            measure(folder, f"{url}/v1", checkouts, options.rounds, options.chats, new_database)
+        )
     print(text)
     print(machine())
     if options.write:
-        about = f"`python bench/served.py`: {options.rounds} rounds. {machine()}"
-        write_section("bench/served.py", f"## A served home, from outside\n\n{about}\n\n{text}")
+        engine = ", the engine on Postgres" if options.postgres else ""
+        about = f"`python bench/served.py`: {options.rounds} rounds{engine}. {machine()}"
+        title = f"A served home, from outside{engine}"
+        write_section(f"bench/served.py{engine}", f"## {title}\n\n{about}\n\n{text}")
 
 
 async def measure(
-    folder: Path, url: str, checkouts: dict[str, Path], rounds: int, chats_at_once: list[int]
+    folder: Path,
+    url: str,
+    checkouts: dict[str, Path],
+    rounds: int,
+    chats_at_once: list[int],
+    new_database: Callable[[], str] | None = None,
 ) -> str:
     """Serve the homes of each checkout, without the memory writer and then with it, and measure by turns."""
     tables: list[str] = []
@@ -126,7 +146,15 @@ async def measure(
         bare, bare_cpu_ms = Bare(url, "You are a helpful assistant."), list[float]()
         async with AsyncExitStack() as stack:
             homes = [
-                await _serve(stack, folder / f"{name}-{writer}", name, checkout, url, writer=writer)
+                await _serve(
+                    stack,
+                    folder / f"{name}-{writer}",
+                    name,
+                    checkout,
+                    url,
+                    writer=writer,
+                    database=new_database() if new_database else "",
+                )
                 for name, checkout in checkouts.items()
             ]
             for round_ in range(rounds):
@@ -154,11 +182,14 @@ async def measure(
 
 
 async def _serve(
-    stack: AsyncExitStack, home: Path, name: str, checkout: Path, url: str, *, writer: bool
+    stack: AsyncExitStack, home: Path, name: str, checkout: Path, url: str, *, writer: bool, database: str
 ) -> Served:
     """Serve a new home, and let its models load by one turn."""
     program = Program(checkout, home)
     program.make_home(url, writer="bench/small" if writer else "none")
+    if database:
+        with (home / "config.toml").open("a", encoding="utf-8") as settings:
+            settings.write(f'[engine]\ndatabase = "{database}"\n')
     _, address, pid = stack.enter_context(program.serve())
     headers = {"Authorization": f"Bearer {(home / 'token').read_text(encoding='utf-8').strip()}"}
     limits = httpx.Limits(max_connections=1_000)
