@@ -1,14 +1,14 @@
 """A memory for OpenAI's client: `client = wrap_openai(OpenAI(), memory, scope="user:7")`.
 
 What the user says is answered with the memories that help, and both are remembered. Chat completions and
-responses, sync and async, whole and streamed, keep their arguments and results.
+responses, sync and async, keep their arguments and results. A stream is remembered when it ends or is closed.
 """
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from openai import AsyncOpenAI, OpenAI
@@ -42,10 +42,10 @@ def wrap_openai(
     search = partial(memory.search, scope=scope, limit=limit)
     record = partial(memory.add_messages, scope=scope, thread=thread or f"openai:{uuid4()}")
     wrap = _wrap_async if isinstance(memory, AsyncMemory) else _wrap
-    chat, responses = client.chat.completions, client.responses
-    for resource, key, part in ((chat, "messages", "text"), (responses, "input", "input_text")):
-        for name in ("create", "parse"):
-            setattr(resource, name, wrap(getattr(resource, name), key, part, search, record))
+    for name in ("create", "parse"):
+        chat, responses = client.chat.completions, client.responses
+        setattr(chat, name, wrap(getattr(chat, name), "messages", "text", search, record))
+        setattr(responses, name, wrap(getattr(responses, name), "input", "input_text", search, record))
     return client
 
 
@@ -56,28 +56,51 @@ def _wrap(call: Callable[..., Any], key: str, part: str, search: Any, record: An
         with _log_failure():
             exchange.inject(search(exchange.question) if exchange.question else [])
         answer = call(**exchange.given)
+
+        def finish(end: Callable[[], None] | None = None) -> None:
+            if end:
+                end()
+            with _log_failure():
+                record(exchange.take_messages(answer))
+
+        def follow(events: Iterator[Any]) -> Iterator[Any]:
+            yield from map(exchange.note_event, events)
+            finish()
+
         if given.get("stream"):
-            return _Stream(answer, exchange, record)
-        with _log_failure():
-            record(exchange.list_messages(answer))
+            answer._iterator = follow(answer._iterator)  # noqa: SLF001 - a stream has no other place to listen
+            answer.close = partial(finish, answer.close)
+        else:
+            finish()
         return answer
 
     return run
 
 
-def _wrap_async(
-    call: Callable[..., Any], key: str, part: str, search: Any, record: Any
-) -> Callable[..., Any]:
+def _wrap_async(call: Any, key: str, part: str, search: Any, record: Any) -> Callable[..., Any]:
     @wraps(call)
     async def run(**given: Any) -> Any:
         exchange = _Exchange(given, key, part)
         with _log_failure():
             exchange.inject(await search(exchange.question) if exchange.question else [])
         answer = await call(**exchange.given)
+
+        async def finish(end: Callable[[], Any] | None = None) -> None:
+            if end:
+                await end()
+            with _log_failure():
+                await record(exchange.take_messages(answer))
+
+        async def follow(events: AsyncIterator[Any]) -> AsyncIterator[Any]:
+            async for event in events:
+                yield exchange.note_event(event)
+            await finish()
+
         if given.get("stream"):
-            return _AsyncStream(answer, exchange, record)
-        with _log_failure():
-            await record(exchange.list_messages(answer))
+            answer._iterator = follow(answer._iterator)  # noqa: SLF001 - a stream has no other place to listen
+            answer.close = partial(finish, answer.close)
+        else:
+            await finish()
         return answer
 
     return run
@@ -89,11 +112,10 @@ class _Exchange:
     def __init__(self, given: dict[str, Any], key: str, part: str) -> None:
         self.given = given
         self._key, self._part = key, part
-        asked = given.get(key)
-        messages = [{"role": "user", "content": asked}] if isinstance(asked, str) else list(asked or ())
-        self._messages: list[Any] = messages
-        self._place = find_user(messages)
-        self.question = "" if self._place is None else read_content(messages[self._place]["content"])
+        asked = given.get(key) or ()
+        self._messages = [{"role": "user", "content": asked}] if isinstance(asked, str) else list[Any](asked)
+        self._place = find_user(self._messages)
+        self.question = "" if self._place is None else read_content(self._messages[self._place]["content"])
         self._text = ""
 
     def inject(self, hits: list[Hit]) -> None:
@@ -106,93 +128,22 @@ class _Exchange:
             messages[self._place] = {**asked, "content": prepend(memories, asked["content"], part=self._part)}
             self.given = {**self.given, self._key: messages}
 
-    def note_event(self, event: Any) -> None:
+    def note_event(self, event: Any) -> Any:
         """Note what an event of a stream adds to the answer."""
         for choice in getattr(event, "choices", None) or ():
             self._text += getattr(choice.delta, "content", None) or ""
         if getattr(event, "type", "") == "response.output_text.delta":
             self._text += event.delta
+        return event
 
-    def list_messages(self, answer: Any = None) -> list[dict[str, Any]]:
-        """List what is to be remembered. The user's message is new only if it is the last one."""
+    def take_messages(self, answer: Any) -> list[dict[str, Any]]:
+        """List what is to be remembered, once. The user's message is new only if it is the last one."""
         choices = getattr(answer, "choices", None)
         text = choices[0].message.content if choices else getattr(answer, "output_text", None)
         is_new = self._place is not None and self._place == len(self._messages) - 1
         exchange = [("user", self.question if is_new else ""), ("assistant", text or self._text)]
+        self._messages, self._text = [], ""
         return [{"role": role, "content": content} for role, content in exchange if content]
-
-
-class _Following:
-    """A stream that is remembered when it ends or is closed. Everything else is the stream's own."""
-
-    def __init__(self, stream: Any, exchange: _Exchange, record: Any) -> None:
-        self._stream, self._record = stream, record
-        self._exchange: _Exchange | None = exchange
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def _note(self, event: Any) -> Any:
-        if self._exchange:
-            self._exchange.note_event(event)
-        return event
-
-    def _take(self) -> list[dict[str, Any]]:
-        """Take what is to be remembered, once."""
-        exchange, self._exchange = self._exchange, None
-        return exchange.list_messages() if exchange else []
-
-
-class _Stream(_Following):
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return self._note(next(self._stream))
-        except StopIteration:
-            self._finish()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._stream.close()
-        self._finish()
-
-    def _finish(self) -> None:
-        with _log_failure():
-            self._record(self._take())
-
-
-class _AsyncStream(_Following):
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            return self._note(await anext(self._stream))
-        except StopAsyncIteration:
-            await self._finish()
-            raise
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        await self._stream.close()
-        await self._finish()
-
-    async def _finish(self) -> None:
-        with _log_failure():
-            await self._record(self._take())
 
 
 @contextmanager
