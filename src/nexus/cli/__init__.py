@@ -12,7 +12,6 @@ from typing import Any, cast
 import click
 
 from nexus import __version__
-from nexus.cli.terminal import printable
 from nexus.errors import NexusError
 
 # httpx imports its own command line too, with rich and Pygments, which takes longer than all the rest of it.
@@ -141,6 +140,8 @@ def main() -> None:
 
 
 def _fail(message: str, hint: str) -> None:
+    from nexus.cli.place import printable  # most commands don't fail, and help needs none of it
+
     click.echo(f"nexus: {printable(message)}", err=True)
     if hint:
         click.echo(f"  {printable(hint)}", err=True)

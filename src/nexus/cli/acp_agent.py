@@ -29,8 +29,7 @@ from nexus.attachments import File
 from nexus.cli.chat import new_label
 from nexus.cli.place import note
 from nexus.cli.screen import shorten_arguments
-from nexus.cli.talk import Talk
-from nexus.cli.talking import talking
+from nexus.cli.talk import Talk, open_talk
 from nexus.config import Config
 from nexus.context.wrapping import wrapped
 from nexus.errors import MissingError, NexusError, StoppedError, UsageError
@@ -73,7 +72,7 @@ async def serve(home: Home, settings: Config, model: str) -> None:
     """Answer an editor until it closes its end."""
     streams = await _take_stdio()
     try:
-        async with talking(home, settings, model) as talk:
+        async with open_talk(home, settings, model) as talk:
             await _answer(EditorAgent(talk, home, settings, model), *streams)
     except NexusError as error:
         await _answer(_Refusal(error), *streams)

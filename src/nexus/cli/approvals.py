@@ -5,8 +5,7 @@ from dataclasses import asdict
 
 import click
 
-from nexus.cli.place import json_option, open_home, print_json
-from nexus.cli.terminal import printable
+from nexus.cli.place import json_option, open_home, print_json, printable
 from nexus.config import Config
 from nexus.home import Home
 

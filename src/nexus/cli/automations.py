@@ -20,8 +20,7 @@ from nexus.cli.automations_place import (
     print_list,
 )
 from nexus.cli.held import approve_settings, load_waiting_settings, not_waiting_error
-from nexus.cli.place import json_option, print_json
-from nexus.cli.terminal import printable
+from nexus.cli.place import json_option, print_json, printable
 from nexus.errors import AutomationError, UsageError
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime import invocations

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nexus import clock
+from nexus.cli.display import show_progress
 from nexus.cli.place import (
     json_option,
     open_answering_home,
     open_home,
     print_json,
     print_unicode_json,
+    printable,
 )
-from nexus.cli.progress import steps_shown
-from nexus.cli.terminal import printable
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import backfills
@@ -213,7 +213,7 @@ def cancel(ctx: click.Context, as_json: bool) -> None:
 
 
 async def _wait_until_done(app: "App", begun: Backfill) -> Backfill:
-    with steps_shown("Reading episodes") as progress:
+    with show_progress("Reading episodes") as progress:
         while (found := await app.backfill.get(begun.id)).status == "running":
             done = found.progress
             read = done.done + done.skipped + done.failed

@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 
 from nexus import config
+from nexus.cli.display import show_progress
 from nexus.cli.held import TRUST, print_held
 from nexus.cli.place import format_size, json_option, locate_home, print_json
-from nexus.cli.progress import bytes_shown
 from nexus.config import EngineConfig
 from nexus.errors import CareError, ConfigError
 from nexus.home import Home
@@ -52,7 +52,7 @@ def backup(
     if verify:
         ctx.exit(_verify(folder, home, identity, as_json=as_json))
     started = time.monotonic()
-    with bytes_shown("Copying") as progress:
+    with show_progress("Copying", "bytes") as progress:
         manifest = care.make(home, folder, progress, encrypt_to=encrypt_to)
     seconds = time.monotonic() - started
     if as_json:
@@ -102,7 +102,7 @@ def restore(
     own backups. What was forgotten since the backup is removed again, by receipts in the home and the backup.
     """
     home = locate_home(ctx)
-    with bytes_shown("Restoring") as progress:
+    with show_progress("Restoring", "bytes") as progress:
         restored = care.restore(
             folder,
             home,

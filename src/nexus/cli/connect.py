@@ -10,8 +10,7 @@ import apsw
 import click
 
 from nexus.cli.mcp import locate_program
-from nexus.cli.place import json_option, open_home, print_json, with_ledgers
-from nexus.cli.terminal import printable
+from nexus.cli.place import json_option, open_home, print_json, printable, with_ledgers
 from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.home import Home, locate

@@ -17,13 +17,11 @@ from nexus import clock, commands, config, extras, ids
 from nexus.attachments import File
 from nexus.cli import trace
 from nexus.cli.chat import name_session, new_label
+from nexus.cli.place import printable
 from nexus.cli.remind import line as reminder_line
 from nexus.cli.screen import Screen, cost_line
-from nexus.cli.talk import Talk
-from nexus.cli.talking import talking
-from nexus.cli.terminal import printable
-from nexus.cli.type_ahead import TypeAhead
-from nexus.cli.typed import Editor, Lines, PlainEditor, Typed, asked
+from nexus.cli.talk import Talk, open_talk
+from nexus.cli.typed import Editor, Lines, PlainEditor, TypeAhead, Typed, asked
 from nexus.errors import NexusError, StoppedError
 from nexus.home import Home
 from nexus.request import check_label
@@ -53,7 +51,7 @@ async def converse(
 ) -> bool:
     """Talk until the person leaves or the pipe ends; returns whether all that was asked for was done."""
     check_label(label)
-    async with talking(home, settings, model) as talk:
+    async with open_talk(home, settings, model) as talk:
         ahead = TypeAhead()
         conversation = Conversation(
             talk,

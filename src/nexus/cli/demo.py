@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import clock, config
+from nexus.cli.display import show_progress
 from nexus.cli.place import locate_home, parse_time
-from nexus.cli.progress import steps_shown
 from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.text import pluralize
@@ -82,7 +82,7 @@ async def _fill(home: Home, demo: "Demo", *, embed: bool, again: bool) -> int:
 
     settings = config.load(home.config_file) if home.config_file.exists() else config.Config()
     await prepare(home, settings, again=again)
-    with steps_shown("Writing the month") as progress:
+    with show_progress("Writing the month") as progress:
         written = asyncio.Event()
         # In parallel: the model takes one core, and writing the other.
         embedding = asyncio.create_task(_embed(home, settings, written)) if embed else None
@@ -91,7 +91,7 @@ async def _fill(home: Home, demo: "Demo", *, embed: bool, again: bool) -> int:
         finally:
             written.set()
     if embedding:
-        with steps_shown("Preparing search") as progress:
+        with show_progress("Preparing search") as progress:
             progress(0, 0)
             await embedding
     finish(home)

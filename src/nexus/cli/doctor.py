@@ -19,8 +19,7 @@ from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import ledger_checks, model_checks
 from nexus.cli.ledger_checks import Finding
-from nexus.cli.place import format_size, json_option, locate_home, print_json
-from nexus.cli.terminal import printable
+from nexus.cli.place import format_size, json_option, locate_home, print_json, printable
 from nexus.config import CalendarConfig, Config, GatewayConfig, McpConfig, MemoryConfig
 from nexus.errors import ConfigError, GatewayError, LedgerError, NexusError, SchemaError
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import config
+from nexus.cli.display import print_table
 from nexus.cli.place import locate_home
-from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.text import pluralize
 

@@ -11,9 +11,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from nexus import clock, history
-from nexus.cli.place import format_size, open_home, print_json, with_ledgers
-from nexus.cli.progress import steps_shown
-from nexus.cli.terminal import printable
+from nexus.cli.display import show_progress
+from nexus.cli.place import format_size, open_home, print_json, printable, with_ledgers
 from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.history import markdown
@@ -91,13 +90,13 @@ def export_markdown(ctx: click.Context, folder: str, *, as_json: bool) -> None:
 
 
 async def _write_markdown(ledgers: Ledgers, folder: Path) -> markdown.Written:
-    with steps_shown("Exporting messages") as progress:
+    with show_progress("Exporting messages") as progress:
         return await markdown.write(ledgers, folder, lambda messages: progress(messages, 0))
 
 
 async def _preview(ledgers: Ledgers, source: history.Source) -> history.Preview:
     total = await asyncio.to_thread(total_bytes, source.files)
-    with steps_shown("Reading bytes") as progress:
+    with show_progress("Reading bytes") as progress:
         return await history.preview(ledgers, source, lambda _, read: progress(read, total))
 
 
@@ -107,7 +106,7 @@ async def _import(
     region = settings.memory.phone_region
     memory = Memory(ledgers, phone_region=region)
     total = await asyncio.to_thread(total_bytes, source.files)
-    with steps_shown(f"Importing {source.title}: bytes") as progress:
+    with show_progress(f"Importing {source.title}: bytes") as progress:
         importer = history.Importer(
             ledgers,
             memory,

@@ -12,9 +12,8 @@ import click
 from nexus import config, config_file, extras, ledgers
 from nexus.broker.agent.providers import PROVIDERS, Choice
 from nexus.cli import init_model, models
-from nexus.cli.init_providers import Defaults, KeyWish, Person, Prompter, Wishes
-from nexus.cli.place import locate_home
-from nexus.cli.terminal import printable
+from nexus.cli.init_model import Defaults, KeyWish, Person, Prompter, Wishes
+from nexus.cli.place import locate_home, printable
 from nexus.config_file import Change
 from nexus.demo import place
 from nexus.errors import ModelFileError, NexusError

@@ -9,8 +9,7 @@ import click
 
 from nexus import clock
 from nexus import logs as written
-from nexus.cli.place import open_home
-from nexus.cli.terminal import printable
+from nexus.cli.place import open_home, printable
 from nexus.home import Home
 from nexus.watch import Watch
 

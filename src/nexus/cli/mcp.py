@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from nexus import extras
-from nexus.cli.place import locate_home, open_home
-from nexus.cli.terminal import printable
+from nexus.cli.place import locate_home, open_home, printable
 from nexus.errors import MissingError, UsageError
 
 _project = click.option(

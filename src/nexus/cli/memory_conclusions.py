@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from nexus import clock, config
+from nexus.cli.display import print_table
 from nexus.cli.memory_views import limit_option, print_found
 from nexus.cli.place import (
     json_option,
@@ -15,7 +16,6 @@ from nexus.cli.place import (
     print_unicode_json,
     with_ledgers,
 )
-from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from nexus import clock
-from nexus.cli.place import json_option, open_home, print_unicode_json, with_ledgers
-from nexus.cli.progress import steps_shown
-from nexus.cli.tables import print_table
-from nexus.cli.terminal import printable
+from nexus.cli.display import print_table, show_progress
+from nexus.cli.place import json_option, open_home, print_unicode_json, printable, with_ledgers
 from nexus.errors import ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import exams, shorten_id
@@ -120,7 +118,7 @@ async def _examine(
         # Asked as it is asked elsewhere.
         reranker = await asyncio.to_thread(installed_reranker)
         recall = Recall(ledgers, vectors, reranker=reranker)
-        with steps_shown("Asking the memory") as progress:
+        with show_progress("Asking the memory") as progress:
             result = await examine(
                 ledgers,
                 recall,
@@ -177,7 +175,7 @@ async def _word_questions(
                 sys.exit(1)
             click.confirm("Ask the model?", abort=True, err=True)
         writer = Wordings(models=models, model=model, account=Budgets(ledgers, config.budgets), owner=owner)
-        with steps_shown("Wording questions") as progress:
+        with show_progress("Wording questions") as progress:
             for number, batch in enumerate(batch_facts(missing), start=1):
                 written = await writer.write(batch)
                 now = clock.timestamp(clock.now())

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import apsw
 import click
 
-from nexus.cli.place import json_option, open_answering_home, open_home, print_unicode_json, with_ledgers
-from nexus.cli.progress import steps_shown
-from nexus.cli.terminal import printable
+from nexus.cli.display import show_progress
+from nexus.cli.place import (
+    json_option,
+    open_answering_home,
+    open_home,
+    print_unicode_json,
+    printable,
+    with_ledgers,
+)
 from nexus.errors import MissingError, UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import find_fact
@@ -66,7 +72,7 @@ def print_preview(ctx: click.Context, change: "Change", *, as_json: bool) -> Non
 
     wanted = ctx.meta.get(_ANSWERS, 0)
     home, config = open_answering_home(ctx, "") if wanted else open_home(ctx)
-    with _exit_on_terminate(), backup.private_copy(home) as copy, steps_shown("Asking again") as progress:
+    with _exit_on_terminate(), backup.private_copy(home) as copy, show_progress("Asking again") as progress:
         found = asyncio.run(preview.preview(copy, config, change, progress=progress))
     if not as_json:
         _print_preview(found, preview.choose_examples(found.differences, _SHOWN))
@@ -142,10 +148,10 @@ async def _ask(
     show: "Callable[[Difference, _Pair], None] | None",
 ) -> list[_Pair]:
     """Ask for each prompt as it was, and as it would have been."""
-    from nexus.cli.talking import talking
+    from nexus.cli.talk import open_talk
 
     pairs: list[_Pair] = []
-    async with talking(home, config, "") as talk:
+    async with open_talk(home, config, "") as talk:
         for each in chosen:
             before = await talk.experiment(
                 each.execution_id, memories="\n".join(each.before), profile=found.profile_before
@@ -244,10 +250,10 @@ def without(ctx: click.Context, memory_id: str | None, request_id: str | None, a
     answer = with_ledgers(ctx, _find_answer, memory_id, request_id)
     # Imported here, because the libraries behind it take longer than `nexus memory --help` may.
     from nexus.cli.screen import Screen, cost_line
-    from nexus.cli.talking import talking
+    from nexus.cli.talk import open_talk
 
     async def ask() -> Result:
-        async with talking(home, settings, "") as talk:
+        async with open_talk(home, settings, "") as talk:
             run = await talk.experiment(answer.execution_id, without=answer.memory_ids)
             if as_json:
                 return await run.result()

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import click
 
 from nexus import clock
+from nexus.cli.display import print_table
 from nexus.cli.memory_preview import preview_option, print_preview
 from nexus.cli.place import json_option, print_unicode_json, user_name, with_ledgers
-from nexus.cli.tables import print_table
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import replacement_note, shorten_id
 from nexus.memory import grouping

@@ -13,8 +13,7 @@ import click
 from nexus import config
 from nexus.broker.agent.knowledge import concerns, facts
 from nexus.broker.agent.roles import models_of
-from nexus.cli.place import open_home
-from nexus.cli.terminal import printable
+from nexus.cli.place import open_home, printable
 from nexus.config import Config
 from nexus.errors import NexusError
 from nexus.home import Home

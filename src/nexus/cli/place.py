@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import threading
+import unicodedata
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +25,20 @@ if TYPE_CHECKING:
 
     from nexus.config import Config
     from nexus.ledgers import Ledgers
+
+_KEPT_CONTROLS = "\n\t"
+
+
+def printable(text: str) -> str:
+    """Text without what would steer a terminal: a model, a provider or a file may say anything."""
+    return "".join(
+        character
+        for character in text
+        if character in _KEPT_CONTROLS
+        or unicodedata.category(character) not in {"Cc", "Cf"}
+        or character in "\u200c\u200d"
+    )
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import config
+from nexus.cli.display import print_table
 from nexus.cli.memory_conclusions import print_models
 from nexus.cli.place import json_option, open_answering_home, print_unicode_json
-from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.text import pluralize

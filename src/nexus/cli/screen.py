@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from nexus import clock
-from nexus.cli.terminal import printable
+from nexus.cli.place import printable
 from nexus.runs import MICRO, Delta, Result, Run, Totals
 from nexus.text import join_lines, shorten
 
 if TYPE_CHECKING:
-    from nexus.cli.type_ahead import TypeAhead
+    from nexus.cli.typed import TypeAhead
     from nexus.cli.writing import Writing
 
 _ARGUMENTS_SHOWN = 100

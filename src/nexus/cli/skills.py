@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import click
 
+from nexus.cli.display import print_table
 from nexus.cli.place import format_size, json_option, open_home, print_json
-from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.skills import folder, memory
 from nexus.skills.catalog import Catalog, Entry, Reference

@@ -1,17 +1,20 @@
 """What a conversation needs of a home, wherever that is open."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack, cast
 
 from nexus.attachments import File
-from nexus.cli.place import user_name
+from nexus.cli.place import note, user_name
 from nexus.client import Client
+from nexus.config import Config
+from nexus.home import Home
 from nexus.results import TraceStep, WaitingCall
 from nexus.runs import Receipt, Run, Totals
+from nexus.serving import serving
 
-# Imported where they are made: few conversations set a reminder.
 if TYPE_CHECKING:
     from nexus.app import App
     from nexus.automations.reminders import Draft, Reminder
@@ -212,3 +215,20 @@ def _make_node(step: TraceStep) -> "Node":
         usage=step.usage,
         children=[_make_node(child) for child in step.children],
     )
+
+
+@asynccontextmanager
+async def open_talk(
+    home: Home, settings: Config, model: str, *, needs_model: bool = True
+) -> AsyncGenerator[Talk]:
+    """The home, ready to be talked with; an error that says what to do where no model could answer."""
+    service = serving(home)
+    if service is not None and service.url:
+        async with Client(service.url, home.token(), service=service, notify=note) as client:
+            yield There(client)
+        return
+    # Imported here: a home that is served needs nothing of what serving it takes.
+    from nexus.cli.talking_here import here
+
+    async with here(home, settings, model, needs_model=needs_model) as opened:
+        yield opened

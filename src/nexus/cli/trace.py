@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from nexus import clock, config
-from nexus.cli.place import json_option, open_home, print_unicode_json
-from nexus.cli.terminal import printable
+from nexus.cli.place import json_option, open_home, print_unicode_json, printable
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.events import ChangedAnswer

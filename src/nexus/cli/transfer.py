@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from nexus.cli.backup import print_returned
+from nexus.cli.display import show_progress
 from nexus.cli.held import TRUST, print_held
 from nexus.cli.place import json_option, locate_home
-from nexus.cli.progress import lines_shown
 from nexus.errors import UsageError
 from nexus.ledgers import transfer
 from nexus.text import pluralize
@@ -39,7 +39,7 @@ def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool
         history.export_markdown(ctx, file, as_json=as_json)
         return
     home = locate_home(ctx)
-    with transfer.open_output(file) as stream, lines_shown("Exporting") as progress:
+    with transfer.open_output(file) as stream, show_progress("Exporting", "lines") as progress:
         done = transfer.write(home, stream, embeddings=not without_embeddings, progress=progress)
     # The file itself may be on standard output, so the rest must not be.
     aside = file == "-"
@@ -117,7 +117,7 @@ def import_(
 
 def _import_home(ctx: click.Context, file: str, *, trust: bool, receipts: Path | None, as_json: bool) -> None:
     home = locate_home(ctx)
-    with transfer.open_input(file) as stream, lines_shown("Importing") as progress:
+    with transfer.open_input(file) as stream, show_progress("Importing", "lines") as progress:
         imported = transfer.read(stream, home, progress, trust=trust, receipts=receipts)
     tally = imported.tally
     if as_json:

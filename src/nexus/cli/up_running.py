@@ -17,7 +17,7 @@ from nexus.app import App
 from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import model_checks
-from nexus.cli.terminal import printable
+from nexus.cli.place import printable
 from nexus.config import Config, load
 from nexus.engine.owner import find_owner
 from nexus.errors import ConfigError, NexusError

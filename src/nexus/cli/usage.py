@@ -8,8 +8,8 @@ import click
 
 from nexus import clock, config
 from nexus.cli import model_checks
+from nexus.cli.display import print_table
 from nexus.cli.place import json_option, open_home, print_unicode_json
-from nexus.cli.tables import print_table
 from nexus.home import Home
 from nexus.runs import MICRO
 from nexus.text import pluralize

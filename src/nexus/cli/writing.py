@@ -15,11 +15,11 @@ from rich.segment import Segment, Segments
 from rich.spinner import Spinner
 from rich.text import Text
 
-from nexus.cli.terminal import printable
+from nexus.cli.place import printable
 from nexus.runs import with_elapsed
 
 if TYPE_CHECKING:
-    from nexus.cli.type_ahead import TypeAhead
+    from nexus.cli.typed import TypeAhead
 
 _FRAME_S: Final = 0.1
 _PARSER: Final = MarkdownIt("commonmark").enable(["table", "strikethrough"])

@@ -9,8 +9,7 @@ import pytest
 
 from nexus.broker.agent import builtin
 from nexus.broker.agent.providers import Choice
-from nexus.cli.init_model import choose_models
-from nexus.cli.init_providers import Wishes
+from nexus.cli.init_model import Wishes, choose_models
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.config_file import Value
 from nexus.errors import ConfigError, ModelError, UsageError

@@ -8,10 +8,9 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from nexus.cli.place import printable
 from nexus.cli.screen import Screen, cost_line
-from nexus.cli.terminal import printable
-from nexus.cli.type_ahead import TypeAhead
-from nexus.cli.typed import asked
+from nexus.cli.typed import TypeAhead, asked
 from nexus.runs import Delta, FinishedRun, Response, Result, Totals
 
 

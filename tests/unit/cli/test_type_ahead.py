@@ -2,7 +2,7 @@
 
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 
-from nexus.cli.type_ahead import TypeAhead
+from nexus.cli.typed import TypeAhead
 
 
 def _typed(ahead: TypeAhead, keys: str) -> None:
