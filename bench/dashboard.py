@@ -25,8 +25,8 @@ from report import Figure
 
 from nexus.app import App
 from nexus.config import Config
-from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
+from nexus.gateway.guard import Keys
 from nexus.gateway.server import build
 from nexus.home import Home
 

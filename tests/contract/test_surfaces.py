@@ -23,8 +23,8 @@ from nexus.broker.tools.tool import Context
 from nexus.cli import program
 from nexus.cli.recall import print_answer
 from nexus.config import Config
-from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
+from nexus.gateway.guard import Keys
 from nexus.gateway.mcp.mind import Mind
 from nexus.gateway.server import build
 from nexus.home import Home

@@ -74,7 +74,7 @@ def connect(ctx: click.Context, as_json: bool) -> None:
 def _list_groups(home: Home, settings: Config, states: dict[str, str]) -> Iterator[Group]:
     yield _find_clients(home)
     if settings.gateway.mcp_oauth:
-        from nexus.gateway.mcp.grants import Grants
+        from nexus.gateway.mcp import Grants
 
         yield Group(
             title="Remote clients use this memory (MCP with OAuth)",

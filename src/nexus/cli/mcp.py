@@ -155,7 +155,7 @@ def revoke(ctx: click.Context, client: str, *, everybody: bool) -> None:
 
     CLIENT is its name or id. Without it, the clients are listed. It works with and without `nexus up`.
     """
-    from nexus.gateway.mcp.grants import Grants
+    from nexus.gateway.mcp import Grants
 
     home, _ = open_home(ctx)
     with Grants(home).change() as grants:

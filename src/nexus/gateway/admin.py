@@ -22,13 +22,12 @@ from nexus.config import GatewayConfig
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import HomeBusyError, HomeError, NexusError, UsageError
 from nexus.gateway.admin_page import COOKIE, LOGIN, AdminPage, is_admin, login_form, who
-from nexus.gateway.browsers import Keys
 from nexus.gateway.dashboard.render import MOST_AT_ONCE
-from nexus.gateway.guard import BodyLimits, Guard, Rules, check_forgery, spellings
+from nexus.gateway.errors import refusal
+from nexus.gateway.guard import BodyLimits, Guard, Keys, Rules, check_forgery, spellings
 from nexus.gateway.host_telemetry import HostMetrics
 from nexus.gateway.internal import remove_at_owner
 from nexus.gateway.metrics import TYPE as METRICS_TYPE
-from nexus.gateway.refusals import refusal
 from nexus.hosting import homes
 from nexus.hosting.audit import Audit, by_token
 from nexus.hosting.fleet import moves

@@ -18,8 +18,8 @@ from starlette.routing import Route
 
 from nexus.gateway import dashboard
 from nexus.gateway.dashboard.render import page
+from nexus.gateway.errors import refusal
 from nexus.gateway.guard import Bucket
-from nexus.gateway.refusals import refusal
 from nexus.hosting.audit import Audit, by_token
 from nexus.hosting.fleet.records import FleetHost
 from nexus.hosting.fleet.registry import FleetRegistry

@@ -13,8 +13,8 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Scope
 
 from nexus.app import App
-from nexus.gateway.browsers import Keys
 from nexus.gateway.errors import RESPONSES
+from nexus.gateway.guard import Keys
 from nexus.gateway.metrics import Metrics
 
 if TYPE_CHECKING:

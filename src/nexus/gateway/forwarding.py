@@ -24,8 +24,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from nexus.errors import NexusError
+from nexus.gateway.errors import refusal, try_later
 from nexus.gateway.guard import BodyLimits
-from nexus.gateway.refusals import refusal, try_later
 from nexus.hosting.fleet.fleet import Fleet
 from nexus.hosting.fleet.moves import choose_host
 from nexus.hosting.fleet.records import FleetHost, FleetUnreachableError, HomeElsewhereError, Owner

@@ -31,17 +31,16 @@ from nexus.channels.webhook import Webhook
 from nexus.config import ChannelConfig, GatewayConfig
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import NexusError
-from nexus.gateway import admin, hooks
+from nexus.gateway import admin
 from nexus.gateway.admin_page import who
-from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import SERVED, Served
+from nexus.gateway.errors import refusal, try_later
 from nexus.gateway.forwarding import FORWARDED_TO, Router, refuse_misdirected
-from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address, spellings
+from nexus.gateway.guard import BodyLimits, Guard, Keys, Rules, public_address, spellings
 from nexus.gateway.host_telemetry import HostExporter, HostMetrics, HostObserver
 from nexus.gateway.internal import PREFIX, Internal
 from nexus.gateway.listener import Listener
-from nexus.gateway.refusals import refusal, try_later
-from nexus.gateway.server import build
+from nexus.gateway.server import build, is_signed_hook
 from nexus.gateway.spans import collector
 from nexus.home import Home
 from nexus.hosting.audit import by_token
@@ -359,7 +358,7 @@ class _Front:
         began = time.monotonic()
         opened = self.found and self._gateway.host.pool.find_open(self.found.id)
         if opened:
-            is_signed = hooks.is_signed(opened.app, name, headers, body)
+            is_signed = is_signed_hook(opened.app, name, headers, body)
         else:
             await self._read_copied_settings()
             is_signed = await asyncio.to_thread(self._is_signed, name, headers, body)

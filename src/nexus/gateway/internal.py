@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from nexus.app.reception import Salvaged
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import FencedError
-from nexus.gateway.refusals import refusal
+from nexus.gateway.errors import refusal
 from nexus.hosting import homes
 from nexus.hosting.fleet import salvage
 from nexus.hosting.fleet.fleet import Fleet

@@ -33,8 +33,7 @@ from nexus.attachments import File
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError, NexusError, StoppedError
 from nexus.gateway.dependencies import served_by
-from nexus.gateway.errors import status_of
-from nexus.gateway.refusals import describe_for_openai
+from nexus.gateway.errors import describe_for_openai, status_of
 from nexus.ledgers import events
 from nexus.ledgers.agents import turns
 from nexus.ledgers.runtime import executions, requests

@@ -1,6 +1,6 @@
 """The gateway's application, and how it is served.
 
-The gateway consists of: `api` under /api, `openai_format` under /v1, `hooks` under /hooks, `dashboard`
+The gateway consists of: `api` under /api, `openai_format` under /v1, webhooks under /hooks, `dashboard`
 under / and `mcp` under /mcp. A room has a function `def join(server: FastAPI) -> None`, named in `ROOMS`
 below, which adds its routes (`server.router.routes.extend(…)`, `server.mount(…)`). One application serves any
 number of homes: an endpoint asks `dependencies.served_by` for the home of its request.
@@ -21,21 +21,28 @@ from typing import Any, Final, Self
 
 from fastapi import FastAPI
 from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nexus import __version__
 from nexus.app import App
+from nexus.channels.adapter import MessageError
+from nexus.channels.webhook import Webhook
 from nexus.config import GatewayConfig
-from nexus.gateway import api, dashboard, errors, hooks, mcp, openai_format, push
-from nexus.gateway.api.login import login_url
-from nexus.gateway.browsers import Keys
-from nexus.gateway.dependencies import Served, served_of
-from nexus.gateway.guard import HOOKS, BodyLimits, Guard, Rules, public_address, spellings
+from nexus.errors import AccessError
+from nexus.gateway import api, dashboard, errors, mcp, openai_format, push
+from nexus.gateway.api.home import login_url
+from nexus.gateway.dependencies import Served, served_by, served_of
+from nexus.gateway.errors import refusal, refuse_unsigned
+from nexus.gateway.guard import HOOKS, BodyLimits, Guard, Keys, Rules, public_address, spellings
 from nexus.gateway.listener import Listener, local_url
 from nexus.gateway.metrics import Observer
 from nexus.gateway.spans import Exporter, collector
+from nexus.ledgers.runtime import channels
 
 OPENAPI: Final = "/api/openapi.json"
+_START_S: Final = 10.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 _ABOUT: Final = """Everything that a home can do, for programs of its owner.
@@ -44,9 +51,44 @@ Every request carries the home's token, `Authorization: Bearer …`, which `nexu
 it every path answers 401. Errors are problem details (RFC 9457, `application/problem+json`): `type` names the
 kind of error and is stable, `detail` says what happened and `hint` what to do next."""
 
+
+def is_signed_hook(app: App, name: str, headers: Headers, body: bytes) -> bool:
+    """Whether a request is signed for the webhook of that name."""
+    adapter = app.adapters.by_name.get(name)
+    return isinstance(adapter, Webhook) and adapter.is_signed(headers, body)
+
+
+def _join_hooks(server: FastAPI) -> None:
+    """Put `POST /hooks/NAME` there, where services send what happened, for a channel of kind `webhook`.
+
+    The guard lets these requests in by their signature instead of the home's token. One that isn't signed
+    with the channel's secret is answered the same whether there is such a channel or not.
+    """
+
+    async def receive_hook(request: Request) -> Response:
+        app, name = served_by(request).app, request.path_params["name"]
+        adapter = app.adapters.by_name.get(name)
+        try:
+            if not isinstance(adapter, Webhook):
+                raise AccessError("Unknown webhook")
+            state = await app.ledgers.runtime.read(channels.state, name=name)
+            # The request may have opened the home, whose channels start afterwards.
+            patience_s = 0 if state.paused else _START_S
+            message = await adapter.receive(request.headers, await request.body(), patience_s)
+        except AccessError:
+            return refuse_unsigned()
+        except MessageError as error:
+            return refusal(422, error.message, "See [channels.NAME] fields.")
+        if message is None:
+            return refusal(503, "The channel is paused", "Send it again later.")
+        return JSONResponse({"id": message.id}, status_code=202)
+
+    server.add_route(HOOKS + "{name}", receive_hook, methods=["POST"], include_in_schema=False)
+
+
 Room = Callable[[FastAPI], None]
 # Routes are tried in order: what may be sent by the thousand comes first.
-ROOMS: tuple[Room, ...] = (hooks.join, api.join, openai_format.join, dashboard.join, mcp.join)
+ROOMS: tuple[Room, ...] = (_join_hooks, api.join, openai_format.join, dashboard.join, mcp.join)
 
 
 def build(served: Served | None = None) -> FastAPI:
@@ -146,7 +188,7 @@ class Gateway:
         await self._stack.aclose()
 
     async def _check_signature(self, name: str, headers: Headers, body: bytes) -> bool:
-        return hooks.is_signed(self._app, name, headers, body)
+        return is_signed_hook(self._app, name, headers, body)
 
     def login_url(self) -> str:
         """A new link that opens the dashboard once."""

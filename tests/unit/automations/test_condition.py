@@ -17,8 +17,8 @@ from nexus import clock
 from nexus.app import App
 from nexus.cli import program
 from nexus.config import load
-from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
+from nexus.gateway.guard import Keys
 from nexus.gateway.server import build
 from nexus.home import Home
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus.gateway.browsers import IDLE_S, SESSION_S, Browsers
+from nexus.gateway.guard import IDLE_S, SESSION_S, Browsers
 from unit.gateway.test_keys import Time
 
 KEY = b"k" * 32

@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from nexus.gateway.browsers import Keys
-from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address
+from nexus.gateway.guard import BodyLimits, Guard, Keys, Rules, public_address
 
 TOKEN = "t" * 43
 HOST = "127.0.0.1:7807"

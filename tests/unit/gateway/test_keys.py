@@ -1,6 +1,6 @@
 """What proves that somebody speaks for the owner."""
 
-from nexus.gateway.browsers import LINK_S, Keys
+from nexus.gateway.guard import LINK_S, Keys
 
 TOKEN = "t" * 43
 

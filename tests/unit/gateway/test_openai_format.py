@@ -22,8 +22,8 @@ from gateways import app_for_gateway, client_of, gateway_on
 from memory_writers import rows
 from nexus.app import App
 from nexus.channels.http import ssl_context
-from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
+from nexus.gateway.guard import Keys
 from nexus.gateway.listener import bind_socket
 from nexus.gateway.openai_format import Written
 from nexus.gateway.server import Gateway, build

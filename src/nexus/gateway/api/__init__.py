@@ -10,23 +10,22 @@ from nexus.gateway.api import (
     executions,
     home,
     imports,
-    login,
     memory,
     messages,
     recall,
-    reflections,
     reminders,
     requests,
     sessions,
 )
 
-_ROOMS = (
-    *(messages, executions, sessions, requests, memory, recall, reflections),
-    *(approvals, automations, channels, reminders, imports, backfill, home, login),
+_ROUTERS = (
+    *(messages.router, executions.router, sessions.router, requests.router, memory.router),
+    *(recall.router, recall.reflections_router, approvals.router, automations.router, channels.router),
+    *(reminders.router, imports.router, backfill.router, home.router, home.login_router),
 )
 
 
 def join(server: FastAPI) -> None:
     """Put the API under /api."""
-    for room in _ROOMS:
-        server.router.routes.extend(room.router.routes)
+    for router in _ROUTERS:
+        server.router.routes.extend(router.routes)

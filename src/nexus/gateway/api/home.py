@@ -1,19 +1,21 @@
-"""The home itself: what was spent, and its settings."""
+"""The home itself: what was spent, its settings, and login links for its dashboard."""
 
 from typing import Annotated
 
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 
 from nexus import __version__
-from nexus.gateway.dependencies import HomeMetrics, ServedApp, api_router
+from nexus.gateway.dependencies import HomeKeys, HomeMetrics, ServedApp, api_router
+from nexus.gateway.guard import LINK_S, LOGIN, public_address
 from nexus.gateway.metrics import TYPE as METRICS_TYPE
 from nexus.gateway.views import settings, usage
 from nexus.gateway.views.settings import Section
 from nexus.gateway.views.usage import Report
 
 router = api_router("home")
+login_router = api_router("login")
 
 
 class Standing(BaseModel):
@@ -49,3 +51,23 @@ async def get_usage(
 async def get_settings(app: ServedApp) -> tuple[Section, ...]:
     """List all settings. Secrets are only reported as set or not set."""
     return settings.list_sections(app.config)
+
+
+class Link(BaseModel):
+    """A login link."""
+
+    url: str = Field(description="Open it in a browser. It works once.")
+    valid_s: int = Field(description="Validity.")
+
+
+@login_router.post("/login-links", status_code=201)
+async def make_login_link(request: Request, app: ServedApp, keys: HomeKeys) -> Link:
+    """Create a login link that works once, within ten minutes."""
+    public = public_address(app.config.gateway.public_url)
+    base = public.origin if public else str(request.base_url)
+    return Link(url=login_url(base, keys.new_code()), valid_s=LINK_S)
+
+
+def login_url(base: str, code: str) -> str:
+    """The link as a person opens it."""
+    return f"{base.rstrip('/')}{LOGIN}?code={code}"

@@ -1,15 +1,18 @@
-"""Recall: what the memory holds about a question."""
+"""Recall and reflections: what the memory holds about a question, and what a model answers from it."""
 
 from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Query
+from pydantic import BaseModel, Field
 
 from nexus.gateway.dependencies import ServedApp, api_router
 from nexus.memory.recall import item
 from nexus.memory.recall.item import Budget, Matches, kinds
+from nexus.results import Reflection
 
 router = api_router("recall")
+reflections_router = api_router("reflections", "/reflections")
 
 
 @router.get("/recall")
@@ -61,3 +64,40 @@ def _in_utc(moment: datetime | None) -> datetime | None:
     if moment is None:
         return None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+class NewReflection(BaseModel):
+    """A question to the memory."""
+
+    question: str = Field(min_length=1, max_length=4_000, pattern=r"\S")
+    save_as: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        pattern=r"\S",
+        description="Name of the mental model that keeps the answer.",
+    )
+    model: str = Field(
+        default="", max_length=200, description="`provider/model` to use. Empty: the configured one."
+    )
+
+
+class Refresh(BaseModel):
+    """A mental model to answer again."""
+
+    mental_model: str = Field(min_length=1, max_length=500, description="Its id or name.")
+    model: str = Field(
+        default="", max_length=200, description="`provider/model` to use. Empty: the configured one."
+    )
+
+
+@reflections_router.post("", status_code=201)
+async def reflect(app: ServedApp, new: NewReflection) -> Reflection:
+    """Answer a question from the memory, with sources. Returns when the model has answered."""
+    return await app.reflect(new.question, save_as=new.save_as, model=new.model)
+
+
+@reflections_router.post("/refresh", status_code=201)
+async def refresh(app: ServedApp, wanted: Refresh) -> Reflection:
+    """Make the next version of a mental model."""
+    return await app.refresh(wanted.mental_model, model=wanted.model)

@@ -14,7 +14,6 @@ from starlette.staticfiles import StaticFiles
 
 from nexus.app import App
 from nexus.errors import MissingError
-from nexus.gateway.dashboard.endpoint import get
 from nexus.gateway.dashboard.pages import (
     automations,
     backfill,
@@ -22,9 +21,7 @@ from nexus.gateway.dashboard.pages import (
     chat,
     editor,
     entities,
-    exam,
     facts,
-    follow_ups,
     imports,
     mcp_servers,
     memory,
@@ -37,10 +34,9 @@ from nexus.gateway.dashboard.pages import (
     sessions,
     settings,
     setup,
-    usage,
 )
-from nexus.gateway.dashboard.render import MOST_AT_ONCE, page
-from nexus.gateway.refusals import OPENAI
+from nexus.gateway.dashboard.render import MOST_AT_ONCE, get, page
+from nexus.gateway.errors import OPENAI
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -74,15 +70,12 @@ def routes() -> list[BaseRoute]:
         *memory.ROUTES,
         *facts.ROUTES,
         *entities.ROUTES,
-        *exam.ROUTES,
         *reminders.ROUTES,
-        *follow_ups.ROUTES,
         *imports.ROUTES,
         *backfill.ROUTES,
         *editor.ROUTES,
         *automations.ROUTES,
         *sessions.ROUTES,
-        *usage.ROUTES,
         *channels.ROUTES,
         *people.ROUTES,
         *mcp_servers.ROUTES,

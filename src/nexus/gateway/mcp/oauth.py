@@ -31,11 +31,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from nexus.gateway.dashboard.endpoint import read_form
-from nexus.gateway.dashboard.render import page
+from nexus.gateway.dashboard.render import page, read_form
 from nexus.gateway.dependencies import served_by
-from nexus.gateway.mcp.grants import Grant, Grants
-from nexus.gateway.refusals import leave_for, plain_page
+from nexus.gateway.errors import leave_for, plain_page
+from nexus.gateway.mcp import Grant, Grants
 from nexus.text import join_lines, shorten
 
 CONSENT: Final = "/oauth/consent"

@@ -8,8 +8,8 @@ import pytest
 
 from nexus.app import App
 from nexus.config import Config
-from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
+from nexus.gateway.guard import Keys
 from nexus.gateway.server import build
 from nexus.home import Home
 from unit.gateway.scene import Scene

@@ -14,7 +14,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from nexus.gateway.dashboard import parts, words
+from nexus.gateway.dashboard import render, words
 from nexus.gateway.dashboard.render import MOST_AT_ONCE, outcome, page, pretty
 from nexus.ledgers.agents import messages, turns
 from nexus.ledgers.agents.messages import NewMessage
@@ -165,9 +165,9 @@ def test_json_that_would_become_very_large_stays_as_it_came() -> None:
 
 
 def test_a_part_ends_with_a_line() -> None:
-    first = parts.cut_part("aaaa\n" * 10_000, most=9_999)
+    first = render.cut_part("aaaa\n" * 10_000, most=9_999)
     assert (len(first.text), first.next, first.whole) == (9_995, 9_995, 50_000)
-    assert parts.cut_part("x" * 50, 40).next is None
+    assert render.cut_part("x" * 50, 40).next is None
 
 
 class Shown:

@@ -12,8 +12,8 @@ from nexus import config
 from nexus.app import App
 from nexus.channels import setup
 from nexus.config import ChannelConfig, Config
-from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
+from nexus.gateway.guard import Keys
 from nexus.gateway.server import build
 from nexus.home import Home
 from nexus.ledgers.identity import access, senders

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from apps import app_on
-from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
+from nexus.gateway.guard import Keys
 from nexus.gateway.server import build
 from nexus.gateway.views import answers
 from nexus.gateway.views.sessions import Message

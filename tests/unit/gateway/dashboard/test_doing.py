@@ -7,7 +7,7 @@ import httpx
 
 from nexus.app import App
 from nexus.automations.workspace import History
-from nexus.gateway.browsers import Keys
+from nexus.gateway.guard import Keys
 from nexus.gateway.views import automations
 from nexus.memory.views import entities
 from unit.gateway.scene import SCRIPT, Scene

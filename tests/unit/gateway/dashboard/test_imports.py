@@ -10,8 +10,7 @@ import pytest
 from apps import app_on
 from nexus.app import App
 from nexus.errors import NexusError
-from nexus.gateway.browsers import Keys
-from nexus.gateway.guard import BodyLimits, Guard, Rules
+from nexus.gateway.guard import BodyLimits, Guard, Keys, Rules
 from nexus.home import Home
 from nexus.testing import ModelServer
 from unit.history.exports import AGENT_SESSIONS, bring, mail, said

@@ -13,8 +13,8 @@ from hosts import write_settings
 from nexus import config, config_file, secrets
 from nexus.app import App
 from nexus.config import BudgetsConfig
-from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
+from nexus.gateway.guard import Keys
 from nexus.gateway.server import build
 from nexus.home import Home
 from nexus.testing import ModelServer, Turn, failures

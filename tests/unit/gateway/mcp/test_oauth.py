@@ -16,8 +16,7 @@ from nexus.config import McpConfig
 from nexus.errors import ConfigError, ToolError
 from nexus.gateway.guard import public_address
 from nexus.gateway.listener import bind_socket
-from nexus.gateway.mcp import RemoteClients
-from nexus.gateway.mcp.grants import Grants
+from nexus.gateway.mcp import Grants, RemoteClients
 from nexus.gateway.server import Gateway
 from nexus.home import Home
 from nexus.testing import ModelServer

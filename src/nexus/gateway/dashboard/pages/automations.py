@@ -11,11 +11,9 @@ from nexus.app import App
 from nexus.automations import changes, hook_points, registration, registry, reminders, when
 from nexus.automations.changes import AutomationRequest
 from nexus.errors import NexusError
-from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
+from nexus.gateway.dashboard import render
 from nexus.gateway.dashboard.pages.editor import why_uneditable
-from nexus.gateway.dashboard.periods import read_period
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.render import get, is_part, page, post, read_form, read_period, redirect
 from nexus.gateway.errors import status_of
 from nexus.gateway.views import address, automations
 from nexus.gateway.views.automations import AutomationLine, Place
@@ -92,7 +90,9 @@ async def show_automation(request: Request, app: App) -> Response:
         return await page(request, "part_runs.html", runs=runs)
     view = await automations.get(app.ledgers, name)
     script = (
-        parts.cut_part(view.script, parts.read_position(request, "script"), _SCRIPT) if view.script else None
+        render.cut_part(view.script, render.read_position(request, "script"), _SCRIPT)
+        if view.script
+        else None
     )
     if script and is_part(request):
         return await page(request, "part_script.html", part=script)
@@ -245,7 +245,7 @@ def _apply_change(app: App, name: str) -> Response:
 async def _show_text(
     request: Request, title: str, text: str, name: str, *, is_diff: bool = False, commit: str = ""
 ) -> Response:
-    part = parts.cut_part(text, parts.read_position(request))
+    part = render.cut_part(text, render.read_position(request))
     template = "part_text.html" if is_part(request) else "text.html"
     return await page(
         request,

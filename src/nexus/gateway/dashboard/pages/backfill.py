@@ -7,8 +7,7 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.errors import NexusError, UsageError
-from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.render import Form, get, is_part, page, post, read_form, redirect
 from nexus.ledgers.events import imports
 from nexus.ledgers.memory.backfills import Limits
 from nexus.runs import MICRO, money

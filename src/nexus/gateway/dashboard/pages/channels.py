@@ -19,9 +19,7 @@ from nexus.channels.setup import KINDS, check_installed, check_login, propose_va
 from nexus.config import ChannelConfig, Config
 from nexus.config_file import Change
 from nexus.errors import ConfigError, MissingError, NexusError, UsageError
-from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
-from nexus.gateway.dashboard.periods import read_period
-from nexus.gateway.dashboard.render import page
+from nexus.gateway.dashboard.render import Form, get, page, post, read_form, read_period, redirect
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.errors import status_of
 from nexus.gateway.views import address

@@ -17,10 +17,9 @@ from nexus.broker.questions import NOT_A_BOUNDARY, code_of, describe_all, descri
 from nexus.broker.run_handle import Run as BrokerRun
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError, UsageError
-from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
+from nexus.gateway.dashboard import render
 from nexus.gateway.dashboard.pages import reminders
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.render import Form, get, is_part, page, post, read_form, redirect
 from nexus.gateway.views import address, answers, sessions
 from nexus.gateway.views.answers import Answer, Question
 from nexus.ledgers import events
@@ -52,7 +51,7 @@ async def show_chat(request: Request, app: App) -> Response:
         session = await sessions.get(app.ledgers, label)
         if session.source != "nexus":
             return redirect(address("sessions", label))
-        found = parts.fit_messages(
+        found = render.fit_messages(
             await sessions.load_transcript(
                 app.ledgers, session.id, cursor=cursor, most=answers.MOST_CHARACTERS, replaced=False
             )

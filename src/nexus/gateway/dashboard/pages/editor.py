@@ -20,8 +20,7 @@ from nexus.automations.trial import Recorded, Replayed, Trial
 from nexus.automations.when import TimeError
 from nexus.automations.workspace import Folder
 from nexus.errors import AutomationError, NexusError, WorkspaceError
-from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.render import Form, get, is_part, page, post, read_form, redirect
 from nexus.gateway.errors import status_of
 from nexus.gateway.views import address, requests
 from nexus.home import Home

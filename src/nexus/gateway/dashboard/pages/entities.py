@@ -9,10 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
-from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
 from nexus.gateway.dashboard.pages.facts import ACTOR
-from nexus.gateway.dashboard.periods import read_period
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.render import get, is_part, page, post, read_form, read_period, redirect
 from nexus.gateway.dashboard.words import short
 from nexus.gateway.views import address
 from nexus.memory.views import conclusions, entities

@@ -13,9 +13,16 @@ from starlette.responses import Response
 from nexus import clock
 from nexus.app import App
 from nexus.errors import UsageError
-from nexus.gateway.dashboard.endpoint import get, post, read_form, read_number, redirect
-from nexus.gateway.dashboard.periods import read_period
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.render import (
+    get,
+    is_part,
+    page,
+    post,
+    read_form,
+    read_number,
+    read_period,
+    redirect,
+)
 from nexus.gateway.views import address, injections
 from nexus.ledgers.memory.reviews import Decision
 from nexus.ledgers.runtime import requests

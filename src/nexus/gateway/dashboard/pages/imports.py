@@ -7,9 +7,7 @@ from starlette.responses import Response
 
 from nexus import history
 from nexus.app import App
-from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
-from nexus.gateway.dashboard.periods import read_period
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.render import get, is_part, page, post, read_form, read_period, redirect
 from nexus.gateway.guard import UPLOADS
 from nexus.ledgers.events import imports
 

@@ -12,11 +12,10 @@ from nexus.app import App
 from nexus.broker.agent import import_module
 from nexus.config_file import Change
 from nexus.errors import MissingError, NexusError, UsageError
-from nexus.gateway.dashboard.endpoint import get, post
-from nexus.gateway.dashboard.render import page
+from nexus.gateway.dashboard.render import get, page, post
 from nexus.gateway.dependencies import Served, served_by
+from nexus.gateway.errors import plain_page
 from nexus.gateway.guard import SIGNED_IN
-from nexus.gateway.refusals import plain_page
 from nexus.text import pluralize
 
 

@@ -1,18 +1,20 @@
-"""The memory: recall with its reasons, episodes, conclusions, the owner's profile, and single messages."""
+"""The memory: recall with its reasons, episodes, conclusions, exams, the owner's profile, single messages."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from nexus import clock
 from nexus.app import App
-from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import Show, get, post, read_form, redirect
-from nexus.gateway.dashboard.periods import read_period
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard import render
+from nexus.gateway.dashboard.render import Show, get, is_part, page, post, read_form, read_period, redirect
+from nexus.ledgers.memory import exams
+from nexus.ledgers.memory.exams import PROBLEMS, Exam
 from nexus.memory.profile import MAX_TOKENS, OwnerProfile, versions
 from nexus.memory.recall.item import PATIENT_MS, Budget, Query, kinds
-from nexus.memory.views import conclusions, episodes, events
+from nexus.memory.views import conclusions, episodes, events, names
 from nexus.memory.views.conclusions import Kind
 
 BUDGETS: Final[tuple[Budget, ...]] = ("low", "mid", "high")
@@ -61,7 +63,7 @@ async def show_episode(request: Request, app: App) -> Response:
     """Show one episode."""
     view = await episodes.get(app.ledgers, request.path_params["id"])
     return await page(
-        request, "episode.html", active="memory", view=view, shown=parts.fit_beginning(view.said)
+        request, "episode.html", active="memory", view=view, shown=render.fit_beginning(view.said)
     )
 
 
@@ -124,7 +126,7 @@ async def reset_profile(request: Request, app: App) -> Response:
 async def show_event(request: Request, app: App) -> Response:
     """Show a message with what was said around it."""
     view = await events.get(app.ledgers, request.path_params["id"])
-    part = parts.cut_part(view.event.content, parts.read_position(request))
+    part = render.cut_part(view.event.content, render.read_position(request))
     if is_part(request):
         return await page(request, "part_whole.html", part=part)
     return await page(request, "event.html", active="memory", view=view, part=part)
@@ -142,6 +144,80 @@ def _find_largest_factor(answer: object) -> float:
     return max(parts, default=1.0) or 1.0
 
 
+_WIDTH: Final = 900
+_HEIGHT: Final = 180
+_LEFT: Final = 48
+_EDGE: Final = 16
+_MOST_EXAMS: Final = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One exam on the curve."""
+
+    x: float
+    y: float
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Curve:
+    """What share was found over time: one line for each sample and way of asking."""
+
+    lines: tuple[tuple[Point, ...], ...]
+    grid: tuple[tuple[float, str], ...]
+    width: int = _WIDTH
+    height: int = _HEIGHT
+    left: int = _LEFT
+
+
+async def show_exam(request: Request, app: App) -> Response:
+    """Show an exam, the last one unless another is named, and the curve of all."""
+    history = await app.ledgers.memory.read(exams.list_exams, _MOST_EXAMS)
+    wanted = request.query_params.get("id")
+    exam = next((each for each in history if wanted in (None, each.id)), None)
+    findings = await app.ledgers.memory.read(exams.load_findings, exam.id) if exam else []
+    answers = await app.ledgers.memory.read(exams.load_answers, exam.id) if exam else []
+    known = await names.load_entity_names(app.ledgers, [each.entity_id for each in answers])
+    found = exams.summarize(answers, known)
+    return await page(
+        request,
+        "exam.html",
+        active="memory",
+        exam=exam,
+        history=history,
+        findings={problem: [each for each in findings if each.problem == problem] for problem in PROBLEMS},
+        count_problem=exams.count_problem,
+        counted=found,
+        curve=draw_curve(history[::-1]),
+    )
+
+
+def draw_curve(history: list[Exam]) -> Curve | None:
+    """Draw exams from the oldest to the newest; None for fewer than two."""
+    if len(history) < 2:
+        return None
+    low = min(each.share for each in history)
+    bottom = max(0.0, int(low * 10 - 1) / 10)
+    step = (_WIDTH - _LEFT - 2 * _EDGE) / (len(history) - 1)
+    tall = _HEIGHT - 2 * _EDGE
+
+    def place(share: float) -> float:
+        return round(_EDGE + tall * (1 - (share - bottom) / (1 - bottom)), 1)
+
+    lines: dict[tuple[str, str | None], list[Point]] = {}
+    for number, each in enumerate(history):
+        point = Point(
+            x=round(_LEFT + _EDGE + number * step, 1),
+            y=place(each.share),
+            title=f"{clock.minute(each.created_at)}: {each.found} of {each.sampled}, "
+            + ", ".join(f"{name} {value}" for name, value in each.settings.items()),
+        )
+        lines.setdefault((each.sample_id, each.questioner), []).append(point)
+    grid = tuple((place(share), f"{share:.0%}") for share in (bottom, (1 + bottom) / 2, 1.0))
+    return Curve(lines=tuple(map(tuple, lines.values())), grid=grid)
+
+
 ROUTES = (
     get("/memory", recall),
     get("/memory/episodes", list_episodes),
@@ -154,4 +230,5 @@ ROUTES = (
     post("/memory/profile", write_profile),
     post("/memory/profile/reset", reset_profile),
     get("/events/{id}", show_event),
+    get("/memory/exam", show_exam),
 )

@@ -11,9 +11,8 @@ from nexus import clock
 from nexus.app import App
 from nexus.errors import MissingError, UsageError
 from nexus.gateway import push
-from nexus.gateway.dashboard.endpoint import get, keys_of, post, read_form, redirect
-from nexus.gateway.dashboard.render import page
-from nexus.gateway.refusals import plain_page
+from nexus.gateway.dashboard.render import get, keys_of, page, post, read_form, redirect
+from nexus.gateway.errors import plain_page
 from nexus.ledgers.runtime import push as subscriptions
 from nexus.secrets import digest
 

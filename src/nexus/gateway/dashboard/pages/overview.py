@@ -1,4 +1,4 @@
-"""The home page: what waits for the owner, what happened today, and what is wrong."""
+"""The home page: what waits for the owner, what happened today, what is wrong; and what was spent."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,7 @@ from nexus.app import App
 from nexus.automations import changes, improvement, reminders
 from nexus.broker.questions import summarize
 from nexus.gateway.dashboard import plots
-from nexus.gateway.dashboard.endpoint import get, redirect
-from nexus.gateway.dashboard.render import page
+from nexus.gateway.dashboard.render import get, page, read_number, redirect
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.views import address, automations, requests, sessions, usage
 from nexus.gateway.views.automations import AutomationLine
@@ -225,4 +224,24 @@ async def show_home(request: Request, app: App) -> Response:
     return await page(request, "home.html", active="", it=found, spark=plots.make_spark(found.days))
 
 
-ROUTES = (get("/", show_home),)
+async def show_usage(request: Request, app: App) -> Response:
+    """Show the last days, by day, model and automation."""
+    days = read_number(request, "days", 30, among=usage.RANGES_DAYS)
+    report = await usage.load_report(app.ledgers, app.config, days=days)
+    return await page(
+        request,
+        "usage.html",
+        active="usage",
+        report=report,
+        days=days,
+        ranges=usage.RANGES_DAYS,
+        plot=plots.stack_bars(report),
+        models=plots.make_bars(report.models),
+        automations=plots.make_bars(report.automations),
+    )
+
+
+ROUTES = (
+    get("/", show_home),
+    get("/usage", show_usage),
+)

@@ -8,8 +8,7 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.errors import MissingError, UsageError
-from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
-from nexus.gateway.dashboard.render import page
+from nexus.gateway.dashboard.render import Form, get, page, post, read_form, redirect
 from nexus.ledgers.identity import access
 from nexus.ledgers.identity.access import Granted
 from nexus.request import Memory

@@ -1,5 +1,6 @@
-"""Reminders: a list with what can be done about each, and the draft of one that was asked for in words."""
+"""Reminders and follow-ups: what the agent was asked to raise later, and the promises that it recognized."""
 
+import asyncio
 from datetime import datetime
 from typing import Final
 
@@ -11,10 +12,10 @@ from nexus.app import App
 from nexus.automations.reminders import build_draft
 from nexus.automations.when import When, check_zone
 from nexus.errors import NexusError, UsageError
-from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
-from nexus.gateway.dashboard.periods import read_period
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.render import get, is_part, page, post, read_form, read_period, redirect
 from nexus.gateway.errors import status_of
+from nexus.ledgers.memory.follow_ups import FollowUp, Status
+from nexus.roles.follow_ups.follow_ups import FollowUps, Hours, format_due
 
 _CHANNEL: Final = "web"
 _MAIN: Final = "main"
@@ -94,9 +95,55 @@ def _parse_moment(text: str) -> datetime | None:
         raise UsageError(f"`{text:.40}` is not an ISO 8601 time") from None
 
 
+_SHOWN: Final = 200
+_CLOSED: Final[dict[str, Status]] = {"done": "done", "wrong": "wrong"}
+
+
+async def list_follow_ups(request: Request, app: App) -> Response:
+    """Show the open follow-ups by due date, or all."""
+    shows_all = request.query_params.get("show") == "all"
+    found = await _open_follow_ups(app).load(None if shows_all else "open", _SHOWN)
+    return await page(
+        request,
+        "follow_ups.html",
+        active="automations",
+        follow_ups=await _format_dues(app, found),
+        shows_all=shows_all,
+        enabled=app.config.followups.enabled,
+    )
+
+
+async def change_follow_up(request: Request, app: App) -> Response:
+    """Mark a follow-up as done or wrong, or raise it again later."""
+    id_, to = request.path_params["id"], request.path_params["to"]
+    if to == "later":
+        words = (await read_form(request)).text("when") or "tomorrow"
+        found = await _open_follow_ups(app).postpone(id_, words)
+    elif to in _CLOSED:
+        found = await _open_follow_ups(app).close(id_, _CLOSED[to])
+    else:
+        raise UsageError(f"Unknown action for a follow-up: `{to:.40}`")
+    if is_part(request):
+        ((_, due),) = await _format_dues(app, [found])
+        return await page(request, "part_follow_up.html", it=found, due=due)
+    return redirect("/follow-ups")
+
+
+async def _format_dues(app: App, found: list[FollowUp]) -> list[tuple[FollowUp, str]]:
+    """Format when each is due, in the owner's time zone."""
+    hours = await asyncio.to_thread(Hours.of, app.config)
+    return [(each, format_due(each.due_at, hours.zone) if each.due_at else "") for each in found]
+
+
+def _open_follow_ups(app: App) -> FollowUps:
+    return FollowUps(app.ledgers, app.config, app.reminders.now)
+
+
 ROUTES = (
     get("/reminders", list_reminders),
     post("/reminders", save),
     post("/reminders/draft", show_draft),
     post("/reminders/{name}/{to}", change),
+    get("/follow-ups", list_follow_ups),
+    post("/follow-ups/{id}/{to}", change_follow_up),
 )

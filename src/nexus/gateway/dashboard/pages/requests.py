@@ -10,10 +10,8 @@ from starlette.responses import Response
 
 from nexus import clock
 from nexus.app import App
-from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import get, post, redirect
-from nexus.gateway.dashboard.periods import read_period
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard import render
+from nexus.gateway.dashboard.render import get, is_part, page, post, read_period, redirect
 from nexus.gateway.views import address, injections, requests
 from nexus.ledgers.runtime.trace import Node
 from nexus.runs import Totals
@@ -139,10 +137,10 @@ async def list_requests(request: Request, app: App) -> Response:
 async def show_request(request: Request, app: App) -> Response:
     """Show one request with all that it led to."""
     trace = await requests.load_trace(app.ledgers, request.path_params["id"])
-    part = parts.cut_part(trace.answered or "", parts.read_position(request, "answer"))
+    part = render.cut_part(trace.answered or "", render.read_position(request, "answer"))
     if is_part(request) and "answer" in request.query_params:
         return await page(request, "part_answered.html", part=part)
-    rows, rest = await asyncio.to_thread(lay_out, trace.node, parts.read_position(request))
+    rows, rest = await asyncio.to_thread(lay_out, trace.node, render.read_position(request))
     if is_part(request):
         return await page(request, "part_trace.html", rows=rows, rest=rest)
     root = trace.request.root_request_id if trace.request else trace.node.id

@@ -12,9 +12,7 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.config import Config
-from nexus.gateway.dashboard.endpoint import get
-from nexus.gateway.dashboard.periods import read_period
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.render import get, is_part, page, read_period
 from nexus.gateway.views import address, automations, sessions
 from nexus.gateway.views.settings import list_sections
 from nexus.ledgers import sql

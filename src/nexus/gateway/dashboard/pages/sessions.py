@@ -7,10 +7,8 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.errors import UsageError
-from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import get, post, read_form, redirect
-from nexus.gateway.dashboard.periods import read_period
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard import render
+from nexus.gateway.dashboard.render import get, is_part, page, post, read_form, read_period, redirect
 from nexus.gateway.views import address, sessions
 from nexus.ledgers.agents import sessions as stored
 
@@ -45,7 +43,7 @@ async def show_session(request: Request, app: App) -> Response:
     """Show one session's transcript, its newest part."""
     session = await sessions.get(app.ledgers, request.path_params["label"])
     cursor = request.query_params.get("cursor")
-    found = parts.fit_messages(await sessions.load_transcript(app.ledgers, session.id, cursor=cursor))
+    found = render.fit_messages(await sessions.load_transcript(app.ledgers, session.id, cursor=cursor))
     if is_part(request) and cursor:
         return await page(request, "part_transcript.html", found=found, session=session)
     return await page(
@@ -61,7 +59,7 @@ async def show_session(request: Request, app: App) -> Response:
 async def show_message(request: Request, app: App) -> Response:
     """Show one message in its full length, a part at a time."""
     found = await sessions.get_message(app.ledgers, request.path_params["id"])
-    part = parts.cut_part(found.content, parts.read_position(request))
+    part = render.cut_part(found.content, render.read_position(request))
     if is_part(request):
         return await page(request, "part_whole.html", part=part)
     return await page(request, "message.html", active="sessions", message=found, part=part)

@@ -21,8 +21,7 @@ from nexus.broker.budgets import Budgets
 from nexus.config import Config
 from nexus.config_file import Change, Value
 from nexus.errors import ConfigError, NexusError, UsageError
-from nexus.gateway.dashboard.endpoint import get, keys_of, post, read_form, redirect
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.render import get, is_part, keys_of, page, post, read_form, redirect
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.errors import status_of
 from nexus.gateway.views import settings

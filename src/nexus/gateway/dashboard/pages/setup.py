@@ -18,8 +18,7 @@ from nexus.broker.agent.providers import PROVIDERS, Choice, Offer, Provider
 from nexus.broker.budgets import Budgets
 from nexus.config import Config, ProviderConfig
 from nexus.errors import MissingError, ModelError, ModelFileError, NexusError, UsageError
-from nexus.gateway.dashboard.endpoint import Form, get, post, read_form, redirect
-from nexus.gateway.dashboard.render import page
+from nexus.gateway.dashboard.render import Form, get, page, post, read_form, redirect
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.errors import status_of
 from nexus.settings import refuse_credentials
