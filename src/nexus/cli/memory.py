@@ -12,14 +12,15 @@ import click
 from nexus import clock
 from nexus.cli import memory_conclusions, memory_exam, memory_views
 from nexus.cli.memory_preview import preview_option, preview_settings, print_preview, without
-from nexus.cli.memory_views import limit_option, person, print_found, print_log, with_memory
+from nexus.cli.memory_views import describe_fact, limit_option, person, print_found, print_log, with_memory
 from nexus.cli.place import json_option, open_home, print_json, print_unicode_json, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import shorten_id
 from nexus.ledgers.memory.reviews import Decision
 from nexus.memory.operations import Memory
-from nexus.memory.views import plain as views
+from nexus.memory.views import facts as fact_views
+from nexus.memory.views.facts import WHOLE
 from nexus.text import pluralize
 
 # Models and recall are imported where they are used: most of these commands need neither.
@@ -160,8 +161,8 @@ def review(
     if preview:
         raise UsageError("Nothing to preview", hint="Pass --accept, --reject or --undo with it.")
     since = clock.timestamp(clock.now() - timedelta(days=days))
-    found = with_ledgers(ctx, views.to_review, since=since, limit=limit)
-    print_found(found, print_log, as_json=as_json, otherwise="Nothing to review.")
+    found = with_ledgers(ctx, fact_views.load_to_review, since=since, limit=limit, characters=WHOLE).items
+    print_found(found, print_log, describe_fact, as_json=as_json, otherwise="Nothing to review.")
 
 
 def _decide(ctx: click.Context, fact_id: str, decision: Decision, done: str, *, as_json: bool) -> None:

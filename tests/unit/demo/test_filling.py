@@ -25,7 +25,8 @@ from nexus.ledgers.agents import history
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import automations, injections, requests, trace
 from nexus.memory.conclusions import mental_models, observations
-from nexus.memory.views import plain as views
+from nexus.memory.views import entities as entity_views
+from nexus.memory.views import facts as fact_views
 from nexus.roles.bundled import bundled_plugins
 
 _UNTIL = datetime(2026, 5, 31, 18, tzinfo=UTC)
@@ -102,12 +103,12 @@ async def test_requests_ended_in_every_way_and_one_has_workers(month: Home) -> N
 
 async def test_what_changed_over_time_is_there_with_what_was_before(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
-        lived = await views.timeline(ledgers, "Clara Holm")
-        pairs = await views.candidates(ledgers, status=None, entities=None)
-    places = [fact["fact"] for fact in lived if fact["relation_type"] == "LIVES_IN"]
+        lived = await fact_views.load_log(ledgers, "Clara Holm")
+        pairs = await entity_views.load_candidates(ledgers, status=None)
+    places = [fact.fact for fact in lived if fact.relation_type == "LIVES_IN"]
     assert "Aarhus" in places[0]
     assert "lives in Rotterdam now" in places[1]
-    assert sorted(pair["status"] for pair in pairs) == ["accepted", "pending", "rejected"]
+    assert sorted(pair.status for pair in pairs) == ["accepted", "pending", "rejected"]
 
 
 async def test_conclusions_have_versions_and_hold_while_nothing_replaces_their_facts(month: Home) -> None:
@@ -141,13 +142,14 @@ async def test_the_bundled_automations_are_registered_when_it_ends(month: Home) 
 
 async def test_what_was_injected_leads_to_the_message_that_it_was_learned_from(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
-        known = await views.timeline(ledgers, "Clara Holm")
-        moved = next(fact for fact in known if "lives in Rotterdam now" in fact["fact"])
-        (when,) = await ledgers.runtime.read(injections.of_item, item_id=moved["id"])
+        known = await fact_views.load_log(ledgers, "Clara Holm")
+        moved = next(fact for fact in known if "lives in Rotterdam now" in fact.fact)
+        (when,) = await ledgers.runtime.read(injections.of_item, item_id=moved.id)
         offered = await ledgers.runtime.read(injections.of_root, root_request_id=when.root_request_id)
     assert {each.injected for each in offered} == {True, False}
     assert when.used
-    assert moved["said"]["text"].startswith("We are here!")
+    assert moved.said is not None
+    assert moved.said.content.startswith("We are here!")
 
 
 async def test_what_automations_spent_is_told_apart_and_one_message_met_its_budget(month: Home) -> None:

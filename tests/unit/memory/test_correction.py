@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from nexus.cli.memory_views import describe_fact
 from nexus.errors import MissingError, UsageError
 from nexus.ledgers import Ledgers, forgetting, sql
 from nexus.ledgers.identity import senders
@@ -14,7 +15,6 @@ from nexus.memory.profile import OwnerProfile
 from nexus.memory.recall.item import Query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.views import facts as fact_views
-from nexus.memory.views import plain as views
 from nexus.memory.writing import Provenance
 
 OWNER = Provenance(actor="person:mona", kind="owner")
@@ -83,8 +83,9 @@ async def test_a_fact_is_known_by_the_end_of_its_id(memory: Memory, ledgers: Led
     assert (await memory.decide(shorten_id(new).lower(), "pin", OWNER)).is_pinned
     target = await forgetting.find(ledgers, forgetting.fact, wanted=shorten_id(new))
     assert target.value == new
-    (change,) = await views.changes(ledgers)
-    assert (change["id"], change["replaced_by"]["fact"]) == (old, "Sarah works at Mistral")
+    (change,) = await fact_views.load_changes(ledgers)
+    assert change.replaced_by is not None
+    assert (change.id, change.replaced_by.fact) == (old, "Sarah works at Mistral")
     for too_little in (new[-3:], "______", ""):
         with pytest.raises(MissingError, match="Unknown fact"):
             await memory.decide(too_little, "pin", OWNER)
@@ -112,8 +113,8 @@ async def test_a_rejected_fact_is_not_recalled_until_that_is_taken_back(
     assert await _recalled(ledgers, "Where does Sarah work?") == ["Sarah works at Anthropic"]
     await memory.decide(fact, "reject", OWNER, reason="never said so")
     assert await _recalled(ledgers, "Where does Sarah work?") == []
-    (shown,) = await views.facts(ledgers)
-    assert shown["review"] == "reject", "it stays in the log"
+    (shown,) = await fact_views.load_newest(ledgers)
+    assert shown.state.verdict == "reject", "it stays in the log"
     await memory.decide(fact, "reopen", OWNER)
     assert await _recalled(ledgers, "Where does Sarah work?") == ["Sarah works at Anthropic"]
     log = await ledgers.memory.read(sql.rows, "SELECT decision, actor, reason FROM fact_reviews ORDER BY seq")
@@ -200,7 +201,7 @@ async def test_a_fact_is_forgotten_with_its_decisions_and_conclusions(
     assert plan.removed == {"memory.facts": 1, "memory.fact_reviews": 1}
     report = await forgetting.forget(ledgers, target, actor="owner")
     assert report is not None
-    assert [each["id"] for each in await views.facts(ledgers)] == [kept]
+    assert [each.id for each in await fact_views.load_newest(ledgers)] == [kept]
     data = (ledgers.home.data / "memory.db").read_bytes()
     assert b"Anthropic" not in data
     with pytest.raises(MissingError, match="Unknown fact"):
@@ -233,7 +234,7 @@ async def test_what_somebody_writes_by_hand_says_who_where_and_when(memory: Memo
     added = (await memory.add({"about": "sarah", "fact": "Sarah likes tea"}, on_dashboard))["id"]
     sails = {"about": "sarah", "fact": "Sarah sails", "event": "evt_1"}
     learned = (await memory.run("fact", sails, at_terminal))["id"]
-    told = {fact["id"]: fact for fact in await views.timeline(ledgers, "sarah")}
+    told = {each.id: describe_fact(each) for each in await fact_views.load_log(ledgers, "sarah")}
     for id_, by, channel in ((new, "mona", "cli"), (added, "owner", "dashboard")):
         said = told[id_]["said"]
         assert (said["sender"], said["channel"], said["at"]) == (by, channel, told[id_]["created_at"])

@@ -12,7 +12,6 @@ from nexus.memory.operations import Memory
 from nexus.memory.recall.item import Kind, Query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.views import episodes as episode_views
-from nexus.memory.views import plain as views
 
 START = datetime(2026, 2, 13, 10, tzinfo=UTC)
 RARE = {"keel", "mooring", "survey", "aubergine", "kiel", "gutachten", "liegeplatz"}
@@ -117,10 +116,10 @@ async def test_every_episode_has_a_title_and_a_summary_wherever_it_is_shown(open
 
     # As a home holds them that an older version has made.
     await opened.memory.write(sql.run, empty)
-    listed = await views.episodes(opened)
+    listed = await episode_views.load_newest(opened)
     page = await episode_views.load_page(opened)
     expected = {made.episode_ids[place]: row for place, row in enumerate(stored)}
-    assert {each["id"]: (each["title"], each["summary"]) for each in listed} == expected
+    assert {each.id: (each.title, each.summary) for each in listed} == expected
     assert {each.id: (each.title, each.summary) for each in page.items} == expected
     one = await episode_views.get(opened, made.episode_ids[0])
     assert one.episode.title == stored[0][0]

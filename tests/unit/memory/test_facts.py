@@ -10,7 +10,7 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.events import NewEvent
 from nexus.memory.operations import Memory
-from nexus.memory.views import plain as views
+from nexus.memory.views import facts as fact_views
 from nexus.memory.writing import Provenance
 
 TYLER = [
@@ -31,9 +31,9 @@ async def test_four_observations_over_two_years_come_back_in_order(opened: Ledge
         observed = {"source": "tyler", "type": "WORKS_AT", "fact": fact, "confidence": confidence}
         await memory.run("relationship", observed)
 
-    log = await views.timeline(opened, "tyler")
+    log = await fact_views.load_log(opened, "tyler")
 
-    assert [(fact["at"][:10], fact["fact"], fact["confidence"]) for fact in log] == TYLER
+    assert [(fact.at[:10], fact.fact, fact.confidence) for fact in log] == TYLER
     specified = (
         "SELECT fact, confidence, created_at FROM relationships "
         "WHERE source_entity_id = 'tyler' AND relation_type = 'WORKS_AT' ORDER BY created_at ASC"
@@ -49,7 +49,7 @@ async def test_the_same_observation_ten_times_is_ten_rows(opened: Ledgers) -> No
 
     found = await rows(opened, "SELECT count(*), count(DISTINCT id), count(DISTINCT valid_at) FROM facts")
     assert found == [(10, 10, 1)]
-    assert len(await views.timeline(opened, "museum")) == 10
+    assert len(await fact_views.load_log(opened, "museum")) == 10
 
 
 async def test_what_was_learned_late_stands_where_it_was_true(opened: Ledgers) -> None:
@@ -57,10 +57,10 @@ async def test_what_was_learned_late_stands_where_it_was_true(opened: Ledgers) -
     await memory.run("fact", {"about": "ada", "fact": "Ada moved to Rome", "as_of": "2024-05-01"})
     await memory.run("fact", {"about": "ada", "fact": "Ada lived in Oslo", "as_of": "2020-05-01"})
 
-    log = await views.timeline(opened, "ada")
+    log = await fact_views.load_log(opened, "ada")
 
-    assert [fact["fact"] for fact in log] == ["Ada lived in Oslo", "Ada moved to Rome"]
-    assert all(fact["created_at"] > "2026" for fact in log)
+    assert [fact.fact for fact in log] == ["Ada lived in Oslo", "Ada moved to Rome"]
+    assert all(fact.created_at > "2026" for fact in log)
 
 
 async def test_an_observation_names_its_source(opened: Ledgers) -> None:
@@ -83,11 +83,12 @@ async def test_an_observation_names_its_source(opened: Ledgers) -> None:
         Provenance(actor="writer", kind="writer", event_id=event, episode_id=talk["id"], request_id="req_1"),
     )
 
-    (fact,) = await views.timeline(opened, "rome")
+    (fact,) = await fact_views.load_log(opened, "rome")
 
-    assert (fact["id"], fact["source_name"], fact["target_name"]) == (written["id"], "ada", "museum")
-    assert (fact["said"]["sender"], fact["said"]["text"]) == ("Ada", "I left the museum")
-    assert (fact["source_episode_id"], fact["source_request_id"]) == (talk["id"], "req_1")
+    assert (fact.id, fact.source_name, fact.target_name) == (written["id"], "ada", "museum")
+    assert fact.said is not None
+    assert (fact.said.sender, fact.said.content) == ("Ada", "I left the museum")
+    assert (fact.source_episode_id, fact.source_request_id) == (talk["id"], "req_1")
     assert await rows(
         opened,
         "SELECT episode_id, relationship_id, source_type, extracted_fact FROM episode_relationship_mentions",
@@ -119,8 +120,8 @@ async def test_unknown_types_pass_through(opened: Ledgers) -> None:
     )
     await memory.run("relationship", {"source": "4711", "type": "HUMS_AT", "fact": "It hums at 50 Hz"})
 
-    (fact,) = await views.timeline(opened, "x-ray")
-    assert (fact["relation_type"], fact["source_entity_id"]) == ("HUMS_AT", "x")
+    (fact,) = await fact_views.load_log(opened, "x-ray")
+    assert (fact.relation_type, fact.source_entity_id) == ("HUMS_AT", "x")
 
 
 async def test_facts_of_merged_entities_are_one_log_and_part_again(opened: Ledgers) -> None:
@@ -132,15 +133,19 @@ async def test_facts_of_merged_entities_are_one_log_and_part_again(opened: Ledge
     await memory.run("fact", {"about": "sara", "fact": "Written to the merged one"})
     await memory.run("fact", {"about": "Sara C", "fact": "Written to the name"})
 
-    assert len(await views.timeline(opened, "Sara C")) == len(await views.timeline(opened, "sarah")) == 4
+    assert (
+        len(await fact_views.load_log(opened, "Sara C"))
+        == len(await fact_views.load_log(opened, "sarah"))
+        == 4
+    )
 
     await memory.run("unmerge", {"entity": "Sara C"})
 
-    assert [fact["fact"] for fact in await views.timeline(opened, "sara")] == [
+    assert [fact.fact for fact in await fact_views.load_log(opened, "sara")] == [
         "Sara C likes tea",
         "Written to the merged one",
     ]
-    assert [fact["fact"] for fact in await views.timeline(opened, "sarah")] == [
+    assert [fact.fact for fact in await fact_views.load_log(opened, "sarah")] == [
         "Sarah Chen likes tea",
         "Written to the name",
     ]

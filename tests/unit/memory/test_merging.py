@@ -8,7 +8,8 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
 from nexus.memory.operations import Memory
 from nexus.memory.upkeep import review
-from nexus.memory.views import plain as views
+from nexus.memory.views import entities as entity_views
+from nexus.memory.views import facts as fact_views
 from nexus.memory.views.names import find_family
 from nexus.memory.writing import Provenance
 
@@ -77,25 +78,25 @@ async def test_forgetting_a_merged_entity_takes_the_whole_of_it(memory: Memory) 
         ]
     )
     assert left == [1, 0]
-    assert [fact["source_entity_id"] for fact in await views.facts(opened)] == ["c"]
+    assert [fact.source_entity_id for fact in await fact_views.load_newest(opened)] == ["c"]
     keys = "SELECT count(*) FROM alias_keys WHERE alias_id NOT IN (SELECT id FROM entity_aliases)"
     assert await opened.identity.read(lambda c: c.execute(keys).get) == 0
 
 
 async def test_company_makes_a_candidate_of_a_name_within_a_name(memory: Memory) -> None:
     await memory.run("entity", {"id": "anna", "name": "Anna", "type": "Person"})
-    assert await views.candidates(memory.ledgers) == []
+    assert await entity_views.load_candidates(memory.ledgers) == ()
     for who in ("a", "anna"):
         for other in ("b", "c"):
             await memory.run("relationship", {"source": who, "target": other, "type": "KNOWS", "fact": "…"})
 
     assert await review(memory.ledgers) == 1
 
-    (pair,) = await views.candidates(memory.ledgers)
-    assert {pair["entity_a_id"], pair["entity_b_id"]} == {"a", "anna"}
-    assert [reason["signal"] for reason in pair["reasons"]] == ["name within name", "shared context"]
+    (pair,) = await entity_views.load_candidates(memory.ledgers)
+    assert set(pair.entities) == {"a", "anna"}
+    assert [reason.signal for reason in pair.reasons] == ["name within name", "shared context"]
     await merge(memory, "anna", "a")
-    assert await views.candidates(memory.ledgers) == []
+    assert await entity_views.load_candidates(memory.ledgers) == ()
     assert await review(memory.ledgers) == 0
 
 

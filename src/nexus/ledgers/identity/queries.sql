@@ -207,24 +207,14 @@ WHERE next IS NULL AND lower(type) = 'person' ORDER BY up.id
 -- name: are_people
 SELECT id FROM entities WHERE id IN (SELECT value FROM json_each(?)) AND lower(type) = 'person' ORDER BY id
 
--- name: listed_entities
-SELECT id, type, canonical_name, summary, created_at, updated_at FROM entities
-WHERE merged_into IS NULL
-  AND (:type IS NULL OR lower(type) = lower(:type))
-  AND (:like IS NULL OR id IN (
-    SELECT root_id FROM entity_roots WHERE id IN (
-      SELECT entity_id FROM entity_aliases WHERE normalized LIKE :like ESCAPE '\'
-      UNION SELECT id FROM entities WHERE normalized_name LIKE :like ESCAPE '\')))
-ORDER BY updated_at DESC, id DESC LIMIT :limit
-
 -- name: entities_before
 SELECT id, type, canonical_name, summary, created_at, updated_at FROM entities
-WHERE merged_into IS NULL AND (updated_at, id) < (:at, :id) AND updated_at >= :since AND (:type IS NULL OR type = :type)
+WHERE merged_into IS NULL AND (updated_at, id) < (:at, :id) AND updated_at >= :since AND (:type IS NULL OR lower(type) = lower(:type))
 ORDER BY updated_at DESC, id DESC LIMIT :limit
 
 -- name: matching_entities_before
 SELECT id, type, canonical_name, summary, created_at, updated_at FROM entities
-WHERE merged_into IS NULL AND (updated_at, id) < (:at, :id) AND updated_at >= :since AND (:type IS NULL OR type = :type)
+WHERE merged_into IS NULL AND (updated_at, id) < (:at, :id) AND updated_at >= :since AND (:type IS NULL OR lower(type) = lower(:type))
   AND id IN (
     SELECT root_id FROM entity_roots WHERE id IN (
       SELECT entity_id FROM entity_aliases WHERE normalized LIKE :like ESCAPE '\'

@@ -27,7 +27,7 @@ from nexus.memory.views.page import (
 )
 
 _SOURCE_CHARACTERS = 400
-_WHOLE = 1 << 30
+WHOLE = 1 << 30
 _CHAIN = 30
 _RIVALS = 10
 
@@ -190,7 +190,7 @@ async def load_log(ledgers: Ledgers, reference: str, *, limit: int = 1_000) -> l
     """Load the observation log of what a name or an id means, in the order in which things were true."""
     bindings = {"entities": json.dumps(await names.find_family(ledgers, reference)), "limit": limit}
     found = await ledgers.memory.read(sql.rows, sql.queries("memory")["facts_of"], bindings)
-    return await describe(ledgers, found, _WHOLE)
+    return await describe(ledgers, found, WHOLE)
 
 
 async def load_newest(
@@ -200,13 +200,13 @@ async def load_newest(
     match = match_all(words(matching)) if matching and words(matching) else None
     bindings = {"match": match, "type": type_, "limit": limit}
     found = await ledgers.memory.read(sql.rows, sql.queries("memory")["newest_facts"], bindings)
-    return await describe(ledgers, found, _WHOLE)
+    return await describe(ledgers, found, WHOLE)
 
 
 async def load_changes(ledgers: Ledgers, *, limit: int = 50) -> list[Fact]:
     """Load the facts that were replaced last, each with what holds now; the latest change last."""
     found = await ledgers.memory.read(sql.rows, sql.queries("memory")["facts_replaced"], {"limit": limit})
-    return await describe(ledgers, found, _WHOLE)
+    return await describe(ledgers, found, WHOLE)
 
 
 async def describe(

@@ -12,6 +12,7 @@ from nexus.ledgers.text import storable
 from nexus.memory import merging
 from nexus.memory.normalisation import normalize
 from nexus.memory.references import find_meant
+from nexus.memory.views.page import LAST
 
 _NEAR: Final = 5
 
@@ -36,8 +37,8 @@ def like(text: str) -> str:
 
 def _unknown_entity(connection: apsw.Connection, reference: str) -> MissingError:
     word = max(normalize(reference).split() or [""], key=len)
-    bindings = {"type": None, "like": like(word[:3]), "limit": _NEAR}
-    query = sql.queries("identity")["listed_entities"]
+    bindings = {"type": None, "like": like(word[:3]), "since": "", "at": LAST, "id": "", "limit": _NEAR}
+    query = sql.queries("identity")["matching_entities_before"]
     near = sql.rows(connection, query, bindings) if word else []
     listed = ", ".join(f"{row[2]} ({row[0]})" for row in near)
     return MissingError(

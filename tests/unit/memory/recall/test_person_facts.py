@@ -5,7 +5,7 @@ from nexus.memory.embedding.vectors import KINDS, sources
 from nexus.memory.operations import Memory
 from nexus.memory.recall.item import Query
 from nexus.memory.recall.recall import Recall
-from nexus.memory.views import plain as views
+from nexus.memory.views import entities as entity_views
 from nexus.request import Visibility
 from unit.memory.recall.homes import LONG_MS, NOW
 
@@ -55,7 +55,7 @@ async def test_what_was_said_last_comes_first_in_whatever_order_it_was_read(open
         await memory.run("person-fact", {**moved, "value": value, "as_of": f"{year}-01-01T00:00:00Z"})
     (text,) = await _texts(opened, "What is Hana's address?")
     assert "address Third Street; address Second Street; address First Street" in text
-    shown = await views.show(opened, "Hana")
-    assert [(fact["value"], fact["as_of"][:4]) for fact in shown["person_facts"]] == [
+    shown = await entity_views.get(opened, "Hana")
+    assert [(fact.value, (fact.as_of or "")[:4]) for fact in shown.person_facts] == [
         ("First Street", "2020"), ("Second Street", "2022"), ("Third Street", "2024"),
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from nexus.memory.recall.item import Link, Query, Sighting
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.search import Arm
 from nexus.memory.succession import derive
-from nexus.memory.views import plain as views
+from nexus.memory.views import facts as fact_views
 from nexus.memory.writing import Provenance
 from nexus.request import Visibility
 from unit.memory.recall.homes import ANN, LONG_MS, NOW, WordHashes, know_people, learn, run, say
@@ -153,11 +153,12 @@ async def test_the_timeline_and_the_list_of_facts_show_what_replaced_a_fact(open
     await know_people(opened)
     old, new = await learn(opened, fact(OLD, 1), fact(NEW, 6))
     await ready(opened)
-    for listed in (await views.timeline(opened, "Ann Keller"), await views.facts(opened)):
-        replaced = {each["id"]: each["replaced_by"] for each in listed}
+    for listed in (await fact_views.load_log(opened, "Ann Keller"), await fact_views.load_newest(opened)):
+        replaced = {each.id: each.replaced_by for each in listed}
         assert replaced[new] is None
-        assert replaced[old] is not None
-        assert (replaced[old]["id"], replaced[old]["basis"]) == (new, "judged")
+        successor = replaced[old]
+        assert successor is not None
+        assert (successor.id, successor.basis) == (new, "judged")
 
 
 async def test_a_writer_may_state_what_a_fact_replaces(opened: Ledgers) -> None:
@@ -169,7 +170,7 @@ async def test_a_writer_may_state_what_a_fact_replaces(opened: Ledgers) -> None:
         old: memory.Successor(
             id=made["id"],
             fact="Ann has taken to coffee",
-            at=(await views.facts(opened))[-1]["at"],
+            at=(await fact_views.load_newest(opened))[-1].at,
             confidence=1.0,
             basis="stated",
         )
