@@ -25,7 +25,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("nexus.cli.demo:demo", "Create a sample home with a made-up month of data."),
         "up": ("nexus.cli.up:up", "Run Nexus: agents, API and dashboard."),
         "connect": ("nexus.cli.connect:connect", "Show what can be connected, what is, and how."),
-        "login": ("nexus.cli.login:login", "Print a dashboard login link or the API token."),
+        "login": ("nexus.cli.up:login", "Print a dashboard login link or the API token."),
         "status": ("nexus.cli.status:status", "Show a summary of the home."),
         "doctor": ("nexus.cli.doctor:doctor", "Diagnose and repair problems."),
     },
@@ -42,7 +42,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Memory": {
         "recall": ("nexus.cli.recall:recall", "Search the memory."),
-        "reflect": ("nexus.cli.reflect:reflect", "Answer a question from the memory, with sources."),
+        "reflect": (
+            "nexus.cli.memory_conclusions:reflect",
+            "Answer a question from the memory, with sources.",
+        ),
         "memory": ("nexus.cli.memory:memory", "See and correct what Nexus knows: facts, people, changes."),
         "mcp": ("nexus.cli.mcp:mcp", "Connect other agents to this memory over MCP."),
         "import": ("nexus.cli.transfer:import_", "Import chat or mail history, or an exported home."),

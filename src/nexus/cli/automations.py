@@ -1,12 +1,15 @@
 """`nexus automations`: register, inspect, test and roll back what runs at hook points."""
 
 import json
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast, get_args
 
 import click
+import tomlkit
 
+from nexus import config_file
 from nexus.automations import changes, hook_points, registration, registry, workspace
 from nexus.automations import improvement as waiting
 from nexus.automations.changes import AutomationRequest, Changes
@@ -19,9 +22,10 @@ from nexus.cli.automations_place import (
     print_invocation,
     print_list,
 )
-from nexus.cli.held import approve_settings, load_waiting_settings, not_waiting_error
 from nexus.cli.place import json_option, print_json, printable
-from nexus.errors import AutomationError, UsageError
+from nexus.errors import AutomationError, ConfigError, NexusError, UsageError
+from nexus.home import Home
+from nexus.ledgers import quarantine
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.automations import Automation
@@ -219,13 +223,15 @@ def approve(
             if changes.is_proposal(each)
             or (each.status == "disabled" and each.disabled_reason == rows.IMPORTED)
         }
-        imported = load_waiting_settings(place.home)
+        imported = _load_waiting_settings(place.home)
         if not names and not settings and not everything:
             _print_waiting(place, list(waiting.values()), imported, as_json=as_json)
             return
         for name in waiting if everything else names:
             if name not in waiting:
-                raise not_waiting_error(name)
+                raise NexusError(
+                    f"`{name}` isn't waiting for approval", hint="`nexus automations approve` lists what is."
+                )
             row = waiting[name]
             if changes.is_proposal(row):
                 row = changes.approve(place.home, place.write, row, trust=trust)
@@ -233,8 +239,33 @@ def approve(
                 registration.approve(place.home, place.write, row, trust=trust)
             click.echo(f"Approved {row.name}: it runs at {row.hook_point}.")
         if imported and (settings or everything):
-            approve_settings(place.home)
+            _approve_settings(place.home)
             click.echo("Approved the imported settings. Restart Nexus to apply them.")
+
+
+def _load_waiting_settings(home: Home) -> dict[str, dict[str, Any]]:
+    """Load the imported settings that wait for approval, by section."""
+    file = quarantine.imported_settings(home)
+    if not file.is_file():
+        return {}
+    return cast("dict[str, dict[str, Any]]", tomllib.loads(file.read_text(encoding="utf-8")))
+
+
+def _approve_settings(home: Home) -> None:
+    """Write the imported settings to config.toml."""
+    waiting = _load_waiting_settings(home)
+    text = home.config_file.read_text(encoding="utf-8")
+    document = cast("dict[str, Any]", tomlkit.parse(text))
+    wanted = tomllib.loads(text)
+    for section, table in waiting.items():
+        for place in (document, wanted):
+            place.setdefault(section, {}).update(table)
+    approved = tomlkit.dumps(cast("Any", document))
+    if tomllib.loads(approved) != wanted:
+        file = quarantine.imported_settings(home)
+        raise ConfigError("config.toml can't be edited automatically", hint=f"Copy the settings from {file}.")
+    config_file.write(home.config_file, approved)
+    quarantine.imported_settings(home).unlink(missing_ok=True)
 
 
 def _print_waiting(

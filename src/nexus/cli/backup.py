@@ -9,7 +9,6 @@ import click
 
 from nexus import config
 from nexus.cli.display import show_progress
-from nexus.cli.held import TRUST, print_held
 from nexus.cli.place import format_size, json_option, locate_home, print_json
 from nexus.config import EngineConfig
 from nexus.errors import CareError, ConfigError
@@ -18,9 +17,26 @@ from nexus.ledgers import backup as care
 from nexus.ledgers.backup import Manifest
 from nexus.ledgers.forgetting import Beside, Nothing
 from nexus.ledgers.forgetting.restoring import Returned
+from nexus.ledgers.quarantine import Held
 from nexus.text import pluralize
 
 _IDENTITY: Final = "The private key of an encrypted backup, as `age-keygen` writes it, or an SSH key."
+
+
+TRUST: Final = "Enable its automations, hooks and settings. Only for files you created yourself."
+
+
+def print_held(held: Sequence[Held]) -> None:
+    """Print what arrived disabled, and how to enable it."""
+    if not held:
+        return
+    click.echo(f"Disabled until you approve: {pluralize(len(held), 'item')}.")
+    for each in held:
+        click.echo(f"  {each}")
+    if any(each.kind == "skill" for each in held):
+        click.echo("Review skills with `nexus skills enable NAME`.")
+    if any(each.kind != "skill" for each in held):
+        click.echo("Review them, then run `nexus automations approve`.")
 
 
 @click.command()

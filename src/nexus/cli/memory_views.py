@@ -52,7 +52,7 @@ def with_memory(ctx: click.Context, work: Callable[[Memory], Awaitable[T]]) -> T
 def print_found(
     found: Sequence[T],
     print_rows: Callable[[Sequence[T]], None],
-    describe: Callable[[T], dict[str, Any]],
+    describe: Callable[[T], object] = lambda each: each,
     *,
     as_json: bool,
     otherwise: str = "No results.",

@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from nexus.cli.backup import print_returned
+from nexus.cli.backup import TRUST, print_held, print_returned
 from nexus.cli.display import show_progress
-from nexus.cli.held import TRUST, print_held
 from nexus.cli.place import json_option, locate_home
 from nexus.errors import UsageError
 from nexus.ledgers import transfer

@@ -1,4 +1,4 @@
-"""`nexus up`: run the home in the foreground until it is told to stop."""
+"""`nexus up` and `nexus login`: run the home in the foreground, and let a browser into its dashboard."""
 
 import asyncio
 import sys
@@ -7,8 +7,8 @@ from dataclasses import replace
 import click
 
 from nexus import heap
-from nexus.cli.place import open_home
-from nexus.serving import Serving
+from nexus.cli.place import note, open_home
+from nexus.serving import Serving, serving
 
 _SWITCH_S = 0.0005
 
@@ -39,9 +39,33 @@ def up(ctx: click.Context, host: str | None, port: int | None, as_json: bool) ->
     # Imported here, because the web server takes longer than `--help` may.
     from nexus.gateway.listener import bind_socket
 
-    with Serving(home) as serving, bind_socket(gateway.host, gateway.port) as listening:
+    with Serving(home) as claim, bind_socket(gateway.host, gateway.port) as listening:
         # The libraries behind it take seconds: a port that is taken is reported before.
         with heap.import_libraries():
             from nexus.cli.up_running import run
 
-        asyncio.run(run(home, replace(config, gateway=gateway), serving, listening, as_json=as_json))
+        asyncio.run(run(home, replace(config, gateway=gateway), claim, listening, as_json=as_json))
+
+
+@click.command()
+@click.option("--token", is_flag=True, help="Print the API token instead.")
+@click.pass_context
+def login(ctx: click.Context, token: bool) -> None:
+    """Print a dashboard login link that works once, within ten minutes.
+
+    Nexus must be running: `nexus up`.
+    """
+    home, _ = open_home(ctx)
+    if token:
+        click.echo(home.token())
+        return
+    if (service := serving(home)) is not None:
+        service.await_response(note)
+    # Imported here, because it takes longer than `nexus login --token` may.
+    from nexus.client import Client
+
+    async def print_link() -> None:
+        async with Client.connect(home, notify=note) as client:
+            click.echo(await client.login_url())
+
+    asyncio.run(print_link())

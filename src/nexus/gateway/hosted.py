@@ -32,7 +32,7 @@ from nexus.config import ChannelConfig, GatewayConfig
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import NexusError
 from nexus.gateway import admin
-from nexus.gateway.admin_page import who
+from nexus.gateway.admin import who
 from nexus.gateway.dependencies import SERVED, Served
 from nexus.gateway.errors import refusal, try_later
 from nexus.gateway.forwarding import FORWARDED_TO, Router, refuse_misdirected

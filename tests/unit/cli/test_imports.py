@@ -86,7 +86,7 @@ def test_a_home_is_served_before_the_agent_library_is_imported() -> None:
     assert not _imported(_UP) & ({"dbos"} | _AGENT)
 
 
-@pytest.mark.parametrize("module", ["run", "chat", "login", "recall"])
+@pytest.mark.parametrize("module", ["run", "chat", "up", "recall"])
 def test_a_silent_process_is_noticed_before_anything_slow_is_imported(module: str) -> None:
     """`Service.await_response` is what the module calls before its function's imports."""
     imported = _imported(f"import sys, nexus.cli.{module}; print('imported:', *sys.modules)")

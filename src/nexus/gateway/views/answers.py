@@ -9,8 +9,8 @@ import apsw
 
 from nexus.attachments import Attachment
 from nexus.errors import MissingError
-from nexus.gateway.views import injections, sessions
-from nexus.gateway.views.injections import Offer
+from nexus.gateway.views import requests, sessions
+from nexus.gateway.views.requests import Offer
 from nexus.gateway.views.sessions import Message
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.agents import sessions as stored
@@ -103,7 +103,7 @@ Line = Question | Answer | Unasked
 
 async def load_lines(ledgers: Ledgers, said: Sequence[Message], running: Iterable[str]) -> list[Line]:
     """Load the messages of a session as questions and answers, without those of runs under way."""
-    given = await injections.load_of_requests(ledgers, [each.request_id for each in said])
+    given = await requests.load_injected(ledgers, [each.request_id for each in said])
     runs = [each.execution_id for each in said if each.execution_id]
     spent = await ledgers.runtime.read(usage.of_executions, execution_ids=sorted(set(runs)))
     came = await ledgers.events.read(
@@ -144,7 +144,7 @@ async def load_answer(
             workers={},
             usage=spent.get(execution_id, Totals()),
         )
-    given = await injections.load_of_requests(ledgers, [said[0].request_id])
+    given = await requests.load_injected(ledgers, [said[0].request_id])
     changes, promised = await _load_changes(ledgers, said), await _load_follow_ups(ledgers, said)
     return await _load_answer(ledgers, said, spent, given, changes, promised)
 

@@ -1,6 +1,6 @@
 """What the memory offered for a request, and where it comes from."""
 
-from nexus.gateway.views import injections
+from nexus.gateway.views import requests
 from nexus.ledgers.runtime import injections as stored
 from nexus.ledgers.runtime.injections import Injection
 from unit.gateway.scene import Scene
@@ -36,7 +36,7 @@ async def test_each_is_told_with_its_text_and_the_message_behind_it(scene: Scene
         offered(3, "fact_gone", injected=True),
     ]
     await scene.ledgers.runtime.write(stored.add, rows)
-    first, second, third = await injections.load_of_root(scene.ledgers, "req_ROOT1")
+    first, second, third = await requests.load_offers(scene.ledgers, "req_ROOT1")
     assert (first.text, first.source_event_id) == ("The owner is allergic to nuts", event_id)
     assert second.page == f"/events/{event_id}"
     assert (third.text, third.page) == ("", None)
@@ -47,5 +47,5 @@ async def test_a_conversation_shows_only_what_was_injected(scene: Scene) -> None
     fact = await scene.remember("fact", fact="The owner is allergic to nuts")
     rows = [offered(1, fact["id"], injected=True), offered(2, fact["id"], injected=False)]
     await scene.ledgers.runtime.write(stored.add, rows)
-    found = await injections.load_of_requests(scene.ledgers, ["req_ROOT1", None])
+    found = await requests.load_injected(scene.ledgers, ["req_ROOT1", None])
     assert [each.injection.rank for each in found["req_ROOT1"]] == [1]

@@ -23,7 +23,8 @@ from nexus.gateway.dashboard.render import (
     read_period,
     redirect,
 )
-from nexus.gateway.views import address, injections
+from nexus.gateway.views import address
+from nexus.gateway.views.requests import load_uses
 from nexus.ledgers.memory.reviews import Decision
 from nexus.ledgers.runtime import requests
 from nexus.memory.views import entities, facts, names
@@ -65,7 +66,7 @@ async def add(request: Request, app: App) -> Response:
 async def show_fact(request: Request, app: App) -> Response:
     """Show one fact: where it comes from, what it replaced, and where it was used."""
     view = await facts.get(app.ledgers, request.path_params["id"])
-    used = await injections.load_uses(app.ledgers, view.fact.id, _USES)
+    used = await load_uses(app.ledgers, view.fact.id, _USES)
     asked = await _load_questions(app, [each.root_request_id for each in used])
     return await page(
         request,

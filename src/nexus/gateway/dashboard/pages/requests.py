@@ -12,7 +12,7 @@ from nexus import clock
 from nexus.app import App
 from nexus.gateway.dashboard import render
 from nexus.gateway.dashboard.render import get, is_part, page, post, read_period, redirect
-from nexus.gateway.views import address, injections, requests
+from nexus.gateway.views import address, requests
 from nexus.ledgers.runtime.trace import Node
 from nexus.runs import Totals
 
@@ -153,7 +153,7 @@ async def show_request(request: Request, app: App) -> Response:
         rows=rows,
         rest=rest,
         ticks=await asyncio.to_thread(place_ticks, trace.node),
-        offered=await injections.load_of_root(app.ledgers, root),
+        offered=await requests.load_offers(app.ledgers, root),
     )
 
 
