@@ -53,7 +53,7 @@ async def get_settings(app: ServedApp) -> tuple[Section, ...]:
     return settings.list_sections(app.config)
 
 
-class Link(BaseModel):
+class LoginLink(BaseModel):
     """A login link."""
 
     url: str = Field(description="Open it in a browser. It works once.")
@@ -61,11 +61,11 @@ class Link(BaseModel):
 
 
 @login_router.post("/login-links", status_code=201)
-async def make_login_link(request: Request, app: ServedApp, keys: HomeKeys) -> Link:
+async def make_login_link(request: Request, app: ServedApp, keys: HomeKeys) -> LoginLink:
     """Create a login link that works once, within ten minutes."""
     public = public_address(app.config.gateway.public_url)
     base = public.origin if public else str(request.base_url)
-    return Link(url=login_url(base, keys.new_code()), valid_s=LINK_S)
+    return LoginLink(url=login_url(base, keys.new_code()), valid_s=LINK_S)
 
 
 def login_url(base: str, code: str) -> str:
