@@ -26,7 +26,7 @@ _LIBRARIES = (
     "nexus.cli.run",
     "nexus.cli.up",
     "nexus.cli.up_running",
-    "nexus.cli.talking_here",
+    "nexus.cli.talk_here",
     "nexus.cli.host_running",
     "dbos",
 )

@@ -17,11 +17,11 @@ from nexus import clock, commands, config, extras, ids
 from nexus.attachments import File
 from nexus.cli import trace
 from nexus.cli.chat import name_session, new_label
+from nexus.cli.message_input import Editor, Lines, MessageInput, PlainEditor, TypeAhead, ask_approval
 from nexus.cli.place import printable
 from nexus.cli.remind import line as reminder_line
 from nexus.cli.screen import Screen, cost_line
 from nexus.cli.talk import Talk, open_talk
-from nexus.cli.typed import Editor, Lines, PlainEditor, TypeAhead, Typed, asked
 from nexus.errors import NexusError, StoppedError
 from nexus.home import Home
 from nexus.request import check_label
@@ -63,7 +63,7 @@ async def converse(
             ahead=ahead,
         )
         await conversation.catch_up()
-        typed: Typed
+        typed: MessageInput
         if interactive:
             history = list(reversed(await talk.sent_messages(label, _REMEMBERED_LINES)))
             is_editable = extras.is_installed("terminal")
@@ -82,7 +82,7 @@ async def converse(
         return not conversation.failed
 
 
-async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> None:
+async def _talk(conversation: "Conversation", typed: MessageInput, help_text: str) -> None:
     while (text := await typed.next(conversation.draft)) is not None:
         replaces, conversation.draft, conversation.edits = conversation.edits, "", False
         if not text.strip():
@@ -350,7 +350,7 @@ class Conversation:
                 found[node.id] = _USES[node.status != "used"]
         return found
 
-    async def remind(self, words: str, typed: Typed) -> None:
+    async def remind(self, words: str, typed: MessageInput) -> None:
         """Say what a reminder would be, and save it if the person agrees."""
         draft = await self._talk.draft(words)
         for line in draft.describe(clock.now()):
@@ -461,7 +461,7 @@ class Conversation:
         from nexus.broker.questions import make_code
 
         code = make_code(waiting.approval_id, waiting.call_hash)
-        answer = await asked(f"Allow {code}? [y]es, for this [s]ession, [a]lways, [n]o: ", self._ahead)
+        answer = await ask_approval(f"Allow {code}? [y]es, for this [s]ession, [a]lways, [n]o: ", self._ahead)
         decision = _DECISIONS.get(answer.strip().lower())
         if decision is None:
             self._screen.note("Still waiting.")

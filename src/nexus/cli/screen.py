@@ -14,7 +14,7 @@ from nexus.runs import MICRO, Delta, Result, Run, Totals
 from nexus.text import join_lines, shorten
 
 if TYPE_CHECKING:
-    from nexus.cli.typed import TypeAhead
+    from nexus.cli.message_input import TypeAhead
     from nexus.cli.writing import Writing
 
 _ARGUMENTS_SHOWN = 100
@@ -185,7 +185,7 @@ class Screen:
         elif delta.kind == "restart":
             writing.end()
             if not self._waits_for:
-                self.note(f"({self._withdrawn(delta)})")
+                self.note(f"({self._explain_restart(delta)})")
             self._said = False
         elif delta.kind == "waiting":
             if delta.text != self._waits_for:
@@ -195,7 +195,7 @@ class Screen:
         elif delta.kind in {"done", "end"}:
             writing.end()
 
-    def _withdrawn(self, delta: Delta) -> str:
+    def _explain_restart(self, delta: Delta) -> str:
         """Why what was shown so far doesn't count."""
         if delta.text:
             return f"{delta.text}; the answer follows again, up to there"

@@ -30,7 +30,7 @@ CHANNEL: Final = "cli"
 MOST_RECALLED: Final = 8
 
 
-class Changed(TypedDict, total=False):
+class PromptChanges(TypedDict, total=False):
     """How a prompt is changed before it is asked again."""
 
     without: Sequence[str]
@@ -39,7 +39,7 @@ class Changed(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed:
+class SessionLine:
     """A session in a list."""
 
     label: str
@@ -79,7 +79,7 @@ class Talk(ABC):
     async def regenerate(self, execution_id: str, model: str) -> Run:
         return await self._home.regenerate(execution_id, model)
 
-    async def experiment(self, execution_id: str, **changed: Unpack[Changed]) -> Run:
+    async def experiment(self, execution_id: str, **changed: Unpack[PromptChanges]) -> Run:
         """Ask for a finished answer once more with other memories."""
         return await self._home.experiment(execution_id, **changed)
 
@@ -112,7 +112,7 @@ class Talk(ABC):
         return await self._home.cost(session_label)
 
     @abstractmethod
-    async def sessions(self, limit: int, cursor: str | None = None) -> tuple[list[Listed], str | None]:
+    async def sessions(self, limit: int, cursor: str | None = None) -> tuple[list[SessionLine], str | None]:
         """The sessions of people, most recently used first, and where the next ones begin."""
 
     @abstractmethod
@@ -157,10 +157,10 @@ class There(Talk):
         self._client = client
         self.where = client.url
 
-    async def sessions(self, limit: int, cursor: str | None = None) -> tuple[list[Listed], str | None]:
+    async def sessions(self, limit: int, cursor: str | None = None) -> tuple[list[SessionLine], str | None]:
         page = await self._client.sessions(kind="people", limit=limit, cursor=cursor)
         listed = [
-            Listed(label=each.label, updated_at=each.updated_at, title=each.title) for each in page.items
+            SessionLine(label=each.label, updated_at=each.updated_at, title=each.title) for each in page.items
         ]
         return listed, page.next
 
@@ -228,7 +228,7 @@ async def open_talk(
             yield There(client)
         return
     # Imported here: a home that is served needs nothing of what serving it takes.
-    from nexus.cli.talking_here import here
+    from nexus.cli.talk_here import open_here
 
-    async with here(home, settings, model, needs_model=needs_model) as opened:
+    async with open_here(home, settings, model, needs_model=needs_model) as opened:
         yield opened

@@ -19,7 +19,7 @@ from nexus.cli.place import printable
 from nexus.runs import with_elapsed
 
 if TYPE_CHECKING:
-    from nexus.cli.typed import TypeAhead
+    from nexus.cli.message_input import TypeAhead
 
 _FRAME_S: Final = 0.1
 _PARSER: Final = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -41,13 +41,13 @@ class _Markdown(Markdown):
     elements: ClassVar = {**Markdown.elements, "heading_open": _Heading}
 
 
-def rendered(text: str) -> Markdown:
-    """Markdown for a terminal. Links show where they lead."""
+def render_markdown(text: str) -> Markdown:
+    """Render Markdown for a terminal. Links show where they lead."""
     return _Markdown(text, hyperlinks=False, code_theme="ansi_dark")
 
 
-def finished(text: str) -> int:
-    """How much of a text is in blocks that what follows can't change."""
+def measure_finished(text: str) -> int:
+    """Measure how much of a text is in blocks that what follows can't change."""
     begins = [token.map[0] for token in _PARSER.parse(text) if token.level == 0 and token.map]
     last = max(begins, default=0)
     return sum(len(line) for line in text.splitlines(keepends=True)[:last])
@@ -128,7 +128,7 @@ class Writing:
             return
         self._tail += text
         self._characters += len(text)
-        if done := finished(self._tail):
+        if done := measure_finished(self._tail):
             complete, self._tail = self._tail[:done], self._tail[done:]
             self._print(complete)
         self._draw()
@@ -145,23 +145,23 @@ class Writing:
             self._draw()
             if self._said:
                 self._console.print()
-            self._console.print(rendered(text.strip("\n")))
+            self._console.print(render_markdown(text.strip("\n")))
             self._said = True
 
     def _draw(self) -> None:
         if self._live is not None:
-            self._live.update(Group(*self._shown()), refresh=True)
+            self._live.update(Group(*self._list_parts()), refresh=True)
 
-    def _shown(self) -> list[Segments | Spinner | Text]:
+    def _list_parts(self) -> list[Segments | Spinner | Text]:
         shown: list[Segments | Spinner | Text] = []
         if self._tail.strip():
-            lines = self._console.render_lines(rendered(self._tail), pad=False)
+            lines = self._console.render_lines(render_markdown(self._tail), pad=False)
             room = max(1, self._console.height - _ROOM_LINES)
             kept = [line for row in lines[-room:] for line in (*row, Segment.line())]
             shown.append(Segments([Segment.line(), *kept] if self._said else kept))
-        return [*shown, self._spinner, *self._typed()]
+        return [*shown, self._spinner, *self._list_typed()]
 
-    def _typed(self) -> list[Text]:
+    def _list_typed(self) -> list[Text]:
         """What the person typed meanwhile, in one line each."""
         if self._ahead is None:
             return []

@@ -18,7 +18,7 @@ from attached_files import png
 from editors import Editor, editor_with, message
 from nexus.app import App
 from nexus.cli.acp_agent import EditorAgent
-from nexus.cli.talking_here import Here
+from nexus.cli.talk_here import Here
 from nexus.config import ToolsConfig
 from nexus.home import Home
 from nexus.testing import BrokenEvent, ModelServer, ToolCall, Turn

@@ -19,7 +19,7 @@ from nexus.cli.conversation import Conversation
 from nexus.cli.place import user_name
 from nexus.cli.screen import Screen
 from nexus.cli.talk import There
-from nexus.cli.talking_here import Here
+from nexus.cli.talk_here import Here
 from nexus.client import Client
 from nexus.config import LedgersConfig
 from nexus.errors import LedgerClosedError

@@ -8,9 +8,9 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from nexus.cli.message_input import TypeAhead, ask_approval
 from nexus.cli.place import printable
 from nexus.cli.screen import Screen, cost_line
-from nexus.cli.typed import TypeAhead, asked
 from nexus.runs import Delta, FinishedRun, Response, Result, Totals
 
 
@@ -86,8 +86,8 @@ async def test_what_was_typed_before_a_question_does_not_answer_it() -> None:
         async with asyncio.timeout(60):
             typed.send_text("n\ry\r")
             ahead = TypeAhead()
-            assert await asked("Allow A00001? ", ahead) == "n"
-            second = asyncio.ensure_future(asked("Allow A00002? ", ahead))
+            assert await ask_approval("Allow A00001? ", ahead) == "n"
+            second = asyncio.ensure_future(ask_approval("Allow A00002? ", ahead))
             await asyncio.sleep(0)
             typed.send_text("a\r")
             assert await second == "a"

@@ -2,7 +2,7 @@
 
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 
-from nexus.cli.typed import TypeAhead
+from nexus.cli.message_input import TypeAhead
 
 
 def _typed(ahead: TypeAhead, keys: str) -> None:

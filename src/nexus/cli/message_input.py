@@ -127,7 +127,7 @@ _CLIPBOARD_S: Final = 5
 _IMAGES: Final = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg"}
 
 
-class Typed(Protocol):
+class MessageInput(Protocol):
     """What a person types. None is the end."""
 
     async def next(self, draft: str = "", *, asks: bool = False) -> str | None:
@@ -270,7 +270,7 @@ class Lines:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
 
-async def asked(question: str, ahead: TypeAhead) -> str:
+async def ask_approval(question: str, ahead: TypeAhead) -> str:
     """The answer to a question; nothing where Ctrl-C or Ctrl-D ended it.
 
     What was typed before the question was seen is no answer to it: it stays the beginning of the next

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from nexus.app import App
 from nexus.broker.approvals import Decision
 from nexus.broker.questions import describe_rule
-from nexus.cli.talk import CHANNEL, Listed, Talk
+from nexus.cli.talk import CHANNEL, SessionLine, Talk
 from nexus.config import Config
 from nexus.gateway.views import sessions
 from nexus.gateway.views.answers import LastMessage, load_last_message
@@ -23,7 +23,7 @@ from nexus.roles.memory_writer import NAME as WRITER
 
 
 @asynccontextmanager
-async def here(
+async def open_here(
     home: Home, settings: Config, model: str, *, needs_model: bool = True
 ) -> AsyncGenerator["Here"]:
     """The home, opened; an error that says what to do where no model could answer."""
@@ -40,10 +40,10 @@ class Here(Talk):
         super().__init__(app)
         self._app = app
 
-    async def sessions(self, limit: int, cursor: str | None = None) -> tuple[list[Listed], str | None]:
+    async def sessions(self, limit: int, cursor: str | None = None) -> tuple[list[SessionLine], str | None]:
         page = await sessions.load_page(self._app.ledgers, kind="people", limit=limit, cursor=cursor)
         listed = [
-            Listed(label=each.label, updated_at=each.updated_at, title=each.title) for each in page.items
+            SessionLine(label=each.label, updated_at=each.updated_at, title=each.title) for each in page.items
         ]
         return listed, page.next
 
