@@ -13,6 +13,7 @@ import pytest
 from acceptance.agents import environment, finish, until
 from acceptance.on_channels import echo_word, recalling, sending
 from acceptance.running import serving
+from acceptance.terminal import Terminal
 from attached_files import pdf, png
 from mail_servers import AGENT, AUTH_SERVER, PASSWORD, Dovecot, Post, mail_servers
 from nexus.home import Home
@@ -180,3 +181,36 @@ def test_the_guided_setup_logs_in_and_writes_what_connects(
         _send(post, "2", "This is word2")
         until(lambda: post.sent)
     assert post.texts() == ["You said word2"]
+
+
+def test_a_person_types_the_password_and_tries_again_until_it_is_right(
+    home: Home, server: ModelServer, servers: tuple[Dovecot, Post]
+) -> None:
+    dovecot, post = servers
+    terminal = Terminal(home, environment(server), "channels", "add", "email")
+    try:
+        for question, answer in (
+            ("mail address: ", AGENT),
+            ("(not shown)", "wrong"),
+            ("IMAP server", f"127.0.0.1:{dovecot.port}"),
+            ("SMTP server", f"127.0.0.1:{post.port}"),
+            ("without encryption?", "y"),
+            ("refused the password", ""),
+            ("(not shown)", PASSWORD),
+            ("IMAP server", ""),
+            ("SMTP server", ""),
+        ):
+            terminal.wait_for(question)
+            terminal.type(f"{answer}\r")
+        terminal.wait_for("Send the agent a mail")
+        _send(post, "1", "Hello")
+        terminal.type("\r")
+        terminal.wait_for("Your own addresses")
+        terminal.type(f"{_ME}\r")
+        assert terminal.ended() == 0
+    finally:
+        terminal.close()
+    written = home.config_file.read_text()
+    assert "tls = false" in written
+    assert f'auth_server = "{AUTH_SERVER}"' in written
+    assert PASSWORD not in written + terminal.all
