@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from nexus import clock
 from nexus.errors import HomeBusyError
 from nexus.home import Home
 from nexus.serving import Service, Serving, serving
@@ -108,6 +109,8 @@ def test_a_process_that_does_not_respond_is_named_once_and_waited_for() -> None:
         f"Process {os.getpid()}, which serves this home at {url}, doesn't respond. "
         "Waiting; press Ctrl-C to stop."
     ]
+    new = Service(pid=os.getpid(), url=url, since=clock.timestamp(clock.now()))
+    assert new.silence.startswith(f"Nexus is still starting at {url} (process {os.getpid()}). Waiting")
     # Gone, or still starting: whoever asks it next says so.
     for gone in (url, ""):
         Service(pid=os.getpid(), url=gone, since="").await_response(notify)
