@@ -377,10 +377,11 @@ def load_surroundings(connection: apsw.Connection, event_ids: Collection[str]) -
 
 def _load_memories(search: Search, ids: Sequence[str]) -> list[Item]:
     """Load facts, observations, mental models and episodes, with causes and successors that may be seen."""
-    facts = [id_ for id_ in ids if id_.startswith("fact_")]
-    others = [id_ for id_ in ids if not id_.startswith("fact_")]
-    given = {"ids": json.dumps(facts), "now": clock.timestamp(search.now)}
-    items = [_fact(row) for row in search.read("facts", given)] if facts else []
+    given = {"ids": json.dumps(ids), "now": clock.timestamp(search.now)}
+    items = [_fact(row) for row in search.read("facts", given)] if ids else []
+    # Not by how an id begins: whoever adds a row with plain SQL chooses its id.
+    facts = {item.id for item in items}
+    others = [id_ for id_ in ids if id_ not in facts]
     items += [_summary(row) for row in search.read("summaries", (json.dumps(others),))] if others else []
     blank = [item.id for item in items if not item.text.strip()]
     if blank:
