@@ -93,7 +93,7 @@ class RunCallbacks(Protocol):
     async def before_run(
         self, request: Request, context: AssembledContext, execution: Execution, tell: Callable[[str], None]
     ) -> None:
-        """A run begins whose context is not prepared: put the rest together, and record it with the run.
+        """Fill the context of a run that begins unprepared, and record it with the run.
 
         `tell` is told what takes long. Called again only if a crash came before it was recorded.
         """

@@ -1,4 +1,4 @@
-"""The broker: turns an assembled context into a finished run, durably, through the session queue."""
+"""The broker: starts runs through the session queue, and holds what they share."""
 
 import asyncio
 from collections.abc import Iterable
@@ -18,8 +18,7 @@ from nexus.broker.streams import Streams
 from nexus.broker.tools import TOOLS, Tool
 from nexus.broker.tools.skill import NAME as SKILL
 from nexus.config import Config
-from nexus.context import AssembledContext
-from nexus.context import assemble_context as assembled
+from nexus.context import AssembledContext, assemble_context
 from nexus.home import Home, is_alone
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import requests
@@ -34,7 +33,7 @@ LONGEST_INTAKE = timedelta(minutes=10)
 
 
 class Broker:
-    """Every model call on behalf of a request goes through here: assemble a context, start its run."""
+    """Every run on behalf of a request starts here: assemble its context, put it into the session queue."""
 
     def __init__(
         self,
@@ -81,7 +80,7 @@ class Broker:
         fork_of: str | None = None,
     ) -> AssembledContext:
         """The prompt of a run on behalf of a request. It may be changed until the run is started."""
-        context = await assembled(
+        context = await assemble_context(
             self.home,
             request,
             session_label=session_label,

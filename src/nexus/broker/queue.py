@@ -2,7 +2,7 @@
 
 A run is recorded in the home's runtime ledger, then handed to the engine under the same id; the engine's
 database holds ids and keys only. Its way from there: `Engine.start` records and wakes, a sweep claims it
-(`engine/claims.py`), DBOS calls `Engine._execute`, which calls `SessionQueue._run`, the one work that is
+(`engine/claims.py`), DBOS calls `Engine._execute`, which calls `SessionQueue._execute`, the one work that is
 registered there. That calls the body of its kind: for agents `AgentRuns.run` in `broker/agent_run.py`.
 
 Every message is a run of its own. Where one run answers for others as well
@@ -209,7 +209,7 @@ class SessionQueue:
         self._after_loss: dict[str, AfterLoss] = {}
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._note_late = note_late
-        engine.register(WORK, self._run)
+        engine.register(WORK, self._execute)
 
     def register(self, work: str, body: Body, after_loss: AfterLoss | None = None) -> None:
         """Make a kind of run known. Names are stored: they must outlive an upgrade.
@@ -387,7 +387,7 @@ class SessionQueue:
             execution_id=execution.id,
         )
 
-    async def _run(self, context: WorkContext, payload: Any) -> None:
+    async def _execute(self, context: WorkContext, payload: Any) -> None:
         """The engine's body for every run. What came of it is in the ledger."""
         id_, runtime = context.id, self._ledgers.runtime
         try:

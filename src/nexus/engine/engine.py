@@ -543,7 +543,7 @@ class Engine:
     async def _find(self, context: WorkContext, held: AsyncExitStack) -> BoundWork:
         """The code of an execution; what it needs for as long as that runs is entered on the stack.
 
-        Of a run that is `SessionQueue._run`. Homes that share an engine each have works of their own.
+        Of a run that is `SessionQueue._execute`. Homes that share an engine each have works of their own.
         """
         if context.work not in self._works:
             raise UnknownWorkError(f"No work is registered as `{context.work}` in this process")

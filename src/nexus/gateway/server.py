@@ -7,7 +7,7 @@ number of homes: an endpoint asks `dependencies.served_by` for the home of its r
 
 A room need not ask who is there: `Guard` stands in front of everything, so a request that reaches a room came
 from the owner, by the token or by a browser's session, with a body that is whole and small enough. Endpoints
-get the open home as an argument, `home: nexus.gateway.dependencies.Home`. They raise `NexusError`s, which
+get the open home as an argument, `app: nexus.gateway.dependencies.ServedApp`. They raise `NexusError`s, which
 become JSON with message and hint (`errors.status_of` gives the status, for a room that makes a page of it).
 Headers that the guard sets (`content-security-policy`, `cache-control`) can be set by a room instead.
 """

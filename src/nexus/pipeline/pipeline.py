@@ -2,7 +2,8 @@
 
 `receive` takes it through `receiveEvent`, `resolveIdentity`, `resolveAccess` and `runAutomations`, up to the
 queued run of an agent. `before_run` is `assembleContext`, the run itself `runAgent`, and `after_run`
-`deliverResponse` and `finalize`: these may be in another process, and after a crash.
+`deliverResponse` and `finalize`: these may be in another process, and after a crash. `runs.py` defines
+request, run, execution and turn.
 """
 
 import logging
@@ -126,7 +127,7 @@ class Pipeline:
     async def before_run(
         self, request: Request, context: AssembledContext, execution: Execution, tell: Tell
     ) -> None:
-        """Put together what an agent is shown, and record it with the run that begins.
+        """Fill `context` with what an agent is shown, and record it with the run that begins.
 
         After a crash before that it is done again, under the same ids: nothing is asked for or sent twice.
         """
@@ -145,6 +146,7 @@ class Pipeline:
         if is_message:
             await self._stage(journey, "assembleContext", self._assemble_context(journey.request, context))
             journey.assembled = context
+            # Memories are added here: `roles/memory_injection` is an automation at this hook point.
             await self._fire("after:assembleContext", journey)
         else:
             await self._fire("worker:pre_execution", journey)

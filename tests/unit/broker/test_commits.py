@@ -46,7 +46,7 @@ async def test_a_model_call_is_recorded_with_four_commits(
     commits: Counter[str] = Counter()
     calls = 0
     write, step = Database.write, dbos_runtime.step
-    call = RecordedModel._step  # pyright: ignore[reportPrivateUsage]
+    call = RecordedModel._ask_or_replay  # pyright: ignore[reportPrivateUsage]
 
     async def counted(self: Database, *arguments: Any, **named: Any) -> Any:
         if calls == 1:
@@ -64,7 +64,7 @@ async def test_a_model_call_is_recorded_with_four_commits(
         return await step(name, *arguments)
 
     monkeypatch.setattr(Database, "write", counted)
-    monkeypatch.setattr(RecordedModel, "_step", calling)
+    monkeypatch.setattr(RecordedModel, "_ask_or_replay", calling)
     monkeypatch.setattr(dbos_runtime, "step", recorded)
     with ModelServer() as server:
         server.script("Yes.")
@@ -92,7 +92,7 @@ async def test_a_turn_reads_its_ledgers_at_most_22_times(home: Home, monkeypatch
     # Not what the home does beside a turn, on its own clock: more of that comes on a slow machine.
     is_turn: ContextVar[bool] = ContextVar("is_turn", default=False)
     reads: Counter[str] = Counter()
-    run = SessionQueue._run  # pyright: ignore[reportPrivateUsage]
+    run = SessionQueue._execute  # pyright: ignore[reportPrivateUsage]
 
     def counted(read: Any, kind: str) -> Any:
         async def count(self: Database, work: Any, *arguments: Any, **named: Any) -> Any:
@@ -108,7 +108,7 @@ async def test_a_turn_reads_its_ledgers_at_most_22_times(home: Home, monkeypatch
 
     for kind in ("read", "read_now"):
         monkeypatch.setattr(Database, kind, counted(getattr(Database, kind), kind))
-    monkeypatch.setattr(SessionQueue, "_run", running)
+    monkeypatch.setattr(SessionQueue, "_execute", running)
     turns: list[Counter[str]] = []
     with ModelServer() as server:
         server.always("Yes.")

@@ -190,7 +190,11 @@ async def run(job: Job) -> Outcome:
 
 
 class RecordedModel(FallbackModel):
-    """Answers from the journal where a step was recorded, otherwise from the models in order."""
+    """The model that the agent library sees: answers from the journal, and otherwise asks a provider.
+
+    It inherits a model's interface from `FallbackModel`, and doesn't fall back: the order of the candidates,
+    the retries and the bill are `Asking`'s.
+    """
 
     def __init__(
         self, step: Step, asking: Asking, journal: Journal, stream: Stream, history: Sequence[Turn]
@@ -235,19 +239,22 @@ class RecordedModel(FallbackModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """One step. When it ends, the question and its answer are in the journal."""
-        await self._run_step("model", self._step, messages, model_request_parameters)
+        """Make one recorded step of it. When it ends, the question and its answer are in the journal.
+
+        The engine calls back: `WorkContext.step` runs `_ask_or_replay`, unless the step is on record.
+        """
+        await self._run_step("model", self._ask_or_replay, messages, model_request_parameters)
         answer = self._answer or await self._kept()
         if answer is None:
             # The engine has the step and the ledger has no answer, as after a restored backup: ask again.
-            await self._step(messages, model_request_parameters)
+            await self._ask_or_replay(messages, model_request_parameters)
             answer = self._answer
         assert answer is not None  # noqa: S101 - an invariant, for the reader and the type checker
         self._last = answer.model_name
         self._asking.resume(answer)
         return answer
 
-    async def _step(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
+    async def _ask_or_replay(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
         assert self._question is not None  # noqa: S101 - an invariant, for the reader and the type checker
         # A crash may have come between the journal's record and the engine's.
         self._answer = await self._kept()

@@ -184,7 +184,8 @@ class Models:
         self._openings[provider] = opening
         is_new = config.kind not in _connected
         try:
-            # The providers' libraries take seconds to import, so only those are that the settings use.
+            # `clients.connect_anthropic` and so on. Their libraries take seconds to import, so only those are
+            # that the settings use.
             made = await call_importing(getattr(clients, f"connect_{config.kind}"), opening)
         except ImportError as error:
             raise ConfigError(

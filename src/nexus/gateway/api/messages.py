@@ -1,4 +1,4 @@
-"""Messages: say something as the owner, and find what answers.
+"""`POST /api/messages`: say something as the owner, and find what answers.
 
 The dashboard's form enters at `pages/chat.say`; both call `App.receive`.
 """
