@@ -59,10 +59,13 @@ def ask_service(service: Service, token: str, query: Query) -> Matches:
 
 def print_answer(answer: Matches, *, explain: bool) -> None:
     """Print the answer for a person."""
-    if not answer.results:
+    if answer.is_too_late:
+        click.echo("Recall ran out of time before it found anything. Try again.")
+    elif not answer.results:
         click.echo("No matches.")
-    weak = next((at for at, result in enumerate(answer.results) if not result.is_strong), None)
-    for at, result in enumerate(answer.results):
+    results = sorted(answer.results, key=lambda result: not result.is_strong)
+    weak = sum(result.is_strong for result in results)
+    for at, result in enumerate(results):
         if at == weak:
             click.echo("Weak matches:")
         _print_match(at + 1, result, explain=explain)

@@ -16,7 +16,7 @@ import apsw
 
 from nexus import clock, hosted, ids
 from nexus.config import load
-from nexus.errors import MissingError, ModelFileError, UsageError
+from nexus.errors import MissingError, ModelFileError, NexusError, UsageError
 from nexus.home import Home, locate
 from nexus.ledgers import Ledgers, events, forgetting, sql
 from nexus.ledgers.events import NewEvent
@@ -223,6 +223,8 @@ class AsyncMemory:
         recall = await self._open_recall(scope, reranker=await ready_reranker() if rerank else None)
         with self._hold_embedding():
             found = await recall.find(query)
+        if found.is_too_late:
+            raise NexusError("The search of the memory took too long and was stopped", hint="Search again.")
         return [make_hit(match) for match in found.results]
 
     async def correct(

@@ -74,3 +74,24 @@ def test_a_result_that_moved_up_says_what_it_passed(capsys: pytest.CaptureFixtur
     shown = _explain(Reasons(arms={}, precedes="fact_3"), capsys)
     assert "score     5.32\n" in shown
     assert "moved up  was before fact_3\n" in shown
+
+
+def test_strong_matches_stand_above_weak_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    def match(id_: str, *, is_strong: bool) -> Match:
+        item = Item(kind="fact", id=id_, text=f"It is {id_}", at="2026-05-08T09:00:00.000Z")
+        strength = "strong" if is_strong else "weak"
+        return Match(
+            item=item, score=1.0, probability=0.5, tokens=5, reasons=Reasons(arms={}), strength=strength
+        )
+
+    results = (match("weak", is_strong=False), match("strong", is_strong=True))
+    print_answer(Matches(results=results), explain=False)
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split("It is ")[-1] for line in shown] == ["strong", "Weak matches:", "weak"]
+
+
+def test_a_search_that_ran_out_of_time_does_not_say_that_nothing_is_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_answer(Matches(results=(), late_arms=("semantic",)), explain=False)
+    assert capsys.readouterr().out == "Recall ran out of time before it found anything. Try again.\n"

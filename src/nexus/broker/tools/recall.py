@@ -58,8 +58,8 @@ def visible_to(request: Request) -> Visibility:
 
 
 def require_time(answer: Matches) -> None:
-    """Refuse an answer that is empty because it was late: it doesn't say that nothing is known."""
-    if answer.late_arms and not answer.results:
+    """Refuse an answer that is empty because it was late."""
+    if answer.is_too_late:
         raise ToolError("The search of the memory took too long and was stopped", hint="Make the call again.")
 
 

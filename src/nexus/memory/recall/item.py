@@ -309,9 +309,9 @@ class Reasons:
 class Match:
     """One answer, with its reasons."""
 
-    # Results are ordered by `score`. Whoever asks reads `strength`, which comes from `probability`. Memory
-    # injection doesn't: it chooses by the answer's `answerable` and `score`, or by `need`
-    # (roles/memory_injection/triage.py).
+    # Results are ordered by `score`, but for causes and replacements, which stand beside theirs. Whoever asks
+    # reads `strength`, which comes from `probability`. Memory injection doesn't: it chooses by the answer's
+    # `answerable` and `score`, or by `need` (roles/memory_injection/triage.py).
 
     item: Item
     score: float
@@ -364,6 +364,11 @@ class Matches:
     considered: int = 0
     named: dict[str, Named] = field(default_factory=dict[str, Named])  # whom the question means, by id
     answerable: float = 0.0  # the probability of the likeliest answer among the results
+
+    @property
+    def is_too_late(self) -> bool:
+        """Whether it is empty because time ran out, which doesn't say that nothing is known."""
+        return bool(self.late_arms) and not self.results
 
     def asks_for(self, item: Item) -> bool:
         """Whether the question is about the time when an item held that was replaced or has expired."""

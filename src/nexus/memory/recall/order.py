@@ -67,7 +67,8 @@ def choose(ranked: Sequence[Ranked], *, max_results: int, max_tokens: int) -> li
             break
         words = split_words(entry.item.text).distinct
         twin = said.same_as(words)
-        if twin is not None:
+        # A fact and what replaced it are often said in nearly the same words, and say different things.
+        if twin is not None and _is_replaced(entry.item) == _is_replaced(chosen[twin].ranked.item):
             old = chosen[twin]
             chosen[twin] = Chosen(ranked=old.ranked, tokens=old.tokens, also=(*old.also, entry.item.id))
             continue
@@ -77,6 +78,10 @@ def choose(ranked: Sequence[Ranked], *, max_results: int, max_tokens: int) -> li
             said.add(words)
             left -= size
     return chosen
+
+
+def _is_replaced(item: Item) -> bool:
+    return item.replaced_by is not None or item.outdated_by is not None
 
 
 class _Said:

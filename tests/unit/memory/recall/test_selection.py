@@ -1,6 +1,8 @@
 """From an order to an answer: twins and the token budget."""
 
-from nexus.memory.recall.item import Item
+from dataclasses import replace
+
+from nexus.memory.recall.item import Item, Replacement
 from nexus.memory.recall.order import Chosen, Ranked, choose
 
 
@@ -50,3 +52,12 @@ def test_the_same_words_again_count_once_and_texts_without_words_stay_apart() ->
     chosen = choose(entries, max_results=5, max_tokens=100)
     assert ids(chosen) == ["a", "b", "d"]
     assert chosen[0].also == ("c", "e")
+
+
+def test_a_fact_and_what_replaced_it_in_nearly_the_same_words_are_two_things() -> None:
+    now = ranked("now", "Clara works as a nurse at the city hospital in Oslo")
+    old = ranked("old", "Clara works as a nurse at the city hospital in Bergen")
+    assert ids(choose([now, old], max_results=5, max_tokens=100)) == ["now"]
+    by = Replacement(id="now", text=now.item.text, at=now.item.at)
+    replaced = replace(old, item=replace(old.item, replaced_by=by))
+    assert ids(choose([now, replaced], max_results=5, max_tokens=100)) == ["now", "old"]
