@@ -97,13 +97,16 @@ async def compact(
         try:
             await loop.run(job)
         except AgentError as error:
-            if not await _is_final(run, opened, error):
-                streams.remove(name)
-                await run.ledgers.agents.write(
-                    turns.end, turn_id=opened.id, status="failed", error=str(error)
-                )
-                raise
-            await _stand_in(job.journal, compaction.stand_in(past, through))
+            # Once the run's own turn has begun, an earlier attempt has ended the summary. It is replayed all
+            # the same, because the steps of that turn are numbered after its failed one.
+            if "exchange" not in begun:
+                if not await _is_final(run, opened, error):
+                    streams.remove(name)
+                    await run.ledgers.agents.write(
+                        turns.end, turn_id=opened.id, status="failed", error=str(error)
+                    )
+                    raise
+                await _stand_in(job.journal, compaction.stand_in(past, through))
     streams.remove(name)
     await run.ledgers.agents.write(turns.end, turn_id=opened.id, status="done")
 

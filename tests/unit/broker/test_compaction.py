@@ -1,6 +1,7 @@
 """A conversation that outgrows its budget goes on with a summary, and the ledger keeps every word."""
 
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import apsw
@@ -19,6 +20,7 @@ from nexus.ledgers.runtime import requests
 from nexus.request import Access, Agent, Event, Request
 from nexus.roles.reflection import make_reflect_tool
 from nexus.testing import (
+    Hold,
     HttpError,
     ModelRequest,
     ModelServer,
@@ -161,6 +163,30 @@ async def test_the_questions_stand_in_also_where_a_model_gives_up_halfway(
         seen = await app.ledgers.agents.read(history.load, session_label="main")
     assert "- Tea is in the blue tin" in texts_of(server.requests[-1])
     assert [message.role for message in seen.summary] == ["user", "assistant"]
+
+
+async def test_a_run_with_questions_that_stand_in_goes_on_after_a_restart(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(last_user="Sum up the conversation").always(failures.context_exceeded())
+    server.script(
+        *(Turn(f"Noted. {_LONG}") for _ in range(3)),
+        Turn("", [ToolCall("agent_send", {"op": "status"})]),
+        Turn("In the blue", faults=[Hold(gate="answer")]),
+        "In the blue tin.",
+    )
+    async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
+        app.engine.settings = replace(app.engine.settings, stop_grace_ms=50)
+        await talk(app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out")
+        asked = await app.send("Where is the tea?")
+        await server.until(lambda: server.gate("answer").waiting, 30_000)
+        before = await app.ledgers.agents.read(history.load, session_label="main")
+    async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
+        assert (await app.broker.run(asked.id).result()).response.content == "In the blue tin."
+        seen = await app.ledgers.agents.read(history.load, session_label="main")
+    assert seen.summary == before.summary
+    assert [message.role for message in seen.summary] == ["user", "assistant"]
+    assert "- Tea is in the blue tin" in texts_of(server.requests[-1])
 
 
 async def test_a_summary_is_summed_up_in_its_turn(home: Home, server: ModelServer) -> None:
