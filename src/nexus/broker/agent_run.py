@@ -174,16 +174,16 @@ class AgentRun:
         """The state of the file that the owner was shown, by the key of the call."""
 
     async def __call__(self) -> dict[str, Any]:
-        await load_library()
         request = await requests.restore(self._ledgers, self._run.execution.request_id)
         if request is None:
             raise AgentError("The request of this run was deleted")
-        context = AssembledContext.from_json(self._run.execution.input["context"])
-        self._automation = await self._find_automation(request, context)
         stream = self._stream = self._broker.streams.open(self._run.execution.id)
         try:
             if self._run.steps.end is not None:
                 await self._end_as_before(*self._run.steps.end)
+            await load_library()
+            context = AssembledContext.from_json(self._run.execution.input["context"])
+            self._automation = await self._find_automation(request, context)
             await self._prepare(request, context, self._run.execution)
             self._skills = await self._offer_skills(request, context)
             stream.is_held = await self._callbacks.may_change_answer(request, context.session_label)
@@ -219,7 +219,7 @@ class AgentRun:
                 raise
             await self._run.steps.record_end("cancelled")
             await self._keep_partial(stream.partial)
-            await self._end(request, context, "cancelled", "Canceled.")
+            await self._end(request, "cancelled", "Canceled.")
             self._broker.streams.finish(self._run.execution.id, stream)
             raise
         except TEMPORARY_LEDGER_ERRORS:
@@ -228,12 +228,12 @@ class AgentRun:
         except Exception as error:
             text = self._broker.models.redact(_describe_error(error))
             await self._run.steps.record_end("failed", text)
-            await self._end(request, context, "failed", text)
+            await self._end(request, "failed", text)
             self._broker.streams.finish(self._run.execution.id, stream)
             if text == str(error):
                 raise
             raise AgentError(text) from None
-        await self._end(request, context, "done", result.response.content)
+        await self._end(request, "done", result.response.content)
         self._broker.streams.finish(self._run.execution.id, stream)
         return result.to_json()
 
@@ -556,13 +556,7 @@ class AgentRun:
         offered = await self._broker.find_skills(access)
         return replace(given, sandbox=skill.show_offered(given.sandbox, offered))
 
-    async def _end(
-        self,
-        request: Request,
-        context: AssembledContext,
-        status: Literal["done", "failed", "cancelled"],
-        text: str,
-    ) -> None:
+    async def _end(self, request: Request, status: Literal["done", "failed", "cancelled"], text: str) -> None:
         """Record the end where it belongs, the worker's result among it, before the run itself ends."""
         error = None if status == "done" else text
         if self._opened is not None and status == "failed":
@@ -576,7 +570,7 @@ class AgentRun:
             await workers.stop_reflections(execution_id)
         if status != "done":
             await self._callbacks.after_failure(request, self._run.execution, status)
-        if context.session_label != request.agent.session_label:
+        if self._run.execution.session_label != request.agent.session_label:
             return
         if request.depth > 0:
             await workers.deliver(request.request_id, status, text)

@@ -14,6 +14,7 @@ from nexus.context.wrapping import quoted, wrap_quotes, wrapped
 from nexus.errors import ConfigError
 from nexus.home import Home
 from nexus.request import Request
+from nexus.serialization import decode
 
 
 @dataclass(kw_only=True)
@@ -80,9 +81,8 @@ class AssembledContext:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        attachments = tuple(map(Attachment.from_json, value.get("attachments", ())))
-        fields: dict[str, Any] = {**value, "tools": tuple(value["tools"]), "attachments": attachments}
-        return cls(**fields)
+        """Read one that may be of another version: what it says beside the known fields is left out."""
+        return decode(cls, value)
 
 
 def owner_file(home: Home) -> Path:

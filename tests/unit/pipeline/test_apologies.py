@@ -10,6 +10,7 @@ from apps import give_up, settings
 from memory_writers import quiet, rows
 from nexus.app import App
 from nexus.automations.context import Context, Handler
+from nexus.broker import agent_run
 from nexus.channels import Message
 from nexus.config import ChannelConfig
 from nexus.engine.errors import WorkFailedError
@@ -60,6 +61,33 @@ async def test_a_message_that_cannot_be_answered_gets_one_apology(home: Home, se
         await write(app, "Hello")
         await quiet(app)
         assert await said(app) == [APOLOGY]
+
+
+@pytest.mark.parametrize("broken", ["library", "context"])
+async def test_who_waits_for_a_run_that_an_upgrade_broke_is_told(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    async def fail() -> None:
+        raise ImportError("cannot import name 'Agent'")
+
+    server.always("Hi")
+    async with app_on(home, server, serve=False) as app:
+        run = await write(app, "Hello")
+        if broken == "library":
+            monkeypatch.setattr(agent_run, "load_library", fail)
+        else:
+            lost = "UPDATE executions SET input_json = json_remove(input_json, '$.context.current_message')"
+            await app.ledgers.runtime.write(lambda connection: connection.execute(lost).close())
+    async with app_on(home, server) as app:
+        with pytest.raises(WorkFailedError):
+            await app.broker.run(run).result()
+        assert await said(app) == [APOLOGY]
+        assert await ended(app) == [("failed",)]
+        [(status, error)] = await rows(app, "runtime", "SELECT status, error FROM requests")
+    assert status == "failed"
+    assert error.startswith(
+        "A module can't be loaded" if broken == "library" else "Internal error: TypeError"
+    )
 
 
 async def test_who_was_told_that_there_is_no_answer_gets_none_after_a_crash(
