@@ -368,7 +368,7 @@ def test_a_secret_is_neither_remembered_nor_recorded(memory: Memory) -> None:
         lambda: memory.add_many(["The tea is in the tin", "The password is hunter2!"]),
         lambda: memory.correct(made, "The password is hunter2!"),
     ):
-        with pytest.raises(UsageError, match="secret"):
+        with pytest.raises(UsageError, match="doesn't store passwords"):
             attempt()
     assert ask(memory, "events", "SELECT content FROM events") == [("The safe is in the cellar",)]
 

@@ -42,7 +42,7 @@ async def test_what_a_client_states_is_its_own_word_and_not_certain(home: Home) 
 async def test_a_secret_that_a_client_states_is_neither_remembered_nor_recorded(home: Home) -> None:
     async with App(home, Config(), serve=False) as app:
         key = Statement(fact="The owner's API key is sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAA", about="Sarah")
-        with pytest.raises(UsageError, match="secret"):
+        with pytest.raises(UsageError, match="doesn't store passwords"):
             await Mind(app, serves=False).remember(key, "web-reader")
         assert await rows(app, "memory", "SELECT * FROM facts") == []
         assert await rows(app, "events", "SELECT * FROM events") == []

@@ -174,5 +174,5 @@ async def test_no_secret_is_saved_in_any_part(memory: Memory, part: str) -> None
     (price,) = await learn(memory, "Mira asks for three prices")
     given = {"name": NAME, "question": QUESTION, "content": f"Prices [{price}]."}
     given[part] = f"The wifi password is hunter22! {given[part]}"
-    with pytest.raises(UsageError, match="secret"):
+    with pytest.raises(UsageError, match="doesn't store passwords"):
         await memory.run("mental-model", given, BY_TIDY)
