@@ -145,15 +145,22 @@ class AgentRuns:
         with broker.pace.ahead(run.execution.id) if lane == "chat" else nullcontext():
             return await AgentRun(broker, self._callbacks, run)()
 
-    async def after_loss(self, execution: Execution) -> None:
-        """Tell whoever waits for a run that the engine gave up on, and let go of what it waited for."""
-        ledgers = self._broker.ledgers
+    async def after_loss(self, execution: Execution, status: Literal["cancelled", "lost"]) -> None:
+        """Let go of what a run waited for that ended while it did not run, and tell whoever waits for it.
+
+        Whoever cancelled it knows.
+        """
+        ledgers, workers = self._broker.ledgers, self._broker.workers
+        if status == "cancelled":
+            await workers.abandon(execution.id)
+            await workers.stop_reflections(execution.id)
+            return
         request = await requests.restore(ledgers, execution.request_id)
         if request is None:
             return
         opened = await ledgers.agents.read_now(turns.find, execution_id=execution.id)
-        await _let_go(self._broker.workers, ledgers, request, execution.id, opened)
-        await self._callbacks.after_failure(request, execution, "lost")
+        await _let_go(workers, ledgers, request, execution.id, opened)
+        await self._callbacks.after_failure(request, execution, status)
 
 
 class AgentRun:

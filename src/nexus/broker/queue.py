@@ -186,8 +186,12 @@ class ActiveRun:
 Body = Callable[[ActiveRun], Awaitable[Any]]
 """What a run does. It returns what JSON can hold."""
 
-AfterLoss = Callable[[Execution], Awaitable[None]]
-"""What is done for a run that the engine gave up on, before its end is recorded. It may be called again."""
+AfterLoss = Callable[[Execution, Literal["cancelled", "lost"]], Awaitable[None]]
+"""What is done for a run that ended while its code did not run, before its end is recorded.
+
+The engine gave up on it, or it was cancelled while it waited, perhaps to go on after a restart. It may be
+called again.
+"""
 
 
 class SessionQueue:
@@ -319,12 +323,12 @@ class SessionQueue:
         return count
 
     async def _record_engine_end(self, known: WorkRecord) -> bool:
-        """Record an end that only the engine knows of, and before it tell whoever waits for an answer."""
-        if known.state == "failed" or known.state == "timeout":
+        """Record an end that only the engine knows of, and before it do what the run's code would have."""
+        if known.state == "failed" or known.state == "timeout" or known.state == "cancelled":
             lost = await self._ledgers.runtime.read_now(executions.get, execution_id=known.id)
             after_loss = lost and self._after_loss.get(lost.work)
             if lost and after_loss and lost.status not in FINAL and lost.taken_by is None:
-                await after_loss(lost)
+                await after_loss(lost, "cancelled" if known.state == "cancelled" else "lost")
         return await record_engine_end(self._ledgers, known)
 
     async def _record(self, new: NewExecution, record: Record | None) -> None:

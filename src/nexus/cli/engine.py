@@ -149,7 +149,7 @@ def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
     """Cancel a queued execution, or ask a running one to stop."""
     with _open_database(ctx) as database:
         if store.cancel_waiting(database, execution_id):
-            outcome = "canceled before it started"
+            outcome = "canceled while it waited"
         elif _require_execution(database, execution_id).state in FINAL:
             outcome = "already finished"
         else:

@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from apps import app_on, dispatching, give_up, granted, heard, send
-from memory_writers import quiet
+from apps import app_on, dispatching, give_up, granted, heard, send, settings
+from memory_writers import quiet, rows
 from nexus.app import App
 from nexus.broker.tools import Context, Tool
 from nexus.broker.tools.tool import parameters
@@ -362,3 +363,29 @@ async def test_the_result_of_a_worker_whose_dispatcher_crashed_too_often_is_told
     assert "The 9:15" in str(told.input)
     assert root is not None
     assert root.status == "done", "it was answered by the run that heard of it"
+
+
+async def test_the_workers_of_a_run_that_is_cancelled_while_it_waits_to_go_on_are_stopped(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(last_user="Find a train").script(Turn("The 9:15", faults=[Hold(gate="train")]))
+    server.when(from_manager).script(
+        Turn("", [send("dispatch", text="Find a train")]), Turn("Soon.", faults=[Hold(gate="plan")])
+    )
+    async with app_on(home, server) as app:
+        app.engine.settings = replace(app.engine.settings, stop_grace_ms=50)
+        asked = await app.send("Plan the trip")
+        await server.until(lambda: server.gate("train").waiting and server.gate("plan").waiting, 30_000)
+    async with App(home, settings(server), serve=False) as app:
+        assert (await app.engine.show(asked.id)).state == "queued"
+        assert await app.broker.run(asked.id).cancel()
+    server.reset()
+    server.always("You take the 9:15.")
+    async with app_on(home, server) as app:
+        await quiet(app)
+        (given,) = await given_by(app)
+        worker = await app.queue.run(given.execution_id).state()
+        states = await rows(app, "runtime", "SELECT status FROM requests")
+    assert (given.status, worker.status) == ("cancelled", "cancelled")
+    assert set(states) == {("cancelled",)}
+    assert server.requests == []

@@ -100,7 +100,7 @@ def test_show_tells_steps_result_and_error(home: Home, work: dict[str, str]) -> 
 
 
 def test_a_waiting_execution_is_cancelled(home: Home, work: dict[str, str]) -> None:
-    assert "before it started" in answer(home, "cancel", work["waiting"])["outcome"]
+    assert "while it waited" in answer(home, "cancel", work["waiting"])["outcome"]
     assert answer(home, "show", work["waiting"])["state"] == "cancelled"
     assert answer(home, "queues") == []
     assert "already finished" in answer(home, "cancel", work["done"])["outcome"]
