@@ -24,7 +24,7 @@ _MOST: Final = 5
 _LONGEST: Final = 20_000
 _LONGEST_SENTENCE: Final = 400
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_QUOTED: Final = re.compile(r"([\"“„«])(?=[^\"”“»\n]*\b(?:[Ii]|[Ww]e)\b)[^\"”“»\n]*[\"”“»]")
+_QUOTED: Final = re.compile(r"[\"“„«](?=[^\"“„«”»\n]*\b(?:[Ii]|[Ww]e)\b)[^\"“„«”»\n]*[\"”“»]")
 """Quoted words of a first person: a wording or somebody else's, not the speaker's."""
 _LIST_MARK: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _SLANG: Final = re.compile(r"\b(?:tmrw|tmr|tomorow|2moro)\b", re.IGNORECASE)

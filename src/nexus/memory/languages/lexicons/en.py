@@ -717,15 +717,18 @@ a 1, an 1, couple 2, twice 2, once 1, dozen 12, half 2, forty 40, fifty 50, sixt
             r"|(?!(?:br|r|w|s|sw|p|str|sp|fl)ing\b)\w+ing)\b"
             r"|\b(?:i|we) (?:can|could)\b(?! promise| assure| guarantee).{0,80}\bif you\b"
             r"|\bif you(?:'d)? (?:like|want|wish|need)\b|\bremind me\b"
-            r"|\b(?:could|might) (?:say|write|reply|answer|respond|tell)\b"
+            r"|\b(?:i|we|you) (?:could|might) (?:say|write|reply|answer|respond|tell)\b"
             r"|\b(?:draft|letter|form|script|template|text|wording) (?:goes|reads|says)\b"
         ),
         # Introduces words for somebody to use: what follows promises nothing yet.
         "draft": (
             r"\b(?:draft|example|how about|something like|suggestion|template|version|wording"
             r"|(?:can|could|may|might|should) (?:\w+ )?(?:answer|reply|respond|say|send|text|try|write)"
-            r"|(?:an?|her|his|my|possible|short\w*|suggested|the|their|your) (?:\w+ )?"
-            r"(?:answer|e-?mail|message|note|reply|response|text))\b[^:.?!\n]{0,60}:"
+            r"|(?:an?|my|possible|short\w*|suggested) (?:\w+ )?"
+            r"(?:answer|e-?mail|message|note|reply|response|text))\b[^:.?!\n]{0,60}:(?=\s|$|[\"“„«])"
+            # "Thanks for your message: I'll …" answers; only what follows on lines of its own is the message.
+            r"|\b(?:her|his|the|their|your) (?:\w+ )?"
+            r"(?:answer|e-?mail|message|note|reply|response|text)\b[^:.?!\n]{0,60}:[ \t\r]*\n"
         ),
         # What says that a promise was kept: verbs of the past that have forms of their own, as base:past.
         "past": (
