@@ -216,6 +216,7 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
         channel=options["channel"],
         time_after=parse_time(options["after"]),
         time_before=parse_time(options["before"]),
+        rank_threads=True,
     )
     service = serving(home)
     if service is not None and service.url and len(text) <= _LONGEST_ASKED:

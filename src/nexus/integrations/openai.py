@@ -67,7 +67,8 @@ def _wrap(call: Callable[..., Any], key: str, part: str, search: Any, record: An
             yield from map(exchange.note_event, events)
             finish()
 
-        if given.get("stream"):
+        # A raw response is passed on: only whoever parses it reads the stream.
+        if given.get("stream") and hasattr(answer, "_iterator"):
             answer._iterator = follow(answer._iterator)  # noqa: SLF001 - a stream has no other place to listen
             answer.close = partial(finish, answer.close)
         else:
@@ -96,7 +97,8 @@ def _wrap_async(call: Any, key: str, part: str, search: Any, record: Any) -> Cal
                 yield exchange.note_event(event)
             await finish()
 
-        if given.get("stream"):
+        # A raw response is passed on: only whoever parses it reads the stream.
+        if given.get("stream") and hasattr(answer, "_iterator"):
             answer._iterator = follow(answer._iterator)  # noqa: SLF001 - a stream has no other place to listen
             answer.close = partial(finish, answer.close)
         else:

@@ -71,6 +71,16 @@ def test_a_sync_client_and_its_streams(filled_sync: Memory) -> None:
     assert "It hangs there, says Mira." in [hit.text for hit in found]
 
 
+async def test_a_raw_response_of_a_stream_is_passed_on(
+    filled: AsyncMemory, server: ModelServer, gpt: AsyncOpenAI
+) -> None:
+    server.script("Behind the fuse box.")
+    client = wrap_openai(gpt, filled, scope="user:7")
+    raw = await client.chat.completions.with_raw_response.create(model="any", messages=ASKED, stream=True)
+    parts = [chunk.choices[0].delta.content or "" async for chunk in raw.parse() if chunk.choices]
+    assert "".join(parts) == "Behind the fuse box."
+
+
 async def test_an_answer_to_a_tool_is_remembered_without_the_question_again(
     filled: AsyncMemory, server: ModelServer, gpt: AsyncOpenAI
 ) -> None:

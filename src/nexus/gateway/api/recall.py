@@ -55,6 +55,7 @@ async def recall(
         max_tokens=max_tokens,
         budget=budget,
         deadline_ms=deadline_ms,
+        rank_threads=True,
     )
     return await (await app.open_recall()).find(query)
 

@@ -353,7 +353,8 @@ class Mirror:
                 self._seqs[place] = seq
 
     def _find_rows(self, ids: Collection[str]) -> Rows:
-        return np.array([self._rows[id_] for id_ in ids if id_ in self._rows], np.int64)
+        """The rows of the ids, oldest first: of equally near ones the last are taken."""
+        return np.sort(np.array([self._rows[id_] for id_ in ids if id_ in self._rows], np.int64))
 
     def _from_blobs(self, connection: apsw.Connection, queries: Floats, rows: Rows) -> Floats:
         """Queries by rows: the cosines. A vector that was removed meanwhile counts as none."""

@@ -178,7 +178,7 @@ class Replacement:
         return replacement_note(self.how, self.at, self.text, is_next=self.next_id is None)
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(unsafe_hash=True, kw_only=True, slots=True)
 class Item:
     """Something in a ledger that can be an answer."""
 

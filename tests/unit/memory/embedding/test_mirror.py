@@ -129,3 +129,6 @@ async def test_equally_near_ones_come_newest_first_whatever_else_there_is(opened
     for limit in (5, 20, 39):
         (hits,) = await vectors.mirror.search(same[:1], limit)
         assert hits.ids == [f"fact_{39 - i}" for i in range(limit)]
+        among = {f"fact_{i}" for i in range(0, 40, 2)}
+        (hits,) = await vectors.mirror.search(same[:1], min(limit, 20), among)
+        assert hits.ids == [f"fact_{38 - 2 * i}" for i in range(min(limit, 20))]
