@@ -279,6 +279,8 @@ class Sweeper:
         """What was claimed and is about to begin."""
         self._begun: Counter[str] = Counter()
         """What has begun and has not ended: twice, where it was put back and its first code still ends."""
+        self._stops_asked = False
+        """Whether a stop is on record of something that may not have begun here yet."""
         self._looked_s = 0.0
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
@@ -298,6 +300,8 @@ class Sweeper:
         """An execution begins."""
         self._begun[execution_id] += 1
         self._claimed.discard(execution_id)
+        if self._stops_asked:
+            self._wake.set()
 
     def release(self, lane: str, execution_id: str) -> None:
         """An execution of that lane has ended, and its end is recorded."""
@@ -352,6 +356,7 @@ class Sweeper:
 
     def _look(self) -> set[str]:
         lanes, to_stop = store.waiting(self._database, [lane.name for lane in self._lanes])
+        self._stops_asked = bool(to_stop)
         if to_stop:
             self._stop_running(to_stop)
         return lanes
@@ -369,6 +374,9 @@ class Sweeper:
             for id_ in set(claimed.ids) - set(started):
                 self._claimed.discard(id_)
                 claims.note_end(id_)
+            if len(started) < len(claimed.ids):
+                # Nothing ends that could not be started, so nothing else wakes the next of its session.
+                self._wake.set_from_thread()
         return len(started)
 
     def _give_back_unbegun(self) -> None:

@@ -49,6 +49,8 @@ class Database:
     def write(self) -> Generator[sa.Connection]:
         """A transaction that holds the write lock from its first statement on."""
         with self.engine.begin() as connection:
+            # What a transaction that failed on this connection had asked for.
+            connection.info.pop("notifies", None)
             if not self.is_postgres:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection

@@ -437,7 +437,10 @@ def end_delays(database: Database) -> int:
     # Mostly there is none, and a look needs no lock.
     if not database.fetch(database.sql(f"SELECT 1 FROM {{t}}workflow_status WHERE {due} LIMIT 1")):
         return 0
-    return database.change(database.sql(f"UPDATE {{t}}workflow_status SET status = 'ENQUEUED' WHERE {due}"))
+    with database.write() as connection:
+        statement = database.sql(f"UPDATE {{t}}workflow_status SET status = 'ENQUEUED' WHERE {due}")
+        database.notify(connection)
+        return connection.execute(statement).rowcount
 
 
 def next_delayed_ms(database: Database) -> int | None:

@@ -266,6 +266,7 @@ class Admin:
         changed = found.limits.change(asked)
         await asyncio.to_thread(self._store_limits, found, changed, who(request), asked)
         self._host.engine.scope_limits[found.id] = changed.concurrency
+        self._host.engine.announce()
         return JSONResponse(asdict(changed))
 
     def _store_limits(self, found: HostedHome, limits: Limits, by: str, asked: dict[str, Any]) -> None:

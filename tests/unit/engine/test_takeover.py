@@ -7,6 +7,7 @@ import os
 import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,26 @@ async def test_a_stop_is_on_record_before_the_code_has_stopped(settings: Setting
         await handle.cancel()
         assert store.waiting(engine.database, ["chat"])[1] == [handle.id]
         goes_on.set()
+
+
+async def test_a_stop_on_record_is_seen_when_its_run_begins_again(
+    database: Database, settings: Settings
+) -> None:
+    """Not at the next poll, which is far away here."""
+    record(database)
+    claim_and_die(database, settings)
+    store.ask_to_stop(database, "exe_1")
+    engine, stopped = Engine(replace(settings, poll_ms=3_600_000)), asyncio.Event()
+
+    async def work(context: WorkContext, payload: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    engine.register("work", work)
+    async with engine, asyncio.timeout(60):
+        await stopped.wait()
 
 
 def test_a_crash_after_a_further_step_begins_a_new_count(database: Database, settings: Settings) -> None:

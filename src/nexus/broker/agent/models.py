@@ -186,7 +186,9 @@ class Models:
         try:
             # `clients.connect_anthropic` and so on. Their libraries take seconds to import, so only those are
             # that the settings use.
-            made = await call_importing(getattr(clients, f"connect_{config.kind}"), opening)
+            # The lock of imports isn't held for the next ones: a client may look for its credentials.
+            call = call_importing if is_new else asyncio.to_thread
+            made = await call(getattr(clients, f"connect_{config.kind}"), opening)
         except ImportError as error:
             raise ConfigError(
                 f"The package for providers of kind `{config.kind}` is not installed",
