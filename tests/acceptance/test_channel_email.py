@@ -16,6 +16,7 @@ from acceptance.running import serving
 from acceptance.terminal import Terminal
 from attached_files import pdf, png
 from mail_servers import AGENT, AUTH_SERVER, PASSWORD, Dovecot, Post, mail_servers
+from nexus import config
 from nexus.home import Home
 from nexus.testing import ModelServer
 
@@ -38,8 +39,8 @@ def post(servers: tuple[Dovecot, Post]) -> Post:
 def env(home: Home, server: ModelServer, servers: tuple[Dovecot, Post]) -> dict[str, str]:
     """A home that reads a mailbox, and whose owner writes from `me@home.example`."""
     dovecot, post = servers
-    with home.config_file.open("a") as config:
-        config.write(
+    with home.config_file.open("a") as settings:
+        settings.write(
             f'\n[channels.mail]\nkind = "email"\naddress = "{AGENT}"\nsecret = "env:MAIL_PASSWORD"\n'
             f'imap = "127.0.0.1:{dovecot.port}"\nsmtp = "127.0.0.1:{post.port}"\ntls = false\n'
             f'auth_server = "{AUTH_SERVER}"\nowner = ["Me@Home.example"]\n'
@@ -205,6 +206,8 @@ def test_a_person_types_the_password_and_tries_again_until_it_is_right(
         terminal.wait_for("Send the agent a mail")
         _send(post, "1", "Hello")
         terminal.type("\r")
+        terminal.wait_for(f"Name of your mail server [{AUTH_SERVER}]")
+        terminal.type("mx.home.example\r")
         terminal.wait_for("Your own addresses")
         terminal.type(f"{_ME}\r")
         assert terminal.ended() == 0
@@ -212,5 +215,34 @@ def test_a_person_types_the_password_and_tries_again_until_it_is_right(
         terminal.close()
     written = home.config_file.read_text()
     assert "tls = false" in written
-    assert f'auth_server = "{AUTH_SERVER}"' in written
+    assert 'auth_server = "mx.home.example"' in written
     assert PASSWORD not in written + terminal.all
+
+
+def test_a_mailbox_without_a_checked_mail_is_not_set_up_without_a_server(
+    home: Home, server: ModelServer, servers: tuple[Dovecot, Post]
+) -> None:
+    dovecot, post = servers
+    env = environment(server, MAIL_PASSWORD=PASSWORD)
+    places = f"127.0.0.1:{dovecot.port}\n127.0.0.1:{post.port}"
+    typed = f"{AGENT}\nenv:MAIL_PASSWORD\n{places}\n\n\n"
+    done = finish(home, env, "channels", "add", "email", "--no-tls", stdin=typed)
+    assert done.returncode != 0
+    assert "--auth-server" in done.stderr
+    assert "answers nobody" in done.stdout
+    assert config.load(home.config_file, {}).channels == {}
+
+
+def test_a_password_is_not_kept_by_a_setup_that_is_left(home: Home, server: ModelServer) -> None:
+    terminal = Terminal(home, environment(server), "channels", "add", "email")
+    try:
+        for question, answer in (("mail address: ", AGENT), ("(not shown)", PASSWORD)):
+            terminal.wait_for(question)
+            terminal.type(f"{answer}\r")
+        terminal.wait_for("IMAP server")
+        assert [each.name for each in home.secrets.iterdir()] == ["email-secret"]
+        terminal.interrupt("Aborted")
+        assert terminal.ended() != 0
+    finally:
+        terminal.close()
+    assert not any(home.secrets.iterdir())

@@ -46,7 +46,9 @@ class Tmux:
 def tmux(home: Home, server: ModelServer, tmp_path: Path) -> Iterator[Tmux]:
     # The clipboard of this terminal: a picture, if `tmp_path / "copied"` holds one.
     clipboard = tmp_path / "wl-paste"
-    clipboard.write_text(f'#!/bin/sh\ncase "$*" in *image/png*) cat {tmp_path}/copied;; esac\n')
+    clipboard.write_text(
+        f'#!/bin/sh\ncd {tmp_path}\ncase "$*" in *image/png*) cat copied;; *uri-list*) cat listed;; esac\n'
+    )
     clipboard.chmod(0o755)
     env = {**os.environ, **environment(server, NEXUS_TOOLS_ASK="bash"), "TERM": "screen-256color"}
     env["PATH"] = f"{tmp_path}:{env['PATH']}"
@@ -110,7 +112,11 @@ def test_a_copied_picture_is_pasted_with_the_words_around_it(
     server.script("A map.")
     tmux.wait_for(">")
     tmux.run("send-keys", "C-v")
-    tmux.wait_for("holds no picture and no file")
+    tmux.wait_for("gave no picture and no file")
+    (tmp_path / "listed").write_text("file://[broken")
+    tmux.run("send-keys", "C-v")
+    tmux.wait_for("Can't read the clipboard: Invalid IPv6 URL")
+    (tmp_path / "listed").unlink()
     (tmp_path / "copied").write_bytes(png())
     tmux.type("what is this?", "C-v")
     tmux.wait_for("clipboard-1.png what is this?")

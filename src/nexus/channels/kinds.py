@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = "nexus.channels"
 """The entry points of packages that offer kinds of channels."""
-_TAKEN: Final = frozenset({"api", "cli", "schedule", "web"})
+TAKEN: Final = frozenset({"api", "cli", "schedule", "web"})
 """Names of what Nexus offers itself."""
 _IMAP_PORT: Final = 993
 _SMTP_PORT: Final = 465
@@ -37,7 +37,7 @@ class Adapters:
 
     def add(self, name: str, settings: ChannelConfig) -> None:
         """Make the adapter of a channel. Blocking: secrets are read from files or the keyring."""
-        if name in _TAKEN:
+        if name in TAKEN:
             raise ConfigError(f"A channel can't be called {name}", hint="Nexus uses that name itself.")
         make = {
             "program": self._program,

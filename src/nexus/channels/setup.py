@@ -1,16 +1,19 @@
 """Setting up a channel: what each kind needs, and whether it can log in. Sends nothing."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
 from nexus.channels.adapter import DeliveryError
-from nexus.channels.kinds import Adapters
+from nexus.channels.kinds import TAKEN, Adapters
 from nexus.config import ChannelConfig
 from nexus.errors import ConfigError, UsageError
 from nexus.home import Home
+
+_NAME: Final = re.compile(r"(?!new$)[A-Za-z0-9_-]{1,40}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,6 +111,17 @@ class LoginCheck:
     auth_server: str = ""
 
 
+def check_name(name: str, existing: Collection[str]) -> None:
+    """Raise an error if a new channel can't have that name: addresses and files are named by it."""
+    if name in existing:
+        raise UsageError(f"There is a channel {name} already", hint="Choose another name.")
+    if name in TAKEN or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"A channel can't be called {name:.40}",
+            hint=f"Use up to 40 letters, digits, - and _, and none of {', '.join(sorted(TAKEN))}, new.",
+        )
+
+
 def check_installed(kind: str) -> None:
     """Raise an error that says what to install if a kind of channel needs it."""
     module = KINDS[kind].module
@@ -177,7 +191,7 @@ async def _check_email(adapter: Any, settings: ChannelConfig) -> LoginCheck:
     found = str(await adapter.newest_auth_server())
     await adapter.check_sending()
     signed = (
-        f"{found} checks who sends a mail, and Nexus trusts its result."
+        f"The newest mail says that {found} checked who sent it."
         if found
         else "The newest mail has no Authentication-Results header, so Nexus can't tell who sent it."
     )

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar
 
 import apsw
@@ -15,9 +15,9 @@ from nexus import secrets
 from nexus.automations import when
 from nexus.channels import kinds
 from nexus.channels.adapter import THIS_MACHINE
-from nexus.channels.setup import KINDS, LoginCheck, check_installed, check_login, propose_value
+from nexus.channels.setup import KINDS, LoginCheck, check_installed, check_login, check_name, propose_value
 from nexus.cli import logs as log
-from nexus.cli.place import json_option, open_home, print_json, with_ledgers
+from nexus.cli.place import json_option, open_home, print_json, printable, with_ledgers
 from nexus.config import ChannelConfig, Config
 from nexus.config_file import write
 from nexus.errors import NexusError, UsageError
@@ -205,6 +205,8 @@ class _Setup:
     name: str
     given: dict[str, Any]
     """The options of the command line."""
+    kept: set[str] = field(default_factory=set[str])
+    """Where typed secrets are stored. They are removed unless the channel is saved with them."""
 
     def ask(self, option: str, question: str, default: str = "") -> str:
         """Return the value of an option, or ask for it."""
@@ -228,7 +230,9 @@ class _Setup:
                 "Invalid secret source. Use env:NAME, file:PATH or keyring:SERVICE/USER.",
                 hint="config.toml never holds secrets: name a variable.",
             )
-        return secrets.keep(found, f"{self.name}-{option}", self.home.secrets)
+        place = secrets.keep(found, f"{self.name}-{option}", self.home.secrets)
+        self.kept.add(place)
+        return place
 
     def ask_needs(self, values: dict[str, Any]) -> LoginCheck:
         """Ask for what the kind needs until it logs in; at a terminal, a failed login asks again."""
@@ -243,7 +247,7 @@ class _Setup:
             except NexusError as error:
                 if not sys.stdin.isatty():
                     raise
-                click.secho(f"{error.message}. {error.hint}", err=True)
+                click.secho(printable(f"{error.message}. {error.hint}"), err=True)
             hosts = {str(values[key]).partition(":")[0] for key in ("imap", "smtp") if key in values}
             is_here = "tls" not in values and hosts and hosts <= THIS_MACHINE
             if is_here and click.confirm("Connect to this machine's mail server without encryption?"):
@@ -252,6 +256,21 @@ class _Setup:
             asks = True
             click.echo("Try again, or press Ctrl-C to stop. Press Enter to keep what you entered.")
             self.given.update(dict.fromkeys((need.key for need in needs), ""))
+
+    def ask_auth_server(self, values: dict[str, Any], checked: LoginCheck) -> str:
+        """Ask for the mail server that decides whose mail is the owner's; propose that of the newest mail."""
+        self.given["auth_server"] = self.given["auth_server"].strip()
+        if not (self.given["auth_server"] or checked.auth_server):
+            self.prompt("Send the agent a mail from your own address, then press Enter", "", "auth-server")
+            checked = _check(self, values, already=checked.said)
+        if not self.given["auth_server"]:
+            click.echo(
+                "Anybody can write an Authentication-Results header. Enter the name that your own mail "
+                "server begins it with, such as mx.google.com. Without it, the channel answers nobody."
+            )
+        while True:
+            if name := self.ask("auth-server", "Name of your mail server", printable(checked.auth_server)):
+                return name
 
     def ask_owners(self, question: str, default: str | None) -> list[str]:
         """Ask for the owner's own addresses."""
@@ -267,7 +286,8 @@ class _Setup:
         except click.Abort:
             if sys.stdin.isatty():
                 raise
-            needed = [*(each.key.replace("_", "-") for each in KINDS[self.kind].needs), "owner"]
+            needed = [each.key.replace("_", "-") for each in KINDS[self.kind].needs]
+            needed += ["auth-server", "owner"] if self.kind == "email" else ["owner"]
             options = ", ".join(f"`--{each}`" for each in needed)
             raise UsageError(
                 f"No terminal to ask for --{option}", hint=f"Without a terminal, {self.kind} takes {options}."
@@ -303,12 +323,24 @@ def add(ctx: click.Context, kind: str, name: str | None, **given: Any) -> None:
     """
     home, config = open_home(ctx)
     setup = _Setup(home=home, kind=kind, name=name or kind, given=given)
-    if setup.name in config.channels:
-        raise UsageError(
-            f"There is a channel {setup.name} already", hint="Choose another name with `--name`."
-        )
+    check_name(setup.name, config.channels)
     check_installed(kind)
-    known = KINDS[kind]
+    saved: dict[str, Any] = {}
+    try:
+        values = _ask_settings(setup)
+        lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+        text = home.config_file.read_text(encoding="utf-8").rstrip("\n")
+        write(home.config_file, "\n".join([text, "", f"[channels.{json.dumps(setup.name)}]", *lines, ""]))
+        saved = values
+    finally:
+        for place in setup.kept:
+            if place not in saved.values():
+                secrets.delete(place)
+    click.echo(f"Saved to {home.config_file}. Restart `nexus up` to connect the channel.")
+
+
+def _ask_settings(setup: _Setup) -> dict[str, Any]:
+    kind, given, known = setup.kind, setup.given, KINDS[setup.kind]
     click.echo(known.steps)
     values: dict[str, Any] = {"kind": kind} | ({"tls": False} if given["no_tls"] else {})
     if given["url"]:
@@ -318,22 +350,16 @@ def add(ctx: click.Context, kind: str, name: str | None, **given: Any) -> None:
         setup.prompt("Write something to the bot, then press Enter", "", "owner")
         checked = _check(setup, values)
     if kind == "email":
-        if not (given["auth_server"] or checked.auth_server):
-            setup.prompt("Send the agent a mail from your own address, then press Enter", "", "auth-server")
-            checked = _check(setup, values)
-        values["auth_server"] = given["auth_server"] or checked.auth_server
+        values["auth_server"] = setup.ask_auth_server(values, checked)
     values["owner"] = setup.ask_owners(known.owner, checked.owner or ("" if kind == "telegram" else None))
     if known.names_owner:
         _check(setup, values, already=checked.said)
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
-    text = home.config_file.read_text(encoding="utf-8").rstrip("\n")
-    write(home.config_file, "\n".join([text, "", f"[channels.{json.dumps(setup.name)}]", *lines, ""]))
-    click.echo(f"Saved to {home.config_file}. Restart `nexus up` to connect the channel.")
+    return values
 
 
 def _check(setup: _Setup, values: dict[str, Any], already: tuple[str, ...] = ()) -> LoginCheck:
     checked = asyncio.run(check_login(setup.home, setup.name, ChannelConfig(**values)))
     for line in checked.said:
         if line not in already:
-            click.echo(line)
+            click.echo(printable(line))
     return checked

@@ -193,7 +193,10 @@ class Editor:
 
         @keys.add("c-v")
         async def _(event: "KeyPressEvent") -> None:  # pyright: ignore[reportUnusedFunction] - the decorator keeps it
-            paths, problem = await asyncio.to_thread(read_clipboard, Path(self._pasted.name))
+            try:
+                paths, problem = await asyncio.to_thread(read_clipboard, Path(self._pasted.name))
+            except (OSError, ValueError) as error:
+                paths, problem = [], printable(f"Can't read the clipboard: {error}")
             if problem:
                 await run_in_terminal(lambda: click.secho(problem, dim=True))
                 return
@@ -209,17 +212,20 @@ class Editor:
 
 def read_clipboard(folder: Path) -> tuple[list[Path], str]:
     """Return the files that were copied, a picture as a new file in a folder, or what prevents it."""
-    is_readable = False
+    problem = "To paste pictures, install wl-clipboard (Wayland), xclip (X11) or pngpaste (macOS)."
     for command in _CLIPBOARDS:
         kinds = ("text/uri-list", "image/png", "image/jpeg") if command[0] != "pngpaste" else ("",)
         for kind in kinds:
             try:
-                given = subprocess.run(  # noqa: S603 - a fixed command
+                ended = subprocess.run(  # noqa: S603 - a fixed command
                     [*command, *filter(None, [kind])], capture_output=True, timeout=_CLIPBOARD_S, check=False
-                ).stdout
+                )
             except (OSError, subprocess.SubprocessError):
                 break
-            is_readable = True
+            given, words = ended.stdout, ended.stderr.decode(errors="replace").strip().splitlines()
+            # Programs fail alike if the clipboard holds text only and if there is no display: they say which.
+            why = f" ({printable(words[0][:200])})" if ended.returncode and words else ""
+            problem = f"The clipboard gave no picture and no file{why}. To paste text, press Ctrl-Shift-V."
             if kind == "text/uri-list":
                 addresses = (urlsplit(line) for line in given.decode(errors="replace").split())
                 files = [Path(unquote(each.path)) for each in addresses if each.scheme == "file"]
@@ -230,9 +236,7 @@ def read_clipboard(folder: Path) -> tuple[list[Path], str]:
                     path = folder / f"clipboard-{len(list(folder.iterdir())) + 1}.{ending}"
                     path.write_bytes(given)
                     return [path], ""
-    if is_readable:
-        return [], "The clipboard holds no picture and no file. To paste text, press Ctrl-Shift-V."
-    return [], "To paste pictures, install wl-clipboard (Wayland), xclip (X11) or pngpaste (macOS)."
+    return [], problem
 
 
 class PlainEditor:

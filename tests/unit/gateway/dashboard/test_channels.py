@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
+from dataclasses import replace
 
 import apsw
 import httpx
@@ -82,12 +83,19 @@ async def test_a_channel_is_added_and_tested(app: App, keys: Keys, home: Home) -
             assert (restarts, "telegram" in config.load(home.config_file).channels) == ([], False)
             assert not any(home.secrets.glob("*"))
             added = await client.post("/channels/new/telegram", data={**wrong, "secret": TOKEN})
-            assert added.headers["location"].startswith("/channels?added=Connected")
+            assert added.headers["location"].startswith("/channels?added=telegram&said=Connected")
             stored = config.load(home.config_file)
             assert (restarts, stored.channels["telegram"].owner) == ([True], ("7",))
             assert TOKEN not in home.config_file.read_text()
             app.config = stored
             assert "Connected as @nexus_agent_bot" in (await client.post("/channels/telegram/test")).text
+            app.config = replace(stored, channels={**stored.channels, "older": stored.channels["telegram"]})
+            shown = (await client.get(added.headers["location"])).text
+            assert "Connected as @nexus_agent_bot" in shown
+            assert shown.count(">connecting<") == 1
+            for name in ("cli", "new", "a/b"):
+                refused = await client.post("/channels/new/telegram", data={"secret": TOKEN, "name": name})
+                assert "can&#39;t be called" in refused.text
     finally:
         telegram.close()
 

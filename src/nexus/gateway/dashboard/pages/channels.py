@@ -1,10 +1,8 @@
 """Channels: their state, what they couldn't process or send, and what can be done about it."""
 
 import asyncio
-import re
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 
 import apsw
@@ -15,7 +13,7 @@ from nexus import config_file, secrets
 from nexus.app import App
 from nexus.automations import when
 from nexus.channels import kinds
-from nexus.channels.setup import KINDS, check_installed, check_login, propose_value
+from nexus.channels.setup import KINDS, check_installed, check_login, check_name, propose_value
 from nexus.config import ChannelConfig, Config
 from nexus.config_file import Change
 from nexus.errors import ConfigError, MissingError, NexusError, UsageError
@@ -25,8 +23,6 @@ from nexus.gateway.errors import status_of
 from nexus.gateway.views import address
 from nexus.ledgers.identity import access
 from nexus.ledgers.runtime import channels as ledger
-
-_NAME: Final = re.compile(r"(?!new$)[A-Za-z0-9_-]{1,40}")
 
 
 async def list_channels(request: Request, app: App) -> Response:
@@ -93,11 +89,10 @@ async def add(request: Request, app: App) -> Response:
     restart = served_by(request).restart
     if restart is None:
         raise UsageError("This home is set up by its host", hint="Add the channel in config.toml.")
-    kept: list[Path] = []
+    kept: list[str] = []
     try:
         name = given.text("name") or kind
-        if name in app.config.channels or not _NAME.fullmatch(name):
-            raise UsageError(f"A channel can't be called {name:.40}", hint="Choose another name.")
+        check_name(name, app.config.channels)
         values: dict[str, Any] = {"kind": kind}
         if given.text("url"):
             values["url"] = given.text("url")
@@ -112,7 +107,7 @@ async def add(request: Request, app: App) -> Response:
                     secrets.keep, values[need.key], f"{name}-{need.key}", app.home.secrets
                 )
                 values[need.key] = place
-                kept += [Path(place.removeprefix("file:"))] if place.startswith("file:") else []
+                kept.append(place)
         owner = [each.strip() for each in given.text("owner").split(",") if each.strip()]
         checked = await check_login(app.home, name, ChannelConfig(**values, owner=tuple(owner)))
         if kind == "email":
@@ -123,9 +118,9 @@ async def add(request: Request, app: App) -> Response:
         restart()
     except (NexusError, ValueError) as error:
         for each in kept:
-            each.unlink(missing_ok=True)
+            await asyncio.to_thread(secrets.delete, each)
         return await show_form(request, app, given, error)
-    said = urlencode({"added": " ".join(checked.said), "owner": ", ".join(values["owner"])})
+    said = urlencode({"added": name, "said": " ".join(checked.said), "owner": ", ".join(values["owner"])})
     return redirect(f"/channels?{said}")
 
 
