@@ -12,7 +12,9 @@ import pytest
 from nexus import config
 from nexus.app import App
 from nexus.channels import setup
+from nexus.channels.setup import LoginCheck
 from nexus.config import ChannelConfig, Config
+from nexus.gateway.dashboard.pages import channels as pages
 from nexus.gateway.dependencies import Served
 from nexus.gateway.guard import Keys
 from nexus.gateway.server import build
@@ -98,6 +100,25 @@ async def test_a_channel_is_added_and_tested(app: App, keys: Keys, home: Home) -
                 assert "can&#39;t be called" in refused.text
     finally:
         telegram.close()
+
+
+async def test_the_owner_says_which_mail_server_checks_senders(
+    app: App, keys: Keys, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def log_in(*_: object) -> LoginCheck:
+        return LoginCheck(said=("The newest mail says that mx.evil.example checked who sent it.",))
+
+    monkeypatch.setattr(pages, "check_login", log_in)
+    async with AsyncExitStack() as stack:
+        served = Served(app, keys, stack, restart=lambda: None)
+        transport = httpx.ASGITransport(build(served))
+        client = await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url=URL))
+        given = {"address": "agent@example.org", "secret": "hidden-word", "owner": "me@example.org"}
+        refused = await client.post("/channels/new/email", data=given)
+        assert "The newest mail says that mx.evil.example checked" in refused.text
+        assert not any(home.secrets.glob("*"))
+        await client.post("/channels/new/email", data={**given, "auth_server": "mx.example.org"})
+    assert config.load(home.config_file).channels["email"].auth_server == "mx.example.org"
 
 
 async def test_a_mail_server_on_this_machine_may_be_used_without_tls(app: App, keys: Keys) -> None:

@@ -111,7 +111,12 @@ async def add(request: Request, app: App) -> Response:
         owner = [each.strip() for each in given.text("owner").split(",") if each.strip()]
         checked = await check_login(app.home, name, ChannelConfig(**values, owner=tuple(owner)))
         if kind == "email":
-            values["auth_server"] = checked.auth_server
+            values["auth_server"] = given.text("auth_server").strip()
+            if not values["auth_server"]:
+                raise UsageError(
+                    "The name of your mail server is missing",
+                    hint=f"{checked.said[-1]} Enter the name only if it is that of your own server.",
+                )
         values["owner"] = owner or [each for each in [checked.owner] if each]
         changes = [Change(section=f"channels.{name}", key=key, value=value) for key, value in values.items()]
         await asyncio.to_thread(config_file.save, app.home.config_file, changes)
