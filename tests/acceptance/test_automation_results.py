@@ -73,7 +73,7 @@ async def test_what_is_to_be_remembered_passes_the_gate_and_a_refusal_flags_the_
             kept = await rows(app, "memory", "SELECT fact, confidence, source_request_id FROM facts")
     assert kept == [("Ann grows basil", 0.8, heard.request_id)]
     assert run.status == "flagged"
-    assert "secret" in (run.error or "")
+    assert "passwords" in (run.error or "")
 
 
 async def test_a_repeated_invocation_sends_and_remembers_once(home: Home, tmp_path: Path) -> None:
