@@ -58,8 +58,8 @@ class MortalQueue(SessionQueue):
 
     death: Death
 
-    async def _run(self, context: WorkContext, payload: Any) -> None:
-        await super()._run(context, payload)
+    async def _execute(self, context: WorkContext, payload: Any) -> None:
+        await super()._execute(context, payload)
         self.death.at("end")
 
 

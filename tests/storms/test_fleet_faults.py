@@ -16,6 +16,7 @@ from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -295,7 +296,7 @@ def test_no_home_is_lost_stuck_or_doubled_whatever_happens_to_its_hosts(
                 assert storm.violations == []
 
             with ThreadPoolExecutor(len(storm.senders)) as pool:
-                waits = list(pool.map(lambda sender: _wait_until_available(storm, sender), storm.senders))
+                waits = list(pool.map(partial(_wait_until_available, storm), storm.senders))
             _tell(f"available {max(waits):.1f} s after the last fault")
             assert max(waits) < fleet.lease_s + _AVAILABLE_S
             storm.is_over.set()
